@@ -37,4 +37,4 @@ onstart:
 
 
 onsuccess:
-    slurm.unmark(Path.cwd())
+    slurm.MARK.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from steps import BATCH, ROOT, Timed, data, time_of_step  # first: it puts snn on the path
 
 from snn import backends
-from snn.analysis import floors
+from snn.analysis import roofline
 from snn.analysis.roofline import Step, check, floor
 from snn.config import groups
 from snn.errors import SnnError
@@ -73,7 +73,7 @@ def headline(seconds: float, rounds: int, names: Sequence[str]) -> None:
         times, remarks = in_turns(rounds, names, lambda name: _turn_of_its_own(name, seconds))
         cell = ("dataset=large", f"strategy={OURS}", "kernel=tiled_fused", "protocol=brief")
         _python("-m", "snn", *cell, f"output={training}")
-        measured, record = Measured.of(floors.read(limits)), read(training)
+        measured, record = Measured.of(roofline.read_limits(limits)), read(training)
     print(f"{device.name}, driver {device.driver}\n")
     print(table(times, measured))
     print("".join(f"\n{remark}" for remark in remarks))

@@ -27,10 +27,9 @@ from snn.analysis.intervals import ratio  # noqa: E402
 from snn.backends.base import Backend  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
 from snn.hardware import devices  # noqa: E402
-from snn.hardware.monitor import Watch, gpu_state  # noqa: E402
-from snn.hardware.samples import Sampler  # noqa: E402
+from snn.hardware.sampling import Sampler, Watch, gpu_state  # noqa: E402
 from snn.measurement import passes  # noqa: E402
-from snn.measurement.probe import probe  # noqa: E402
+from snn.measurement.passes import probe  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs, measure  # noqa: E402
 from snn.strategies.common.job import Job  # noqa: E402

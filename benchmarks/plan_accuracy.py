@@ -35,7 +35,7 @@ from snn.config.groups import ROOT
 from snn.errors import OutOfMemory, SnnError, Unsupported
 from snn.files import outputs
 from snn.hardware import devices
-from snn.hardware.monitor import gpu_state
+from snn.hardware.sampling import gpu_state
 from snn.planning import gpus
 from snn.planning.cells import planned
 from snn.planning.plan import plan

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from snn.analysis.intervals import Ratio, ratio  # noqa: E402
-from snn.analysis.power import LEAST, POWER, rounds_needed  # noqa: E402
+from snn.analysis.speedups import LEAST, POWER, rounds_needed  # noqa: E402
 from snn.config.groups import CONFIG, load, names, read_yaml  # noqa: E402
 
 DIFFERENCES = (0.10, 0.15, 0.20, 0.30)

@@ -29,8 +29,8 @@ from arguments import refused, seconds, whole  # noqa: E402
 from snn import backends, datasets  # noqa: E402
 from snn.analysis.intervals import ratio  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
-from snn.hardware import devices, sensors  # noqa: E402
-from snn.hardware.samples import EVERY, Sampler  # noqa: E402
+from snn.hardware import devices  # noqa: E402
+from snn.hardware.sampling import EVERY, Sampler, open_sensors  # noqa: E402
 from snn.measurement import passes  # noqa: E402
 from snn.measurement.runs import _run  # noqa: E402
 from snn.strategies.common.job import start  # noqa: E402
@@ -61,7 +61,7 @@ def main() -> None:
     taken, cpu_seconds, elapsed = 0, 0.0, 0.0
     kept = ExitStack()
     try:
-        kept.enter_context(sensors.of(device))  # so that NVML is loaded once, as in a cell
+        kept.enter_context(open_sensors(device))  # so that NVML is loaded once, as in a cell
         strategy.prepare(job.epochs)
         weights = next(strategy.starts(job.network, job.seed))
         _run(job, strategy, backend, weights, after_epoch=True)

@@ -34,12 +34,12 @@ sys.path.insert(0, str(ROOT))
 from arguments import refused, whole  # noqa: E402
 
 from snn.analysis import frame  # noqa: E402
-from snn.analysis.comparability import common_rounds  # noqa: E402
 from snn.analysis.intervals import ratio  # noqa: E402
+from snn.analysis.speedups import common_rounds  # noqa: E402
 from snn.config.groups import CONFIG, read_yaml  # noqa: E402
 from snn.grid import naming, sweeps  # noqa: E402
 from snn.hardware.devices import choices  # noqa: E402
-from snn.measurement.student_t import student_quantile  # noqa: E402
+from snn.measurement.protocol import student_quantile  # noqa: E402
 from snn.records import archive  # noqa: E402
 
 

@@ -25,10 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from snn.analysis import frame  # noqa: E402
-from snn.analysis.comparability import common_rounds, reason  # noqa: E402
 from snn.analysis.grouping import settings, texts  # noqa: E402
 from snn.analysis.intervals import Ratio, ratio, speedup_verdict  # noqa: E402
 from snn.analysis.machine_state import Thresholds  # noqa: E402
+from snn.analysis.speedups import common_rounds, reason  # noqa: E402
 from snn.analysis.verdicts import NOT_SIGNIFICANT  # noqa: E402
 from snn.config.groups import CONFIG, read_yaml  # noqa: E402
 from snn.records.archive import read_all  # noqa: E402

@@ -192,7 +192,7 @@ def verify(check: Check) -> None:
     unexplained = {number for number, state in ended.items() if state != "COMPLETED"} - check.victims
     wrong += [f"job {number} was no victim, but ended {ended[number]}" for number in unexplained]
     wrong += [f"job {number} has not ended" for number in sorted(set(jobs) - set(ended))]
-    if slurm.is_marked(project):
+    if (project / slurm.MARK).exists():
         wrong.append(f"{slurm.MARK} is there, though all jobs have ended")
     if "planned for the device of this machine" not in check.log():
         wrong.append("it was not said that the workflow is planned for this machine")

@@ -17,20 +17,20 @@ from snn.grid import fingerprint  # noqa: E402
 from snn.hardware.devices import Device, choices  # noqa: E402
 from snn.hardware.limits import VERSION, Measured, properties  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
-from snn.measurement import device_record  # noqa: E402
+from snn.measurement import provenance  # noqa: E402
 
 
 @command.entry(__doc__, least=2, most=3)
 def main(arguments: list[str]) -> int:
     end_with_parent()
     backend, output, *names = arguments
-    device_record.write(output, lambda: record(choices(backend, *names)[0]))
+    provenance.write_record(output, lambda: record(choices(backend, *names)[0]))
     return 0
 
 
 def record(device: Device) -> dict[str, Any]:
     """Measure the device's limits; a record of them, with the device's state before and after."""
-    return device_record.measured(
+    return provenance.measure_device(
         device,
         lambda: {"limits_version": VERSION, **measure(device).plain()},
         lambda: fingerprint.digest(fingerprint.of_limits(device.backend)),

@@ -10,9 +10,12 @@ one machine into one folder. Microbenchmarks are left out. Speedups are over the
 of two devices are never divided.
 """
 
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -20,12 +23,12 @@ from snn import command
 from snn.analysis import published
 from snn.analysis.verdicts import DIFFERS
 from snn.config.groups import CONFIG, read_yaml
-from snn.errors import ConfigError, shown
+from snn.errors import ConfigError, RecordError, shown
 from snn.figures import devices as figure
 from snn.figures.style import save
 from snn.files.outputs import replaced_folder
-from snn.records import archive
-from snn.records.by_device import collect
+from snn.files.published_sets import PUBLISHED
+from snn.records import archive, rounds
 from snn.records.microbenchmarks import FOLDER
 from snn.report.write import write
 from snn.tables import devices
@@ -33,6 +36,30 @@ from snn.tables import devices
 _OUTPUT = "output="
 _FILES = tuple(f"devices.{ending}" for ending in ("csv", "html", "svg", "png"))
 _MOST_LINES = 12
+_SHORT = len("GPU-01234567")
+"""Characters of a UUID that stand in a name, if they are enough."""
+
+Record = dict[str, Any]
+
+
+class _Device(NamedTuple):
+    """What tells two devices apart: a GPU's UUID. A CPU has none, so its folder is a part of it."""
+
+    uuid: str | None
+    name: str = ""
+    backend: str = ""
+    system: str = ""
+    cpus: int | None = None
+    folder: Path | None = None
+
+
+class _Found(NamedTuple):
+    """A record, where it is, and on which device and in which folder it was measured."""
+
+    place: str
+    record: Record
+    device: _Device
+    home: Path
 
 
 def main(arguments: list[str]) -> int:
@@ -49,7 +76,7 @@ def _main(arguments: list[str]) -> int:
 def run(folders: Sequence[Path], output: Path) -> str:
     """Merge the records of these folders; returns what was found, in lines.
 
-    Raises RecordError as ``snn.records.by_device.collect`` does, OutputError where the output is no folder
+    Raises RecordError as ``collect`` does, OutputError where the output is no folder
     of this command or cannot be written; then nothing was written.
     """
     kept = [folder for folder in folders if not archive.of_microbenchmarks(folder)]
@@ -93,6 +120,138 @@ def _parsed(arguments: Sequence[str]) -> tuple[list[Path], Path]:
     if "" in named:
         raise ConfigError("output is empty: it must name a folder, as output=devices")
     return folders, Path(named[0] if named else "devices")
+
+
+# ---- records of any number of machines, from several folders, told apart by the device that measured them
+
+
+def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
+    """The records of all folders by the name of their device, then by place, each record once.
+
+    A GPU is known by its UUID, in whichever folders its records are. A CPU has no UUID: it is known by its
+    name, system and number of CPUs and by the folder, so that two machines with one name are never taken for
+    one, unless two folders share a record of it. GPUs of one name that measured different rounds of one cell
+    in one folder are taken for one, as in the tables of that folder, unless their records, in all folders,
+    may not stand in one table: of the same round of a cell, or with other hosts, drivers or sources.
+    Devices of one name are told apart by the start of their UUID, or by their number of CPUs and folder.
+
+    Raises RecordError, naming the places, if a folder holds no records or something else, if two different
+    records are of one round of a cell on one device, or if rounds of a cell do not belong together
+    (``snn.records.rounds``).
+    """
+    homes: dict[Path, Path] = {}
+    for folder in folders:
+        path = Path(os.path.realpath(folder))  # also of what cannot be read, which is reported below
+        homes.setdefault(path.parent if path.name == archive.RECORDS else path, folder)
+    found = [
+        _Found(place, entry.record, _device(entry.record["provenance"], home), home)
+        for home, folder in homes.items()
+        for place, entry in archive.unchecked(folder).items()
+    ]
+    representatives = _representatives(found)
+    devices: dict[_Device, dict[str, Record]] = {}
+    known: dict[tuple[_Device, str], tuple[str, Record]] = {}
+    for place, record, one, _ in found:
+        device = representatives[one]
+        of_round = (device, _text([record["cell"], record["round"]]))
+        other, first = known.setdefault(of_round, (place, record))
+        if record != first:
+            where = " ".join(filter(None, (record["provenance"]["device"], one.uuid)))
+            raise RecordError(
+                f"{other} and {place} are different records of round {record['round']} of one cell on "
+                f"{where}: remove one of them"
+            )
+        if other == place:
+            devices.setdefault(device, {})[place] = record
+    for records in devices.values():
+        rounds.check(records)
+    return dict(zip(_names(devices), devices.values(), strict=True))
+
+
+def _representatives(found: Sequence[_Found]) -> dict[_Device, _Device]:
+    """For each device the one that stands for it, and for all that are taken for one with it."""
+    cards = [one for one in found if one.device.uuid is not None]
+    joined = _link((one.device, _text(one.record)) for one in found if one.device.uuid is None)
+    linked = _link(
+        (card, _text([str(home), record["provenance"]["device"], record["cell"]]))
+        for _, record, card, home in cards
+    )
+    for first in set(linked.values()):
+        group = [one for one in cards if linked[one.device] == first]
+        devices = sorted({one.device for one in group}, key=lambda card: card.uuid or "")
+        are_one = len(devices) == 1 or _may_share_a_table(group)
+        joined |= {card: devices[0] if are_one else card for card in devices}
+    return joined
+
+
+def _link(keys: Iterable[tuple[_Device, str]]) -> dict[_Device, _Device]:
+    """Each device with the first of those that it has a key in common with, directly or by others."""
+    first: dict[_Device, _Device] = {}
+    owners: dict[str, _Device] = {}
+    for device, key in keys:
+        its = first.setdefault(device, device)
+        other = first[owners.setdefault(key, device)]
+        if its != other:
+            first = {one: other if known == its else known for one, known in first.items()}
+    return first
+
+
+def _may_share_a_table(group: Sequence[_Found]) -> bool:
+    """Whether records of several GPUs are of equal hosts and drivers, and their rounds belong together."""
+    places = [one.record["provenance"] for one in group]
+    if len({_text([place["driver"], rounds.host(place)]) for place in places}) > 1:
+        return False
+    try:
+        rounds.check({_text(record): record for _, record, _, _ in group})  # one that is there twice is one
+    except RecordError:
+        return False
+    return True
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _device(provenance: Mapping[str, Any], folder: Path) -> _Device:
+    if provenance["device_uuid"]:
+        return _Device(provenance["device_uuid"])
+    host = provenance.get("host", {})
+    name, backend = provenance["device"], provenance["backend"]
+    return _Device(None, name, backend, host.get("system") or "", host.get("cpus"), folder)
+
+
+def _names(devices: Mapping[_Device, Mapping[str, Record]]) -> Iterator[str]:
+    """A name for each device: with as much after it as tells it from the others."""
+    firsts = [next(iter(records.values()))["provenance"] for records in devices.values()]
+    plain = [("" if first["backend"] == "cuda" else "CPU ") + first["device"] for first in firsts]
+    for name, (device, records) in zip(plain, devices.items(), strict=True):
+        twins = [other for other, its_name in zip(devices, plain, strict=True) if its_name == name]
+        cards = {record["provenance"]["device_uuid"] for record in records.values()}
+        more = f" and {len(cards) - 1} more" if len(cards) > 1 else ""
+        yield name if len(twins) == 1 else f"{name} ({_trait(device, twins)}{more})"
+
+
+def _trait(device: _Device, twins: Sequence[_Device]) -> str:
+    """What tells this device from its twins: of a GPU its UUID; of a CPU as much of its folder as is enough,
+    and where two are of one folder the number of CPUs and the system."""
+    if device.uuid:
+        starts = [twin.uuid[:_SHORT] for twin in twins if twin.uuid]
+        return device.uuid[:_SHORT] if starts.count(device.uuid[:_SHORT]) == 1 else device.uuid
+    assert device.folder is not None
+    folders = [twin.folder for twin in twins if twin.folder is not None]
+    end = _end(device.folder, [folder for folder in folders if folder != device.folder])
+    return end if folders.count(device.folder) == 1 else f"{end}, {device.cpus} CPUs, {device.system}"
+
+
+def _end(folder: Path, others: Sequence[Path]) -> str:
+    """The shortest end of a folder's path that no other has: ``laptop/results``, not ``desk/results``.
+
+    Of a published set it names the device, too.
+    """
+    for count in range(1 + (folder.parent.parent.name == PUBLISHED.name), len(folder.parts)):
+        if all(other.parts[-count:] != folder.parts[-count:] for other in others):
+            return str(Path(*folder.parts[-count:]))
+    return str(folder)
 
 
 if __name__ == "__main__":

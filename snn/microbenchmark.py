@@ -18,7 +18,7 @@ from snn.errors import ConfigError, shown  # noqa: E402
 from snn.grid.microbenchmarks import source_hash  # noqa: E402
 from snn.hardware.devices import Device, choices, say_unused_gpu  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
-from snn.measurement import device_record  # noqa: E402
+from snn.measurement import provenance  # noqa: E402
 from snn.microbenchmarks.settings import SETTINGS, resolved  # noqa: E402
 from snn.records.microbenchmarks import VERSION  # noqa: E402
 from snn.records.untrusted import strict  # noqa: E402
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     settings = _settings(name, text)
     device = choices(backend, *names)[0]
     say_unused_gpu(backend, device)
-    device_record.write(output, lambda: record(name, settings, device))
+    provenance.write_record(output, lambda: record(name, settings, device))
     return 0
 
 
@@ -48,7 +48,7 @@ def record(name: str, settings: Mapping[str, Any], device: Device) -> dict[str, 
             "readings": [reading.plain() for reading in microbenchmark.measure(device.backend, wanted)],
         }
 
-    return device_record.measured(device, measure, lambda: source_hash(name, device))
+    return provenance.measure_device(device, measure, lambda: source_hash(name, device))
 
 
 def _settings(name: str, text: str) -> dict[str, Any]:

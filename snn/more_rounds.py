@@ -15,7 +15,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,10 +23,9 @@ import pandas as pd
 from snn import command
 from snn.analysis import frame
 from snn.analysis.baseline import baselines
-from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import ratio
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.power import LEAST, MOST, rounds_needed
+from snn.analysis.speedups import LEAST, MOST, common_rounds, reason, rounds_needed
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import meant
@@ -36,6 +34,7 @@ from snn.errors import ConfigError, RecordError, shown
 from snn.grid import catalogue, fingerprint, more_rounds, naming, plans
 from snn.grid import sweeps as grid
 from snn.tables import overview
+from snn.tables.table import find_table
 
 _OF_ALL = ("recommendation", "overview")
 _KEYS = ("rounds", *grid.ASKED)
@@ -145,7 +144,7 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
 def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -> list[tuple[int, int]]:
     """The numbers of baselines and of rows over them: by the table's own rule, or else that of sweeps."""
     entry = catalogue.TABLES.get(table)
-    own = getattr(import_module(f"snn.tables.{entry.form or table}"), "pairs", None) if entry else None
+    own = find_table(catalogue.table_form(table)).pairs if entry else None
     if own is not None:
         return list(own(rows))
     numbers, _ = baselines(rows, sweeps[entry.sweep if entry else table].axes)

@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 from snn import command
-from snn.analysis import floors, frame
-from snn.analysis.machine_state import Thresholds
+from snn.analysis import frame
+from snn.analysis.roofline import fitting_limits, read_limits
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import sweep as sweep_figure
@@ -28,16 +28,8 @@ from snn.hardware.devices import Device
 from snn.records import microbenchmarks
 from snn.records.archive import SWEEPS, Entry, entries, has_cells, read_sweeps
 from snn.report.write import write, writing
-from snn.tables import (
-    datasets,
-    device_limits,
-    gpu,
-    overview,
-    overview_text,
-    recommendation,
-    sweep,
-    warnings,
-)
+from snn.tables import overview, overview_text, recommendation
+from snn.tables.table import build, find_table
 
 
 def main(arguments: list[str]) -> int:
@@ -78,13 +70,12 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
     }
     for folder in ("tables", "figures"):
         (output / folder).mkdir(parents=True, exist_ok=True)
-    thresholds, of_paper = read_yaml(CONFIG / "verdicts.yaml"), read_yaml(CONFIG / "paper/gpu.yaml")
-    paper_device = of_paper["device"]
+    thresholds, gpus = read_yaml(CONFIG / "verdicts.yaml"), read_yaml(CONFIG / "paper/gpu.yaml")
     limits = _limits(archive, devices or {record["provenance"]["device"] for record in measured.values()})
     if limits:
-        _write(device_limits.build(limits[0]), output, "device_limits", device_limits.TITLE)
+        _write_own(output, "device_limits", limits[0])
     if of_device := [*limits, *records, *measured.values()]:
-        _write(gpu.build(of_device, of_paper), output, "gpu", gpu.TITLE)
+        _write_own(output, "gpu", of_device, gpus)
     for name in [*grid.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
         cells = grid.cells_of(name, sweeps)
         paths = naming.rounds_in(known, cells)
@@ -95,29 +86,27 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
             continue
         chosen = {path: known[path] for of_cell in paths.values() for path in of_cell}
         entry, of = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
-        rows = frame.tabulate(chosen, thresholds)
-        if entry.with_limits and (fitting := floors.of_rows(rows, limits)):
-            rows = floors.with_floors(rows, *fitting)
-        if name in catalogue.TABLES:
-            module = import_module(f"snn.tables.{entry.form or name}")
-            paper = read_yaml(ROOT / entry.published) if entry.published else {}
-            table, title = module.build(rows, paper, thresholds), module.TITLE
-        else:
-            table, title = sweep.build(rows, sweeps[name].axes, thresholds), sweep.TITLE.format(name)
-        _write(table, output, name, title)
+        axes = [] if name in catalogue.TABLES else sweeps[name].axes
+        beside = axes or (read_yaml(ROOT / entry.published) if entry.published else {})
+        fitting = fitting_limits(limits, chosen.values()) if entry.with_limits else []
+        table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting)
+        _write(table, title.format(name), output, name)
         if name not in catalogue.TABLES:
-            drawn = sweep_figure.draw(_written(output, name), sweeps[name].axes, name, of)
-            _save(drawn, output, name)
-        _draw(output, name, paper_device, of)
+            _save(sweep_figure.draw(_written(output, name), axes, name, of), output, name)
+        _draw(output, name, gpus["device"], of)
     for name, record in measured.items():
-        form = import_module(f"snn.tables.{name}")
-        beside = limits if catalogue.MICROBENCHMARKS[name].with_limits else []
-        _write(form.build(record, *beside), output, name, form.TITLE)
-        _draw(output, name, paper_device, "")
+        _write_own(output, name, record, *(limits if catalogue.MICROBENCHMARKS[name].with_limits else []))
+        _draw(output, name, gpus["device"], "")
     paths = naming.rounds_in(known, grid.all_cells(sweeps))
     used = {path: known[path] for of_cell in paths.values() for path in of_cell}
     _write_datasets(list(used.values()), output)
-    _write_overview(used, output, thresholds)
+    if used:
+        points = overview.points_of(used, thresholds)
+        table = overview.build(points, thresholds)
+        _write(recommendation.build(points, table), recommendation.TITLE, output, "recommendation")
+        _write(overview_text.with_sentences(table), overview.TITLE, output, "overview")
+        if any("samples" in record["machine"] for record in used.values()):
+            _write_own(output, "warnings", used, thresholds)
 
 
 def _written(output: Path, name: str) -> pd.DataFrame:
@@ -136,7 +125,7 @@ def _draw(output: Path, table: str, paper_device: str, said: str) -> None:
 def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:
     """The measured limits of the archive's device: of its GPUs, or of a CPU where there is none of a GPU."""
     paths = [*archive.glob("limits.json"), *sorted(archive.glob("limits/*.json"))]
-    records = [record for record in map(floors.read, paths) if record["provenance"]["device"] in devices]
+    records = [record for record in map(read_limits, paths) if record["provenance"]["device"] in devices]
     of_gpus = [record for record in records if record["provenance"]["backend"] == "cuda"]
     return of_gpus or records
 
@@ -152,22 +141,8 @@ def _write_datasets(records: Sequence[frame.Record], output: Path) -> None:
     if sized:
         provenances = [one["provenance"] for one in records]
         where = next((each for each in provenances if each["backend"] == "cuda"), provenances[0])
-        table = datasets.build(
-            sized, read_yaml(CONFIG / "paper/datasets.yaml"), where["device"], where["backend"]
-        )
-        _write(table, output, "datasets", datasets.TITLE)
-
-
-def _write_overview(records: Mapping[str, frame.Record], output: Path, thresholds: Thresholds) -> None:
-    """The overview and the recommendation, from all of these records."""
-    if not records:
-        return
-    points = overview.points_of(records, thresholds)
-    table = overview.build(points, thresholds)
-    _write(recommendation.build(points, table), output, "recommendation", recommendation.TITLE)
-    _write(overview_text.with_sentences(table), output, "overview", overview.TITLE)
-    if any("samples" in record["machine"] for record in records.values()):
-        _write(warnings.build(records, thresholds), output, "warnings", warnings.TITLE)
+        paper = read_yaml(CONFIG / "paper/datasets.yaml")
+        _write_own(output, "datasets", sized, paper, where["device"], where["backend"])
 
 
 def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[str, grid.Sweep]:
@@ -229,7 +204,13 @@ def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, n
     return cells
 
 
-def _write(table: pd.DataFrame, output: Path, name: str, title: str) -> None:
+def _write_own(output: Path, name: str, *given: Any) -> None:
+    """A table that is not of cells, built from what is given."""
+    form = find_table(catalogue.table_form(name))
+    _write(form.build(*given), form.title, output, name)
+
+
+def _write(table: pd.DataFrame, title: str, output: Path, name: str) -> None:
     write(table, str(output / f"tables/{name}.csv"), str(output / f"tables/{name}.html"), title)
 
 

@@ -51,8 +51,8 @@ def main(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> str:
     from snn import datasets
     from snn.analysis import cell_line
-    from snn.analysis.status import ended
-    from snn.analysis.watching import watched
+    from snn.analysis.machine_state import watched
+    from snn.analysis.verdicts import ended
     from snn.config import compose
     from snn.config.groups import CONFIG, read_yaml
     from snn.files import outputs

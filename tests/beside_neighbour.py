@@ -8,7 +8,7 @@ from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import neighbours
+from snn.tables.neighbours import neighbours
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 ALONE = [[1.0, 1.01], [1.1, 1.11], [0.9, 0.91]]

@@ -1,14 +1,13 @@
 """Convolutional networks that are trained in one launch, their data, and their kernel on the CPU."""
 
 import cuda_on_cpu
+import emulated_launch
 import layer_oracle
 import numpy as np
 import pytest
-from conftest import ROOT
-from emulated_launch import emulated
 
-from snn.backends.convolutional_plans import SOURCE, ConvolutionalShape
-from snn.backends.persistent_plans import DeviceCapability
+from snn.backends.launches import DeviceCapability, Steps
+from snn.backends.launches.convolution import ConvolutionalShape
 from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
@@ -57,7 +56,7 @@ def made(shape, rows, random):
 
 
 def plan_for(shape, limits=H200):
-    found = list(shape.plans(limits))
+    found = list(shape.configurations(limits))
     assert len(found) == 1
     return found[0]
 
@@ -95,15 +94,15 @@ def oracle(shape, X, labels, weights, epochs, rate):
 
 def buffers_of(shape, X, Y, weights):
     """What the op is launched on; what is not read before it is written is not a number."""
-    S = np.full(shape.workspace, np.nan, np.float32)
+    S = np.full(shape.elements(1)[-1], np.nan, np.float32)
     S[:32] = 0  # the head
     E = np.full(len(X), np.nan, np.float32)
     return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), E, S]
 
 
-def launched(shape, buffers, rows, epochs, rate, source=ROOT / SOURCE, limits=H200, **further):
+def launched(shape, buffers, rows, epochs, rate, source=None, limits=H200, **further):
     steps = epochs * -(-rows // shape.batch)
-    emulated(plan_for(shape, limits), buffers, rows, 0, steps, rate, source, **further)
+    emulated_launch.launched(plan_for(shape, limits), buffers, Steps(rows, 0, steps, rate), source, **further)
 
 
 def check(shape, found, E, rows, expected, losses, within):

@@ -51,6 +51,9 @@ class DeferredBackend(CpuBackend):
     def launch(self, op, buffers, numbers, stream=None):
         self._ask(stream, lambda: super(DeferredBackend, self).launch(op, buffers, numbers))
 
+    def train(self, shape, buffers, steps, stream=None):
+        self._ask(stream, lambda: super(DeferredBackend, self).train(shape, buffers, steps))
+
     def copy_in(self, buffer, array, stream=None):
         self._ask(stream, lambda: super(DeferredBackend, self).copy_in(buffer, array))
 

@@ -8,7 +8,7 @@ from conftest import ROOT
 
 from snn.backends import kernel_source
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
-from snn.backends.launch_shapes import launch_shape
+from snn.backends.launches.operations import launch_shape
 from snn.backends.ops import OPS
 
 MULTIPROCESSORS = 132

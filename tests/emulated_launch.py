@@ -1,16 +1,20 @@
-"""The launch of a plan of stacks of layers, run on the CPU."""
+"""A launch of a whole training, run on the CPU."""
 
 import cuda_on_cpu
 import numpy as np
+from conftest import ROOT
 
 
-def emulated(plan, buffers, rows, first, steps, rate, source, **further):
-    """Train steps in these buffers as one launch does; ``further`` defines are added to the plan's."""
-    kernels = cuda_on_cpu.load(source, **dict(plan.defines), **further)
+def launched(launch, buffers, steps, source=None, **further):
+    """Train steps in these buffers as one launch does; ``further`` defines are added to its own."""
+    kernels = cuda_on_cpu.load(source or ROOT / launch.source, **dict(launch.defines), **further)
+    assert kernels["workspace_floats"] <= buffers[-1].size
+    reals = steps[3:4] if launch.kernel in ("layers", "convolution") else steps[3:]
     kernels["train_persistent"](
-        (plan.blocks,),
-        (plan.threads,),
-        (*buffers, rows, first, steps, np.float32(rate)),
+        (launch.blocks,),
+        (launch.threads,),
+        (*buffers, *steps[:3], *map(np.float32, reals)),
         dynamic_shared=kernels["shared_bytes"],
-        cooperative=True,
+        cooperative=not launch.cluster,
+        cluster=launch.cluster or 1,
     )

@@ -84,7 +84,7 @@ class Captures(EverySource):
         super().__init__(**kernel)
         self._plan = plan
 
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         if not self._plan:
             raise Unsupported("no cluster")
-        return super().training_plan(shape)
+        return super().training_launch(shape)

@@ -1,13 +1,14 @@
 """How the tests build each source in kernels/: in which launch shapes and with which further defines."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from snn.backends.convolutional_plans import ConvolutionalShape
-from snn.backends.layered_plans import LayeredShape, LinearLayer
+from snn.backends.launches import DeviceCapability, LaunchConfiguration, TrainingShape
+from snn.backends.launches.convolution import ConvolutionalShape
+from snn.backends.launches.layers import LayeredShape, LinearLayer
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.backends.ops import OPS
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape
 from snn.config import groups
 
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
@@ -168,6 +169,7 @@ class Training:
     source: Path
     defines: dict = field(hash=False)
     architectures: tuple[str, ...]
+    shared_bytes: int  # of a block, by the engine's formula
 
     def __str__(self) -> str:
         names = (
@@ -233,7 +235,7 @@ def trainings() -> list[tuple[Training, str]]:
     found = []
     for widths, batch, sequential, clipped, members, architectures in _TRAININGS:
         for architecture in architectures:
-            plans = _plans(Shape(widths, batch, sequential, clipped, members), architecture)
+            plans = _plans(PerceptronShape(widths, batch, sequential, clipped, members), architecture)
             chosen = (one for one in reversed(plans) if one.cluster or "layers" in one.source)
             found.append((_training(next(chosen, plans[-1]), architectures), architecture))
     shapes = [*_OF_IMAGES]
@@ -248,11 +250,13 @@ def trainings() -> list[tuple[Training, str]]:
     return found
 
 
-def _plans(shape: Shape | ConvolutionalShape | LayeredShape, architecture: str) -> list[LaunchPlan]:
+def _plans(shape: TrainingShape, architecture: str) -> list[LaunchConfiguration]:
     """What the engine would launch: on the oldest GPUs it leaves out what needs newer ones."""
     device = _V100 if architecture == "sm_70" else _H200
-    return [one for one in shape.plans(device) if isinstance(one, LaunchPlan)]
+    device = replace(device, capability=divmod(int(architecture.removeprefix("sm_")), 10))
+    return [one for one in shape.configurations(device) if isinstance(one, LaunchConfiguration)]
 
 
-def _training(plan: LaunchPlan, architectures: tuple[str, ...]) -> Training:
-    return Training(SOURCES[0].parents[1] / plan.source, dict(plan.defines), architectures)
+def _training(plan: LaunchConfiguration, architectures: tuple[str, ...]) -> Training:
+    source = SOURCES[0].parents[1] / plan.source
+    return Training(source, dict(plan.defines), architectures, plan.shared_bytes)

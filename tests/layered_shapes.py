@@ -1,7 +1,7 @@
 """Stacks of linear layers that the kernel of one launch trains, their networks, and plans for devices."""
 
-from snn.backends.layered_plans import LayeredShape, LinearLayer
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
+from snn.backends.launches import DeviceCapability, LaunchConfiguration
+from snn.backends.launches.layers import LayeredShape, LinearLayer
 from snn.models.layers import Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network
@@ -50,6 +50,6 @@ def network_of(one, **others):
 
 
 def plan_for(one, limits=FEW):
-    (found,) = one.plans(limits)
-    assert isinstance(found, LaunchPlan), found
+    (found,) = one.configurations(limits)
+    assert isinstance(found, LaunchConfiguration), found
     return found

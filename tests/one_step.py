@@ -10,9 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from snn.backends.cpu import ops
-from snn.backends.cpu.ops import trainings, views
-from snn.backends.persistent_plans import HEAD
+from snn.backends.cpu import ops, trainings
+from snn.backends.launches import HEAD, Steps
 
 RATE = 1024.0
 """So large that the rounding of old parameters is nothing beside their update."""
@@ -34,7 +33,7 @@ def state_after(shape, X, Y, weights, steps, rate=0.02):
     """The parameters after so many steps in float64, rounded to float32; X has whole batches."""
     flat = [W.reshape(-1).astype(np.float64) for W in (X, Y, *weights)]
     losses, head = np.empty(len(X)), np.zeros(HEAD, np.float32)
-    ops.train_convolutional(*flat, losses, head, *shape.numbers(len(X), 0, steps, rate))
+    trainings.train(shape, [*flat, losses, head], Steps(len(X), 0, steps, rate))
     return [W.astype(np.float32).reshape(old.shape) for W, old in zip(flat[2:], weights, strict=True)]
 
 
@@ -84,7 +83,7 @@ def _forward(shape, X, weights):
     Z2 = _convolved(A1, W2, b2, second)
     error2 = _OF_TF32 * _convolved(A1, abs(W2), abs(b2), second)
     error2 += _convolved(np.where(Z1 > 0, error1, 0), abs(W2), 0 * b2, second)
-    windows, errors = (views.windows_of(Z.reshape(-1), *Z.shape, shape.window) for Z in (Z2, error2))
+    windows, errors = (ops.windows_of(Z.reshape(-1), *Z.shape, shape.window) for Z in (Z2, error2))
     at = windows.argmax(axis=-1, keepdims=True)
     largest, error = (np.take_along_axis(each, at, axis=-1) for each in (windows, errors))
     others = windows + errors
@@ -95,7 +94,7 @@ def _forward(shape, X, weights):
 
 
 def _convolved(X, W, b, sizes):
-    count, images = views.outputs_of(len(X), *sizes)
+    count, images = ops.outputs_of(len(X), *sizes)
     Z = np.empty(count)
     ops.conv2d(X.reshape(-1).astype(np.float64), W, b, Z, len(X), *sizes)
     return Z.reshape(images)

@@ -3,7 +3,10 @@
 import json
 from functools import cache
 
+import pytest
+
 from snn.config.compose import composed
+from snn.errors import RecordError
 from snn.measurement import cell
 from snn.records.digest import sealed
 
@@ -65,3 +68,10 @@ def forged(record, *changes):
 def old(record):
     """The record as the program before wrote it, of version 3: without a digest."""
     return without(record, ("digest",)) | {"schema_version": 3}
+
+
+def refusal(do, *arguments):
+    """What a call says that refuses a record or its file."""
+    with pytest.raises(RecordError) as refused:
+        do(*arguments)
+    return str(refused.value)

@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 from snn.grid import fingerprint, naming
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
-from snn.measurement.record import build
+from snn.measurement.cell import build_record
 from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
 from snn.profiling.ledger import Space
 from snn.profiling.observed import Call
@@ -85,7 +85,7 @@ def record(
     seen = not ended and not of_strategy["own_runtime"]
     if seen:
         measurement.ledger, measurement.memory = LEDGER, MEMORY
-    return build(
+    return build_record(
         cell,
         number,
         measurement,

@@ -39,10 +39,8 @@ def expected(rows, chosen, point):
         best, shortest = i, [baseline._distance(axis, row, row["on_host"]) for axis in chosen]
         for j, other in enumerate(rows):
             distances = [baseline._distance(axis, other, row["on_host"]) for axis in chosen]
-            eligible = all(baseline._same(other[axis], row[axis]) for axis in point) and all(
-                distance < baseline._OWN or baseline._same(other[axis], row[axis])
-                for distance, axis in zip(distances, chosen, strict=True)
-            )
+            equal = [axis for axis, each in zip(chosen, distances, strict=True) if each == baseline._OWN]
+            eligible = baseline._values(other, [*point, *equal]) == baseline._values(row, [*point, *equal])
             if eligible and distances < shortest:
                 best, shortest = j, distances
         numbers.append(best)

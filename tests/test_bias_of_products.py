@@ -12,11 +12,12 @@ import test_layered_launch
 from convolutional_shapes import ConvolutionalShape, on_cpu
 from convolutional_shapes import buffers_of as convolutional_buffers
 from convolutional_shapes import launched as convolve
+from emulated_launch import launched
 from oracle import train
-from test_persistent_on_cpu import H200, SMALL, launched, made, plan_for
+from test_persistent_on_cpu import H200, SMALL, made, plan_for
 
-from snn.backends.cpu import ops
-from snn.backends.persistent_plans import Shape
+from snn.backends.cpu import trainings
+from snn.backends.launches import Steps
 
 
 def relative(found, right):
@@ -42,7 +43,7 @@ def positive(shape, k, random):
 )
 def test_a_perceptron_predicts_as_float64(kernel, layers, within, random):
     batch = 32
-    *_, buffers, numbers = made(layers, batch, batch, 1, "sequential", None, random)
+    *_, buffers, shape, steps = made(layers, batch, batch, 1, "sequential", None, random)
     buffers[0][...] = random.uniform(0, 1, buffers[0].shape) * (buffers[0] != 0)
     buffers[1].fill(0)  # the errors are the outputs
     at, weights = 0, []
@@ -52,9 +53,8 @@ def test_a_perceptron_predicts_as_float64(kernel, layers, within, random):
         at += k * n
     assert at == len(buffers[2])
     buffers[4].fill(0)
-    numbers = (*numbers[:5], np.float32(0), *numbers[6:])
     limits = SMALL if kernel == "grid" else H200
-    launched(plan_for(Shape.of(numbers), limits, kernel), buffers, numbers)
+    launched(plan_for(shape, limits, kernel), buffers, steps._replace(rate=np.float32(0)))
     y = buffers[0][0].astype(np.float64)
     for W in weights:
         y = np.maximum(y @ W, 0)
@@ -85,7 +85,7 @@ def test_a_convolutional_network_predicts_as_float64(random):
     buffers = convolutional_buffers(shape, X, Y, weights)
     exactly = [buffer.astype(np.float64) for buffer in convolutional_buffers(shape, X, Y, weights)]
     convolve(shape, buffers, 2, 1, 0.0)
-    ops.train_convolutional(*exactly, *shape.numbers(2, 0, 1, 0.0))
+    trainings.train(shape, exactly, Steps(2, 0, 1, 0.0))
     logits = buffers[8].reshape(-1)[:2] - exactly[8].reshape(-1)[:2]
     assert np.abs(logits).max() < 3e-5  # 6e-5 if one accumulator adds up the sum
 
@@ -94,7 +94,7 @@ def test_a_convolutional_network_predicts_as_float64(random):
 def test_shares_of_an_update_smaller_than_half_a_place_add_up(random):
     """W_1 of three layers, of whose gradient each warp has a share."""
     layers, batch = (9, 128, 512, 256, 1), 128
-    _, Y, weights, buffers, numbers = made(layers, batch, batch, 1, "sequential", None, random)
+    _, Y, weights, buffers, shape, steps = made(layers, batch, batch, 1, "sequential", None, random)
     row = random.uniform(0.5, 1, 9).astype(np.float32)
     buffers[0][0, :, :9] = row  # all shares have one sign
     weights[0] = np.where(weights[0] < 0, -1, 1).astype(np.float32)
@@ -107,7 +107,7 @@ def test_shares_of_an_update_smaller_than_half_a_place_add_up(random):
     rate = np.float32(1e-12)
     rate = np.float32(rate * 1e-7 / np.abs(trained(rate)).max())  # the largest update is about one place
     expected = trained(rate)
-    launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, (*numbers[:5], rate, *numbers[6:]))
+    launched(plan_for(shape, H200, "three_layers"), buffers, steps._replace(rate=rate))
     moved = buffers[2][: 16 * 128].reshape(16, 128)[:9] - weights[0]
     large = np.abs(expected) > 8e-8
     assert large.any()

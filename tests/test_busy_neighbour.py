@@ -14,17 +14,17 @@ import psutil
 import pytest
 from conftest import ROOT
 from processes import end_in_time
+from record_rules import disagreements
 
 from snn.config.compose import composed
 from snn.config.neighbour import is_settled, strategy_beside
-from snn.errors import ConfigError, RecordError, SnnError, Unsupported
+from snn.errors import ConfigError, SnnError, Unsupported
 from snn.grid import fingerprint, naming
 from snn.hardware import devices
 from snn.hardware.devices import Device
-from snn.hardware.locks import lock_file
-from snn.hardware.neighbours import Neighbours
-from snn.measurement import beats, busy_neighbour
-from snn.records import consistency, store
+from snn.hardware.locks import Neighbours, lock_file
+from snn.measurement import busy_neighbour
+from snn.records import store
 
 QUICK = [
     "device=cpu",
@@ -63,9 +63,7 @@ def cell_of(*overrides):
 def neighbours_of(process):
     """The processes that train beside a cell's."""
     return [
-        child
-        for child in process.children(recursive=True)
-        if "neighbour_process" in " ".join(child.cmdline())
+        child for child in process.children(recursive=True) if "busy_neighbour" in " ".join(child.cmdline())
     ]
 
 
@@ -111,16 +109,10 @@ def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
     at_work = record["machine"]["neighbour"]
     assert at_work["strategy"] == "combined" and at_work["device_uuid"] is None
     assert at_work["epochs"] >= 1 and at_work["seconds"] >= sum(run["seconds"] for run in record["runs"])
-    for changes, said in (
-        (
-            {"neighbour": {**at_work, "strategy": "graph"}},
-            "strategy is graph, but cell.protocol.neighbour is",
-        ),
-        ({"neighbour": {**at_work, "device_uuid": "GPU-1"}}, "device_uuid is GPU-1, and the cell's is None"),
-        ({"neighbour": None}, "cell.protocol.neighbour is combined, but machine.neighbour is not there"),
-    ):
-        with pytest.raises(RecordError, match=said):
-            consistency.check({**record, "machine": {**record["machine"], **changes}}, "it")
+    assert not disagreements(record)
+    for changed in ({**at_work, "strategy": "graph"}, {**at_work, "device_uuid": "GPU-1"}, None):
+        other = {**record, "machine": {**record["machine"], "neighbour": changed}}
+        assert disagreements(other) == ["the_neighbour_is_the_one_that_was_asked_for"]
 
 
 def test_a_cell_and_its_neighbour_end_together_and_leave_no_record(start):
@@ -227,7 +219,7 @@ def test_a_cell_that_names_no_neighbour_is_what_it_was():
     assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
     of_usual, of_alone, of_busy = (set(fingerprint.of_cell(cell)) for cell in (usual, alone, busy))
     assert of_usual == of_alone < of_busy
-    assert {"snn/measurement/neighbour_process.py", "snn/strategies/combined.py"} <= of_busy - of_usual
+    assert {"snn/measurement/busy_neighbour.py", "snn/strategies/combined.py"} <= of_busy - of_usual
 
 
 @pytest.mark.parametrize("neighbour", ["nobody", "null", "[reference]", "1"])
@@ -238,15 +230,15 @@ def test_a_neighbour_is_a_strategy(neighbour):
 
 def test_epochs_are_counted_across_processes(tmp_path, monkeypatch):
     clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(beats, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(busy_neighbour, "time", SimpleNamespace(monotonic=lambda: clock.now))
     with (tmp_path / "beats").open("w+b") as file:
-        assert beats.read(file.fileno()) is None
-        writer = beats.Writer(file.fileno(), "GPU-a")
-        assert beats.read(file.fileno()) is None
+        assert busy_neighbour.read_beats(file.fileno()) is None
+        writer = busy_neighbour.BeatWriter(file.fileno(), "GPU-a")
+        assert busy_neighbour.read_beats(file.fileno()) is None
         for seconds in (0.25, 0.75, 0.125):
             clock.now += seconds
             writer.beat()
-        found = beats.read(file.fileno())
+        found = busy_neighbour.read_beats(file.fileno())
     assert found.epochs == 3 and found.uuid == "GPU-a"
     assert (found.first, found.last) == (100.0, 101.125)
     assert found.long == ((100.25, 101.0),)

@@ -20,7 +20,7 @@ from conftest import ROOT
 from snn.backends import kernel_source
 from snn.errors import OutputError
 from snn.files import cache
-from snn.strategies.common import numba_loops
+from snn.strategies.common import numba as numba_loops
 
 try:
     import nvidia
@@ -146,7 +146,7 @@ def test_numba_compiles_a_loop_once_for_its_options(folder):
     pytest.importorskip("numba")
 
     def hits():
-        loops = numba_loops.compiled.__wrapped__(parallel=False)
+        loops = numba_loops.perceptron_loops.__wrapped__(parallel=False)
         return [sum(loop.stats.cache_hits.values()) for loop in loops]
 
     assert (hits(), hits()) == ([0] * 5, [1] * 5)

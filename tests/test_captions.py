@@ -13,7 +13,7 @@ from snn.grid import catalogue
 from snn.microbenchmarks import memory_calls
 from snn.profiling import memory
 from snn.report.glossary import WORDS
-from snn.tables import cnn_block_size
+from snn.tables.cnn import BLOCK
 from snn.tables.columns import describe
 
 CAPTIONS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/report").glob("*.rst")}
@@ -28,7 +28,7 @@ def percent(fraction):
 
 
 NUMBERS = {
-    "cnn_block_size": [f"the block of {cnn_block_size._BASELINE} threads"],
+    "cnn_block_size": [f"the block of {BLOCK} threads"],
     "memory": [f"more than {percent(memory.warnings.__defaults__[0])} of the device memory"],
     "memory_access": [f"sectors of {access.LINE} bytes", f"lines of {cpu_access.SECTOR})"],
     "memory_calls": [f"access of the device to {memory_calls._PLACES} pages"],

@@ -45,7 +45,7 @@ def test_a_strategy_that_uses_no_kernel_of_ours_is_named_alone(name):
 
 
 def test_a_strategy_that_brings_its_own_kernel_is_named_with_that():
-    planned = record(cell_of("strategy=persistent"), [1.0]) | {"plan": "one cluster of 16 blocks, 16 hidden"}
+    planned = record(cell_of("strategy=persistent"), [1.0]) | {"launch": {"kernel": "one_layer"}}
     assert line(planned, THRESHOLDS).startswith("small 256: persistent with one_layer: ok")
 
 

@@ -20,9 +20,11 @@ from snn.analysis import frame
 from snn.claims import main
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
+from snn.grid.catalogue import table_form
 from snn.microbenchmarks.settings import resolved
 from snn.report import claims
-from snn.tables import memory_remedies
+from snn.tables.memory import memory_remedies
+from snn.tables.table import find_table
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -476,7 +478,7 @@ def points():
             "readings": [one.plain() for one in whole],
             "provenance": {"device": "NVIDIA H200", "backend": "cuda"},
         }
-        table = import_module(f"snn.tables.{name}").build(record)
+        table = find_table(table_form(name)).build(record)
         text = table.fillna({"limit_gb_s": 1.0} if "limit_gb_s" in table else {}).to_csv(index=False)
         tables[f"nvidia-h200/memory/{name}"] = pd.read_csv(StringIO(text))
     text = of_remedies().assign(peak_bytes=1, saved_fraction=0.5).to_csv(index=False)

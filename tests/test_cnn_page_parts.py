@@ -9,8 +9,9 @@ from cnn_cells import AS_PUBLISHED, GPU, MEAN, NAIVE, OPTIMISED, THRESHOLDS, cel
 from cnn_cells import published_values as published
 from conftest import ROOT
 
-from snn.tables import cnn_block_size, cnn_loader, cnn_programs, peers
-from snn.tables import cpu as cpu_table
+from snn.tables.cnn import cnn_block_size, cnn_loader, cnn_programs
+from snn.tables.cpu import cpu as cpu_table
+from snn.tables.sweep import peers
 
 sys.path.insert(0, str(ROOT / "scripts"))
 

@@ -8,7 +8,7 @@ from cnn_cells import published_values as published
 from records_of import record
 
 from snn.analysis import frame
-from snn.tables import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
+from snn.tables.cnn import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
 
 
 @pytest.fixture
@@ -59,12 +59,6 @@ def test_a_program_without_a_naive_one_that_trains_alike_has_no_speedup(cells_of
     rows = rows_of(cells, [[20.0, 20.0], [5.0, 5.0]])
     assert programs(rows)["speedup"].isna().tolist() == [False, True]
     assert cnn_programs.pairs(rows) == [(0, 0)]
-
-
-def test_a_step_is_one_of_the_batches_that_are_full(cells_of):
-    (cell,), (kept,) = cells_of(NAIVE), cells_of(NAIVE, **{"training.drop_last": False})
-    table = programs(rows_of([cell, kept], [[4.685], [4.69]]))
-    assert table["step_us"].tolist() == pytest.approx([1000.0, 1000.0])
 
 
 def test_the_first_run_is_the_counterpart_and_all_runs_have_a_spread(cells_of):
@@ -119,25 +113,6 @@ def test_the_cpu_runs_both_programs_under_their_names(cells_of):
 
 def epochs(rows, name="cnn_epochs"):
     return cnn_epochs.build(rows, published(name), THRESHOLDS)
-
-
-LOSSES = [0.5, 0.4, 0.3, 0.2, 0.1]
-
-
-def test_every_epoch_is_a_row_beside_the_published_curve(cells_of):
-    cells = cells_of(NAIVE, {"strategy": "synchronous"} | MEAN, dataset="mnist")
-    table = epochs(rows_of(cells, [[5.0, 10.0]] * 2, epoch_losses=[LOSSES] * 2))
-    naive = table[(table["program"] == "naive") & (table["gradient"] == "as published")]
-    assert naive["epoch"].tolist() == [1, 2, 3, 4, 5]
-    assert naive["epoch_s"].tolist() == pytest.approx([1.5] * 5)
-    assert naive["step_us"].tolist() == pytest.approx([1.5e6 / 937] * 5)
-    assert naive["cumulative_s"].tolist() == pytest.approx([1.5, 3.0, 4.5, 6.0, 7.5])
-    assert naive["cumulative_std_s"].tolist()[0] == pytest.approx(2**-0.5)
-    assert naive["loss"].tolist() == naive["mean_loss"].tolist() == pytest.approx(LOSSES)
-    assert naive["published_cumulative_s"].tolist() == [5, 10, 15, 20, 25]
-    assert naive["published_loss"].tolist() == [0.2109, 0.0916, 0.0764, 0.0735, 0.0721]
-    exact = table[table["gradient"] == "exact"]
-    assert len(exact) == 5 and exact["published_loss"].isna().all()
 
 
 def test_published_curves_without_a_counterpart_are_there_and_say_so(cells_of):

@@ -5,7 +5,7 @@ import threading
 import pynvml
 import pytest
 
-from snn.backends import context
+from snn import backends as context
 from snn.hardware import devices
 
 

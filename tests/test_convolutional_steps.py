@@ -23,8 +23,9 @@ from convolutional_shapes import (
 )
 
 from snn.backends import kernel_source
-from snn.backends.convolutional_plans import SOURCE
-from snn.backends.cpu import ops
+from snn.backends.cpu import trainings
+from snn.backends.launches import Steps
+from snn.backends.launches.convolution import SOURCE
 from snn.strategies.persistent import Persistent
 
 LONG = {
@@ -45,14 +46,14 @@ def test_the_kernel_and_numpy_train_as_the_oracle(name, limits, random):
     rows, epochs = 2 * shape.batch + 1, 2
     X, labels, Y, weights = made(shape, rows, random)
     buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
-    numbers = shape.numbers(rows, 0, epochs * 3, rate)
+    steps = Steps(rows, 0, epochs * 3, rate)
     launched(shape, buffers, rows, epochs, rate, limits=limits)
-    ops.train_convolutional(*by_numpy, *numbers)
+    trainings.train(shape, by_numpy, steps)
     expected, losses = oracle(shape, X, labels, weights, epochs, rate)
     for found in (buffers, by_numpy):
         check(shape, found[2:8], found[8], rows, expected, losses, 3e-6)
     exactly = [buffer.astype(np.float64) for buffer in buffers_of(shape, X, Y, weights)]
-    ops.train_convolutional(*exactly, *numbers)
+    trainings.train(shape, exactly, steps)
     check(shape, exactly[2:8], exactly[8], rows, expected, losses, 1e-7)  # what one_step rests on
 
 

@@ -11,7 +11,7 @@ from snn.backends.cpu.backend import CpuBackend, HostBuffer
 from snn.figures import memory_calls as figure
 from snn.microbenchmarks import memory_calls as calls
 from snn.microbenchmarks.readings import Effort
-from snn.tables import memory_calls
+from snn.tables.microbenchmarks import memory_calls
 
 QUICK = Effort(samples=6, seconds=0.0)
 MIB = 1 << 20

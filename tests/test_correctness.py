@@ -10,7 +10,7 @@ from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import correctness
+from snn.tables.paper import correctness
 
 PAPER = ROOT / "config/paper"
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")

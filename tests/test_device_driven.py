@@ -21,7 +21,8 @@ from snn.strategies.common import factory
 from snn.strategies.common.device_driven import DeviceDriven
 
 KERNELS = [(fused, pretransposed) for fused in (False, True) for pretransposed in (False, True)]
-NAMES = [n for n in STRATEGIES if issubclass(factory.class_of(groups.load("strategy", n)), DeviceDriven)]
+KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in STRATEGIES}
+NAMES = [name for name, kind in KINDS.items() if issubclass(kind, DeviceDriven) and not kind.at_once]
 
 
 @pytest.mark.parametrize(("fused", "pretransposed"), KERNELS)
@@ -45,7 +46,7 @@ def test_agrees_with_the_oracle(name, fused, pretransposed, network, rows, batch
 
 
 class WithoutPlan(DeferredBackend):
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         raise Unsupported("no cluster, no grid")
 
 

@@ -44,7 +44,7 @@ class FakeNvml:
         }
         for name, answer in answers.items():
             monkeypatch.setattr(pynvml, name, answer)
-        monkeypatch.setattr(devices, "find_spec", lambda name: object())
+        monkeypatch.setattr(devices, "find_spec", lambda name: cupy)
         monkeypatch.setattr(devices.metadata, "version", version)
         monkeypatch.setattr(devices, "_failure_of_driver", lambda: failure)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -53,14 +53,9 @@ class FakeNvml:
 def test_auto_takes_the_gpu(monkeypatch, capsys):
     FakeNvml(monkeypatch)
     assert devices.find("auto") == devices.Device("cuda", "GPU number 0", "GPU-0", "580.1")
+    assert devices.find("cpu").backend == "cpu" and devices.find("cpu").name
     devices.say_unused_gpu("auto", devices.find("auto"))
     assert capsys.readouterr().err == "" == devices.why_unused()
-
-
-def test_cpu_is_the_cpu_even_beside_a_gpu(monkeypatch):
-    FakeNvml(monkeypatch)
-    assert devices.find("cpu").backend == "cpu"
-    assert devices.find("cpu").name
 
 
 @pytest.mark.parametrize(
@@ -79,6 +74,7 @@ def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
         ({"init": pynvml.NVML_ERROR_DRIVER_NOT_LOADED}, None, "driver does not work (Driver Not Loaded)"),
         ({"count": 0}, None, "finds no GPU"),
         ({"failure": "cuInit: error 803"}, None, "cuInit: error 803"),
+        ({"cupy": None}, None, "CuPy is not installed: run `make env`"),
         (
             {"cuda": 12080},
             None,
@@ -286,30 +282,15 @@ def test_a_lost_gpu_hides_those_behind_it_alone(monkeypatch):
     assert devices.gpus_here() == []
 
 
-def test_a_planned_gpu_on_a_machine_without_one_is_refused_with_both_names(monkeypatch):
+def test_an_unknown_device_and_a_planned_gpu_on_a_machine_without_one_are_refused(monkeypatch):
+    with pytest.raises(DeviceError, match="one of auto, cuda, cpu"):
+        devices.find("tpu")
     FakeNvml(monkeypatch, init=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
     with pytest.raises(DeviceError) as caught:
         devices.choices("cuda", "NVIDIA H200")
     cpu = devices.find("cpu").name
     assert f"device.name is 'NVIDIA H200', but this machine has {cpu!r}: run this job on" in str(caught.value)
     assert "no NVIDIA driver" in str(caught.value)
-
-
-def test_no_cupy(monkeypatch):
-    FakeNvml(monkeypatch)
-    monkeypatch.setattr(devices, "find_spec", lambda name: None)
-    with pytest.raises(DeviceError, match="make env"):
-        devices.find("cuda")
-
-
-def test_unknown_device():
-    with pytest.raises(DeviceError, match="one of auto, cuda, cpu"):
-        devices.find("tpu")
-
-
-def test_slugs():
-    assert devices.Device("cuda", "NVIDIA H200").slug == "nvidia-h200"
-    assert devices.Device("cpu", "AMD EPYC (x)").slug == "cpu-amd-epyc-x"
 
 
 def test_names_that_differ_in_letters_of_another_script_have_slugs_of_their_own():
@@ -321,3 +302,4 @@ def test_names_that_differ_in_letters_of_another_script_have_slugs_of_their_own(
         assert all(re.fullmatch(rf"{start}[a-z0-9]+(-[a-z0-9]+)*", slug) for slug in slugs)
     assert devices.Device("cuda", "GPU 显卡").slug.startswith("gpu-")
     assert devices.Device("cuda", "GPU (1)").slug == "gpu-1"
+    assert devices.Device("cpu", "AMD EPYC (x)").slug == "cpu-amd-epyc-x"

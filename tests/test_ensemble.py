@@ -13,20 +13,22 @@ from test_measure import JOB
 from snn import datasets
 from snn.analysis import frame
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import Shape
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import compose, groups
 from snn.config.groups import read_yaml
 from snn.errors import Unsupported
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement import cell
+from snn.measurement.cell import build_record
 from snn.measurement.protocol import Round
-from snn.measurement.record import build
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies.common import factory
-from snn.tables import correctness, learning_rates, overview, sweep
+from snn.tables import overview
+from snn.tables.paper import correctness
+from snn.tables.sweep import learning_rates, sweep
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SMALL = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")
@@ -41,7 +43,7 @@ def chosen(name, **options):
 def side_by_side(backend):
     """A backend that trains several networks in one launch; older GPUs do not."""
     try:
-        backend.training_plan(Shape((16, 16), 16, True, False, 2))
+        backend.training_launch(PerceptronShape((16, 16), 16, True, False, 2))
     except Unsupported as error:
         pytest.skip(str(error))
     return backend
@@ -124,7 +126,7 @@ def test_what_has_no_cluster_is_unsupported_on_a_gpu(cuda_backend):
 
 
 class WithoutPlan(CpuBackend):
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         raise Unsupported(f"no cluster for {shape.members} networks")
 
 
@@ -207,7 +209,7 @@ def recorded(cells):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * 3, stopped="runs")
     reference, ensemble = cells
     where = record(reference, [1.0])["provenance"]
-    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
+    several = build_record(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
     return {"reference": record(reference, [1.0, 1.0, 1.0]), "ensemble": several}
 
 
@@ -288,7 +290,7 @@ def test_ten_members_are_held_against_the_papers_ten_runs(tmp_path):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[0], losses)] * 4, stopped="runs")
     alone = record(reference, [1.0] * 10, 41.192574)
     where = alone["provenance"]
-    several = build(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
+    several = build_record(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
     found = frame.tabulate({"a": alone, "b": several}, THRESHOLDS)
     table = correctness.build(found, read_yaml(ROOT / "config/paper/correctness.yaml"), THRESHOLDS)
     assert table["agreement"].tolist() == ["agrees", "agrees"]

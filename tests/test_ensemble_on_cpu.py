@@ -1,45 +1,40 @@
 """Members side by side in one launch, on the CPU by cuda_on_cpu: each ends with the bits it has alone."""
 
+from dataclasses import replace
+
 import cuda_on_cpu
 import numpy as np
 import pytest
+from emulated_launch import launched
 from hypothesis import given
 from hypothesis import strategies as st
-from test_persistent_on_cpu import H200, launched, made, plan_for
+from test_persistent_on_cpu import H200, by_the_oracle, made, plan_for
 
-from snn.backends.cpu import ops
-from snn.backends.ops import OPS
-from snn.backends.persistent_plans import HEAD, LaunchPlan, Shape, launch_plans, padded
+from snn.backends.launches import HEAD, LaunchConfiguration, padded
+from snn.backends.launches.perceptron import PerceptronShape
 
 RATES = np.array([0.01, 0.002, 0.03], dtype=np.float32)
 
 
 def members_of(layers, batch, rows, epochs, random):
-    """The operands of each member alone, with its numbers, and of all together; weights differ."""
-    *_, buffers, numbers = made(layers, batch, rows, epochs, "sequential", None, random)
+    """The operands of each member alone, with its shape and steps, and of all together; weights differ."""
+    *_, buffers, shape, steps = made(layers, batch, rows, epochs, "sequential", None, random)
     X, Y, W, E, S = buffers
     of_each = [(W * np.float32(1 + 0.1 * m)).astype(np.float32) for m in range(len(RATES))]
-    alone = [([X, Y, own, E.copy(), S.copy()], with_rate(numbers, RATES[m])) for m, own in enumerate(of_each)]
+    alone = [
+        (shape, [X, Y, own, E.copy(), S.copy()], steps._replace(rate=RATES[m]))
+        for m, own in enumerate(of_each)
+    ]
     workspace = np.concatenate([np.zeros(HEAD, np.float32), RATES])
     together = [X, Y, np.concatenate(of_each), np.concatenate([E] * len(RATES)), workspace]
-    return alone, together, (*with_rate(numbers, np.float32(np.nan))[:7], len(RATES), *numbers[8:])
+    return alone, (replace(shape, members=len(RATES)), together, steps._replace(rate=np.float32(np.nan)))
 
 
-def with_rate(numbers, rate):
-    return (*numbers[:5], rate, *numbers[6:])
-
-
-def by_kernel(buffers, numbers):
+def by_kernel(shape, buffers, steps):
     plan = next(
-        one
-        for one in launch_plans(Shape.of(numbers), H200)
-        if isinstance(one, LaunchPlan) and one.cluster == 2
+        one for one in shape.configurations(H200) if isinstance(one, LaunchConfiguration) and one.cluster == 2
     )
-    launched(plan, buffers, numbers)
-
-
-def by_numpy(buffers, numbers):
-    ops.train(*(buffer.reshape(-1) for buffer in buffers), *numbers)
+    launched(plan, buffers, steps)
 
 
 KERNEL = pytest.param(
@@ -47,14 +42,14 @@ KERNEL = pytest.param(
 )
 
 
-@pytest.mark.parametrize("train", [KERNEL, by_numpy])
+@pytest.mark.parametrize("train", [KERNEL, by_the_oracle])
 @pytest.mark.parametrize("layers, batch, rows", [((20, 24, 1), 32, 70), ((7, 100, 1), 100, 250)])
 def test_each_member_ends_as_it_does_alone(train, layers, batch, rows, random):
-    alone, together, numbers = members_of(layers, batch, rows, 3, random)
-    train(together, numbers)
-    weights, errors = (together[i].reshape(len(RATES), -1) for i in (2, 3))
-    for m, (buffers, own) in enumerate(alone):
-        train(buffers, own)
+    alone, together = members_of(layers, batch, rows, 3, random)
+    train(*together)
+    weights, errors = (together[1][i].reshape(len(RATES), -1) for i in (2, 3))
+    for m, (shape, buffers, steps) in enumerate(alone):
+        train(shape, buffers, steps)
         last = rows % batch or batch
         assert np.array_equal(weights[m], buffers[2])
         assert np.array_equal(errors[m][:last], buffers[3][:last])
@@ -63,13 +58,13 @@ def test_each_member_ends_as_it_does_alone(train, layers, batch, rows, random):
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 def test_one_that_diverges_leaves_the_others_alone(random):
-    alone, together, numbers = members_of((20, 24, 1), 32, 70, 3, random)
-    together[4][HEAD + 1] = 1e30
-    by_kernel(together, numbers)
-    errors = together[3].reshape(len(RATES), -1)[:, : 70 % 32]
+    alone, together = members_of((20, 24, 1), 32, 70, 3, random)
+    together[1][4][HEAD + 1] = 1e30
+    by_kernel(*together)
+    errors = together[1][3].reshape(len(RATES), -1)[:, : 70 % 32]
     assert np.isfinite(errors).all(axis=1).tolist() == [True, False, True]
     by_kernel(*alone[2])
-    assert np.array_equal(errors[2], alone[2][0][3][: 70 % 32])
+    assert np.array_equal(errors[2], alone[2][1][3][: 70 % 32])
 
 
 @given(
@@ -80,7 +75,7 @@ def test_one_that_diverges_leaves_the_others_alone(random):
 )
 def test_members_share_the_data_and_nothing_else(rows, batch, members, hidden):
     one, several = (
-        OPS["train"].elements(rows, batch, 0, 1, 1, 0.1, 0.0, count, 16, *hidden) for count in (1, members)
+        PerceptronShape((16, *hidden), batch, True, False, count).elements(rows) for count in (1, members)
     )
     assert several[:2] == one[:2]
     assert several[2:4] == tuple(members * n for n in one[2:4])
@@ -90,11 +85,11 @@ def test_members_share_the_data_and_nothing_else(rows, batch, members, hidden):
 @given(members=st.integers(2, 500), hidden=st.integers(1, 1024).map(padded), batch=st.integers(1, 128))
 def test_a_member_has_a_plan_of_one_alone_that_takes_one_cluster(members, hidden, batch):
     def of(count):
-        shape = Shape((16, hidden), batch, True, False, count)
+        shape = PerceptronShape((16, hidden), batch, True, False, count)
         return [
             plan
-            for plan in launch_plans(shape, H200)
-            if isinstance(plan, LaunchPlan) and plan.clusters == 1 and plan.cluster
+            for plan in shape.configurations(H200)
+            if isinstance(plan, LaunchConfiguration) and plan.clusters == 1 and plan.cluster
         ]
 
     for alone, several in zip(of(1), of(members), strict=True):
@@ -107,8 +102,8 @@ def test_a_member_has_a_plan_of_one_alone_that_takes_one_cluster(members, hidden
 @pytest.mark.parametrize("held, per_sm", [(7, 1), (14, 2)])
 def test_members_that_would_wait_for_others_have_fewer_blocks(members, blocks, held, per_sm):
     """An H200 holds 7 clusters of 16 blocks, or 14 with two blocks on an SM, and 15 of the larger 8."""
-    plans = launch_plans(Shape((32, 256), 256, True, False, members), H200)
-    of = {plan.cluster: plan for plan in plans if isinstance(plan, LaunchPlan)}
+    plans = PerceptronShape((32, 256), 256, True, False, members).configurations(H200)
+    of = {plan.cluster: plan for plan in plans if isinstance(plan, LaunchConfiguration)}
     costs = {16: of[16].total_cost(members, held, per_sm), 8: of[8].total_cost(members, 15, 1)}
     assert min(costs, key=costs.__getitem__) == blocks
 
@@ -117,8 +112,8 @@ def test_blocks_that_share_an_sm_take_longer():
     """Ten members of 16 blocks, two on an SM, took 2.78 us, and seven that have SMs of their own 1.78."""
     plan = next(
         one
-        for one in launch_plans(Shape((32, 256), 256, True, False, 10), H200)
-        if isinstance(one, LaunchPlan)
+        for one in PerceptronShape((32, 256), 256, True, False, 10).configurations(H200)
+        if isinstance(one, LaunchConfiguration)
     )
     alone, shared = plan.total_cost(7, 14, 2), plan.total_cost(10, 14, 2)
     assert alone == plan.total_cost(7, 7, 1) == plan.cost
@@ -127,9 +122,9 @@ def test_blocks_that_share_an_sm_take_longer():
 
 
 def test_what_no_cluster_trains_is_for_one_network():
-    found = list(launch_plans(Shape((32, 256, 256), 256, True, False, 10), H200))
+    found = list(PerceptronShape((32, 256, 256), 256, True, False, 10).configurations(H200))
     assert found == [
         "no cluster: 2 hidden layers are too much arithmetic for one",
         "no grid: the whole device trains one network, not 10",
     ]
-    assert plan_for(Shape((32, 256, 256), 256, True, False), H200, "grid").cluster == 0
+    assert plan_for(PerceptronShape((32, 256, 256), 256, True, False), H200, "grid").cluster == 0

@@ -9,13 +9,12 @@ from conftest import ROOT
 from records_of import record
 
 from snn.analysis import frame
-from snn.analysis.equivalence import Convergence, convergence
 from snn.config.groups import read_yaml
 from snn.figures import precision as figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.measurement.student_t import student_quantile
-from snn.tables import precision
+from snn.measurement.protocol import student_quantile
+from snn.tables.sweep import Convergence, convergence, precision
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}
@@ -121,20 +120,6 @@ def table(tmp_path):
 
     records = {str(i): made(cell) for i, cell in enumerate(cells)}
     return precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
-
-
-def test_the_table_pools_seeds_and_states_the_word(table):
-    assert table[["kernel", "precision"]].agg(" ".join, axis=1).tolist() == [
-        *("cublas fp32", "cublas tf32", "cublas bf16", "tensor_core tf32")
-    ]
-    assert set(table["seeds"]) == {3}
-    assert table["speedup"].tolist() == pytest.approx([1.0, 4.1 / 2.05, 4.1, 4.1 / 2.05])
-    assert set(table["baseline"]) == {"cublas fp32"}
-    assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
-    assert table["final_mse"][2] == pytest.approx(1.2 * 1.2)
-    assert table["final_mse_std"][0] == pytest.approx(0.1)
-    assert table["fp32_mse"].tolist() == pytest.approx([1.2] * 4)
-    assert "network.seed" not in table
 
 
 def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_are_missing(tmp_path):

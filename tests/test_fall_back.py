@@ -14,12 +14,13 @@ from layered_shapes import network_of as layered_network_of
 from test_training import trained
 
 from snn.analysis import kernels
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.backends.launches import TrainingLaunch
 from snn.config import groups
 from snn.errors import DeviceError, OutOfMemory, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.profiling.observed import ObservedBackend
+from snn.records.store import lift
 from snn.strategies.common import factory
 from snn.strategies.graph import Graph
 from snn.strategies.persistent import Persistent
@@ -127,11 +128,11 @@ class Refusing(DeferredBackend):
         self.error, self.at = error, at
         self.planned = False
 
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         self.planned = True
-        if self.at == "training_plan":
+        if self.at == "training_launch":
             raise self.error
-        return "132 blocks together"
+        return TrainingLaunch("132 blocks together")
 
     def steps_per_launch(self, shape):
         if self.at == "steps_per_launch":
@@ -150,7 +151,7 @@ FULL = OutOfMemory("cudaMalloc of 800 bytes failed: 3 of 4 bytes are free")
 FAILURES = [
     (REFUSED, "steps_per_launch"),
     (FULL, "malloc"),
-    (FULL, "training_plan"),
+    (FULL, "training_launch"),
     (FULL, "steps_per_launch"),
 ]
 NETWORKS = {
@@ -183,8 +184,10 @@ def test_a_graph_trains_what_the_driver_refuses_or_has_no_memory_for(error, at, 
     try:
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and str(error) in strategy.plan
-        assert ("132 blocks" in strategy.plan) == (at != "training_plan")
-        assert kernels.used({"plan": strategy.plan, "cell": CELL}) == "naive"
+        assert ("132 blocks" in strategy.plan) == (at != "training_launch")
+        record = {"plan": strategy.plan, "cell": CELL}
+        assert strategy.launch is None
+        assert kernels.used(record) == kernels.used(lift(record)) == "naive"
     finally:
         strategy.close()
     strategy.backend.live.check_nothing_held()
@@ -230,18 +233,6 @@ def test_what_does_not_fit_at_all_is_out_of_memory():
     finally:
         strategy.close()
     strategy.backend.live.check_nothing_held()
-
-
-def test_the_reason_of_a_grid_says_that_there_is_none():
-    """By this a record's kernel is told: the one for stacks of layers may have taken its place."""
-    shape = Shape((32, 256, 256), 256, True, False)
-    plans = [
-        one
-        for one in launch_plans(shape, DeviceCapability(132, 232448, (9, 0)))
-        if isinstance(one, LaunchPlan)
-    ]
-    assert {one.source.endswith("grid.cu") for one in plans} == {True, False}
-    assert all(one.refused.startswith("no grid: ") == one.source.endswith("grid.cu") for one in plans)
 
 
 # ---- on a GPU

@@ -73,9 +73,9 @@ def test_what_limits_and_scripts_are_made_of():
     assert any(file.startswith("kernels/") for file in on_gpu)
     assert on_cpu == sorted(on_cpu) and on_gpu == sorted(on_gpu)
     script = "workflow/scripts/build_table.py"
-    plain, told = fingerprint.of_script(script), fingerprint.of_script(script, "snn.tables.depth")
+    plain, told = fingerprint.of_script(script), fingerprint.of_script(script, "snn.tables.paper")
     assert script in plain and plain == sorted(plain)
-    assert "snn/tables/depth.py" in told and "snn/tables/depth.py" not in plain
+    assert "snn/tables/paper.py" in told and "snn/tables/paper.py" not in plain
     assert "snn/report/page.css" in plain
 
 

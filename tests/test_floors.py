@@ -5,8 +5,16 @@ import pandas as pd
 import pytest
 from records_of import limits_of
 
-from snn.analysis.floors import FLOOR, fraction_of_limit, of_rows, read, steps, with_floors
-from snn.analysis.roofline import Step, floor
+from snn.analysis.roofline import (
+    FLOOR,
+    Step,
+    fitting_limits,
+    floor,
+    fraction_of_limit,
+    read_limits,
+    steps,
+    with_floors,
+)
 from snn.errors import MeasurementError, RecordError
 from snn.hardware.limits import Measured
 from snn.records import store
@@ -21,6 +29,10 @@ def row(**values):
 @pytest.mark.parametrize(("rows", "batches"), [(512, 2), (513, 3), (300, 2), (256, 1), (1, 1)])
 def test_the_last_batch_is_a_step_however_few_rows_it_has(rows, batches):
     assert steps(row(**{"dataset.rows": rows})).tolist() == [10 * batches]
+
+
+def test_rows_that_fill_no_batch_may_be_left_out():
+    assert steps(row(**{"dataset.rows": 513, "training.drop_last": True})).tolist() == [20]
 
 
 def test_a_data_set_that_does_not_say_its_size_has_no_steps():
@@ -124,17 +136,16 @@ def test_rounds_on_several_gpus_have_the_least_of_their_floors():
     assert np.isnan([partly, unknown]).all()
 
 
-def test_limits_are_of_a_frame_if_one_of_its_rounds_ran_on_their_gpu():
-    rows = pd.concat([measured_row(device_uuid="GPU-1, GPU-2"), measured_row(device_uuid="GPU-3")])
-    second, fourth = slower(2, "GPU-2"), slower(2, "GPU-4")
-    assert of_rows(rows, [LIMITS, second, fourth]) == [LIMITS, second]
+def test_limits_fit_if_one_of_the_records_was_measured_on_their_gpu():
+    one, second, third, fourth = (slower(1, f"GPU-{number}") for number in range(1, 5))
+    assert fitting_limits([one, second, fourth], [third, second, one]) == [one, second]
 
 
 def test_limits_of_other_sources_are_refused(tmp_path):
     path = tmp_path / "limits.json"
     store.write(path, LIMITS)
-    assert read(path) == read(path, "0123456789abcdef") == LIMITS
+    assert read_limits(path) == read_limits(path, "0123456789abcdef") == LIMITS
     with pytest.raises(
         RecordError, match=r"other sources \(0123456789abcdef\) than the current ones \(other\)"
     ):
-        read(path, "other")
+        read_limits(path, "other")

@@ -40,8 +40,8 @@ from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
-from snn.tables import fragmentation as fragmentation_table
-from snn.tables import memory_map as memory_map_table
+from snn.tables.microbenchmarks import fragmentation as fragmentation_table
+from snn.tables.microbenchmarks import memory_map as memory_map_table
 
 MIB = 1 << 20
 

@@ -11,7 +11,7 @@ from records_of import PROVENANCE, record
 from whole_grid import HOST, sweeps_of
 
 from snn.analysis import frame
-from snn.analysis.outcome import outcome
+from snn.analysis.frame import outcome
 from snn.analysis.speedups import SPEEDUP, speedup
 from snn.config.groups import read_yaml
 from snn.grid import naming

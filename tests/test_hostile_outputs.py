@@ -19,7 +19,7 @@ from snn import (
     perfetto,
     prepare,
 )
-from snn.analysis import cell_line, watching
+from snn.analysis import cell_line, machine_state
 from snn.files.outputs import replaced
 from snn.grid import naming
 from snn.grid import sweeps as grid
@@ -161,7 +161,7 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
         raise OSError(28, reason)
 
     monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
-    monkeypatch.setattr(watching, "watched", lambda *of: {})
+    monkeypatch.setattr(machine_state, "watched", lambda *of: {})
     monkeypatch.setattr(cell_line, "line", lambda *of: "the line of the cell")
     monkeypatch.setattr(measure_limits, "record", lambda device: {})
     monkeypatch.setattr(microbenchmark, "record", lambda *of: {})

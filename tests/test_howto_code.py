@@ -108,7 +108,7 @@ def test_the_table_is_of_the_cells_of_a_sweep_and_the_figure_of_the_table():
         "device": "NVIDIA H200",
         "backend": "cuda",
     }
-    table = module("slowest", page["snn/tables/slowest.py"]).build(pd.DataFrame(rows), {}, {})
+    table = module("slowest", page["snn/tables/slowest.py"]).slowest.build(pd.DataFrame(rows), {}, {})
     assert table["strategy"].tolist() == ["reference", "streams"]
     draw = module("slowest", page["snn/figures/slowest.py"]).draw
     of_table, of_no_time = draw(table, "Tesla T4"), draw(table.assign(mean_s=np.nan), "Tesla T4")

@@ -12,7 +12,6 @@ from snn import backends
 from snn.backends.cpu import ops as numpy_ops
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
-from snn.backends.trainings import TRAININGS
 from snn.config import groups
 from snn.errors import Unsupported
 
@@ -34,9 +33,7 @@ FUSED = (
     "matmul_tn_update_bias",
 )
 BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
-OTHERS = [
-    op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution and op not in TRAININGS
-]
+OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in ELEMENTWISE]
 LAYER_SIZES = NUMBERS | {

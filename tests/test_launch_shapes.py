@@ -7,7 +7,7 @@ from conftest import ROOT
 from emulated import EmulatedBackend
 
 from snn.backends import kernel_source
-from snn.backends.launch_shapes import MOST_Y, check_grid, check_sizes, launch_shape
+from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
 from snn.config import groups
 from snn.errors import Unsupported
 

@@ -19,19 +19,18 @@ import numpy as np
 import pytest
 import test_layered_launch
 from conftest import ROOT
-from emulated_launch import emulated
+from emulated_launch import launched
 from hypothesis import example, given
 from hypothesis import strategies as st
 from test_measure import JOB
-from test_persistent_on_cpu import H200, SMALL, launched, made, plan_for, two_clusters_of_two
+from test_persistent_on_cpu import H200, SMALL, by_the_oracle, made, plan_for, two_clusters_of_two
 from test_persistent_on_cpu import pytestmark as on_cpu
 
 from snn import backends, cli
-from snn.backends import trainings
-from snn.backends.cpu import ops
+from snn.backends import launches as launches_of_kernels
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import Shape
-from snn.backends.trainings import MOST_STEPS, TRAINED, steps_within
+from snn.backends.launches import MOST_STEPS, TRAINED, Steps, steps_within
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import groups
 from snn.errors import MeasurementError, Unsupported
 from snn.measurement.protocol import Round
@@ -40,10 +39,7 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights, mlp
-from snn.strategies.common.convolutional_launch import ConvolutionalLaunch
-from snn.strategies.common.launched_training import LaunchedTraining
-from snn.strategies.common.layered_launch import LayeredLaunch
-from snn.strategies.common.single_launch import SingleLaunch
+from snn.strategies.common.one_launch import LaunchedTraining, OneLaunch, convolutional_shape, layered_shape
 from snn.strategies.ensemble import Ensemble
 from snn.strategies.persistent import Persistent
 
@@ -55,14 +51,11 @@ RATE = 0.05
 class Recorder(SimpleNamespace):
     """A backend whose launches train nothing."""
 
-    def may_stop(self, shape):
-        return False
-
     def steps_per_launch(self, shape):
         return self.most
 
-    def launch(self, op, buffers, numbers, stream):
-        self.launches.append(numbers[2:4])
+    def train(self, shape, buffers, steps, stream):
+        self.launches.append(steps[1:3])
 
     def stream_synchronize(self, stream):
         pass
@@ -71,7 +64,7 @@ class Recorder(SimpleNamespace):
 def launches(epochs, batches, most):
     """The first batch and the steps of each launch."""
     backend = Recorder(most=most, launches=[])
-    training = LaunchedTraining(backend, Shape((16, 16), 1, True, False), batches, 0.1)
+    training = LaunchedTraining(backend, PerceptronShape((16, 16), 1, True, False), batches, 0.1)
     training.train(epochs, (), None, lambda *_: None)
     return backend.launches
 
@@ -126,14 +119,14 @@ def test_a_device_that_raises_its_clocks_is_measured_when_it_has():
 
 
 def test_a_device_with_a_time_limit_gets_launches_of_half_the_time():
-    assert trainings.launch_seconds(True) == trainings.launch_seconds(False) / 2 < 1
+    assert launches_of_kernels.launch_seconds(True) == launches_of_kernels.launch_seconds(False) / 2 < 1
 
 
 @pytest.mark.parametrize("size", [-1, 1 << 31, 1 << 32, 5_000_000_000])
 def test_a_size_that_does_not_fit_a_kernels_int_is_not_cut(size):
     with pytest.raises(Unsupported, match=f"rows is {size}"):
-        trainings.checked("rows", size)
-    assert trainings.checked("rows", (1 << 31) - 1) == (1 << 31) - 1
+        launches_of_kernels.checked("rows", size)
+    assert launches_of_kernels.checked("rows", (1 << 31) - 1) == (1 << 31) - 1
 
 
 # ---- the bits of a split training
@@ -161,22 +154,18 @@ STEPS = 5  # of epochs of three batches, or four
 SPLITS = [(1, 1, 3), (3, 2)]  # in the middle of an epoch and at its end; odd and even
 
 
-def check_splits(train, buffers, batches, state):
-    """``train(buffers, first, steps)``; ``state``: which of the buffers stay."""
-    once = [buffer.copy() for buffer in buffers]
-    train(once, 0, STEPS)
+def check_splits(train, shape, buffers, steps, state):
+    """``train(buffers, steps)``; ``state``: which of the buffers stay."""
+    once, batches = [buffer.copy() for buffer in buffers], -(-steps.rows // shape.batch)
+    train(once, steps._replace(number=STEPS))
     for split in SPLITS:
         again, done = [buffer.copy() for buffer in buffers], 0
-        for steps in split:
-            train(again, done % batches, steps)
-            done += steps
+        for number in split:
+            train(again, steps._replace(first=done % batches, number=number))
+            done += number
         for which in state:
             np.testing.assert_array_equal(again[which], once[which], err_msg=str(split))
         assert trained(again[-1]) == trained(once[-1]) == STEPS
-
-
-def by_emulator(plan, rows):
-    return lambda own, first, steps: emulated(plan, own, rows, first, steps, RATE, ROOT / plan.source)
 
 
 def trained(workspace):
@@ -187,70 +176,47 @@ def trained(workspace):
 @pytest.mark.parametrize("name", PERCEPTRONS)
 def test_a_perceptron_ends_with_the_same_bits_wherever_it_is_split(name, random):
     kernel, layers, batch, rows, order, clip = PERCEPTRONS[name]
-    *_, buffers, numbers = made(layers, batch, rows, 1, order, clip, random)
-    plan = plan_for(Shape.of(numbers), SMALL if kernel == "grid" else H200, kernel)
+    *_, buffers, shape, steps = made(layers, batch, rows, 1, order, clip, random)
+    plan = plan_for(shape, SMALL if kernel == "grid" else H200, kernel)
     if name == "clusters":
         plan = two_clusters_of_two(plan)
     if kernel == "one_layer":
         buffers[4].fill(0)
     buffers[3].fill(0)  # what padding rows have is nobody's
-
-    def train(own, first, steps):
-        launched(plan, own, (*numbers[:2], first, steps, *numbers[4:]))
-
-    batches = -(-rows // batch)
-    check_splits(train, buffers, batches, [2])
-    by_numpy = [buffer.reshape(-1) for buffer in buffers]
-    check_splits(
-        lambda own, first, steps: ops.train(*own, *numbers[:2], first, steps, *numbers[4:]),
-        *(by_numpy, batches, [2]),
-    )
+    check_splits(partial(launched, plan), shape, buffers, steps, [2])
+    check_splits(partial(by_the_oracle, shape), shape, buffers, steps, [2])
 
 
 @on_cpu
 def test_three_layers_keep_their_scales_from_launch_to_launch():
     """Scales follow from the weights one step before: here the largest of W_3 grows beyond 0.125."""
     random = np.random.default_rng(1)
-    *_, buffers, numbers = made((20, 120, 120, 250, 1), 20, 50, 1, "sequential", None, random)
+    *_, buffers, shape, steps = made((20, 120, 120, 250, 1), 20, 50, 1, "sequential", None, random)
     buffers[2] *= (10.0 ** random.uniform(-6, 0, buffers[2].shape)).astype(np.float32)  # some below 2^-14
-    numbers = (*numbers[:5], np.float32(0.3), *numbers[6:])
-    plan = plan_for(Shape.of(numbers), H200, "three_layers")
-
-    def train(own, first, steps):
-        launched(plan, own, (*numbers[:2], first, steps, *numbers[4:]))
-
-    check_splits(train, buffers, 3, [2])
+    launch = plan_for(shape, H200, "three_layers")
+    check_splits(partial(launched, launch), shape, buffers, steps._replace(rate=np.float32(0.3)), [2])
 
 
 @on_cpu
-@pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression"])
-def test_so_does_a_stack_of_layers(name, random):
-    one = layered_shapes.SHAPES[name]
-    rows = 2 * one.batch + 5
-    X, _, Y, weights = test_layered_launch.made(one, rows, random)
-    plan = layered_shapes.plan_for(one)
-
-    check_splits(by_emulator(plan, rows), test_layered_launch.buffers_of(one, X, Y, weights), 3, [2, 3])
-
-
-@on_cpu
-@pytest.mark.parametrize("name", ["square", "uneven"])
-def test_so_does_a_convolutional_network(name, random):
-    shape = convolutional_shapes.SMALL[name]
-    rows = 2 * shape.batch + 1
-    X, _, Y, weights = convolutional_shapes.made(shape, rows, random)
-    plan = convolutional_shapes.plan_for(shape)
-
-    buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
-    check_splits(by_emulator(plan, rows), buffers, 3, range(2, 9))
+@pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression", "square", "uneven"])
+def test_so_does_a_network_of_layers(name, random):
+    is_layered = name in layered_shapes.SHAPES
+    one = layered_shapes.SHAPES[name] if is_layered else convolutional_shapes.SMALL[name]
+    steps = Steps(2 * one.batch + 1, 0, 1, RATE)
+    family, of_data = (
+        (layered_shapes, test_layered_launch) if is_layered else (convolutional_shapes, convolutional_shapes)
+    )
+    X, _, Y, weights = of_data.made(one, steps.rows, random)
+    launch, buffers = family.plan_for(one), of_data.buffers_of(one, X, Y, weights)
+    check_splits(partial(launched, launch), one, buffers, steps, range(2, len(buffers) - 1))
 
 
 @on_cpu
 def test_the_device_counts_beyond_32_bits(random):
-    *_, buffers, numbers = made((20, 24, 1), 32, 70, 1, "sequential", None, random)
+    *_, buffers, shape, steps = made((20, 24, 1), 32, 70, 1, "sequential", None, random)
     for train in (
-        lambda: launched(plan_for(Shape.of(numbers), H200, "one_layer"), buffers, numbers),
-        lambda: ops.train(*(buffer.reshape(-1) for buffer in buffers), *numbers),
+        lambda: launched(plan_for(shape, H200, "one_layer"), buffers, steps),
+        lambda: by_the_oracle(shape, buffers, steps),
     ):
         buffers[4][:4].view(np.uint32)[:] = 0, 0, (1 << 32) - 1, 5
         train()
@@ -273,9 +239,9 @@ class InLaunchesOf:
     def steps_per_launch(self, shape):
         return self.most
 
-    def launch(self, op, buffers, numbers, stream=None):
-        self.launched.append(numbers[2:4])
-        self._inner.launch(op, buffers, numbers, stream)
+    def train(self, shape, buffers, steps, stream=None):
+        self.launched.append(steps[1:3])
+        self._inner.train(shape, buffers, steps, stream)
 
 
 QUADRATIC = (  # layers, batch, order, clip: a kernel each, and what it does differently
@@ -325,21 +291,37 @@ def test_a_strategy_trains_the_same_in_one_launch_and_in_many(layers, batch, ord
     Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
     network = mlp(layers, init="he_uniform", update_order=order, clip_norm=clip)
     weights = draw_weights(network, GlibcRandom(5))
-    check_in_launches(backend, SingleLaunch, network, X, Y, weights, batch)
+    check_in_launches(backend, OneLaunch, network, X, Y, weights, batch)
 
 
 @pytest.mark.parametrize("name", ["deep", "deep in turn", "regression"])
 def test_so_does_that_of_layers(name, random, backend):
     one = layered_shapes.SHAPES[name]
     X, _, Y, weights = test_layered_launch.made(one, 9 * one.batch + 1, random)
-    check_in_launches(backend, LayeredLaunch, layered_shapes.network_of(one), X, Y, weights, one.batch)
+    check_in_launches(
+        backend,
+        partial(OneLaunch, describe=layered_shape),
+        layered_shapes.network_of(one),
+        X,
+        Y,
+        weights,
+        one.batch,
+    )
 
 
 def test_so_does_that_of_images(random, backend):
     shape = convolutional_shapes.SMALL["uneven"]
     X, _, Y, weights = convolutional_shapes.made(shape, 28, random)
     network = convolutional_shapes.network_of(shape)
-    check_in_launches(backend, ConvolutionalLaunch, network, X.reshape(28, -1), Y, weights, shape.batch)
+    check_in_launches(
+        backend,
+        partial(OneLaunch, describe=convolutional_shape),
+        network,
+        X.reshape(28, -1),
+        Y,
+        weights,
+        shape.batch,
+    )
 
 
 def test_so_does_that_of_many_members(random, backend):
@@ -363,10 +345,8 @@ class TrainsOnly(CpuBackend):
         super().__init__()
         self.share = share
 
-    def launch(self, op, buffers, numbers, stream=None):
-        if op in trainings.TRAININGS:
-            numbers = (*numbers[:3], int(self.share * numbers[3]), *numbers[4:])
-        super().launch(op, buffers, numbers, stream)
+    def train(self, shape, buffers, steps, stream=None):
+        super().train(shape, buffers, steps._replace(number=int(self.share * steps.number)), stream)
 
 
 LAYERS = tuple(map(parse, ("linear 5", "relu", "linear 2")))
@@ -502,7 +482,8 @@ def test_no_launch_takes_longer_than_the_device_allows(layers, monkeypatch):
 @pytest.mark.gpu
 def test_a_launch_of_many_members_is_as_long_as_all_of_them_take(cuda_backend):
     few, many = (
-        cuda_backend.steps_per_launch(Shape((32, 256), 256, True, False, members)) for members in (2, 200)
+        cuda_backend.steps_per_launch(PerceptronShape((32, 256), 256, True, False, members))
+        for members in (2, 200)
     )
     assert few > 5 * many
 
@@ -543,23 +524,24 @@ import numpy as np
 from cupy.cuda import runtime
 from snn.backends.cuda import persistent
 from snn.backends.cuda.cooperative import CooperativeLaunch
-from snn.backends.ops import OPS
-from snn.backends.persistent_plans import LaunchPlan, Shape
+from snn.backends.launches import LaunchConfiguration, Steps
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config.groups import ROOT
 
 STEPS, LAUNCHES, SHARED = 500, 40, 120 * 1024  # of a block: one fits an SM
-shape = Shape((32, 1024), 256, True, False)
+shape = PerceptronShape((32, 1024), 256, True, False)
 trainer = persistent.Trainer(shape, ROOT)
-plan = next(one for one in shape.plans(persistent._limits()) if isinstance(one, LaunchPlan))
+found = shape.configurations(persistent.device_capability())
+plan = next(one for one in found if isinstance(one, LaunchConfiguration))
 assert plan.clusters == 4, plan.words
 function = persistent._module(plan, ROOT).get_function("train_persistent")
 launch = CooperativeLaunch(function, plan.blocks, plan.threads, plan.cluster, SHARED, together=True)
 assert launch.held_blocks() == 1
 assert 4 <= launch.held_clusters() < 12, "three trainings have 12 clusters, and should not all fit"
-trainer._launch = launch
+trainer._best.launch = launch
 
-numbers = shape.numbers(2560, 0, STEPS, 1e-4)
-sizes = OPS["train"].elements(*numbers)
+steps = Steps(2560, 0, STEPS, 1e-4)
+sizes = shape.elements(steps.rows)
 random = np.random.default_rng(1)
 arrays = [random.uniform(-0.1, 0.1, size).astype(np.float32) for size in sizes[:3]]
 arrays += [np.zeros(size, np.float32) for size in sizes[3:]]
@@ -582,14 +564,14 @@ alone = []
 for member, stream in enumerate(streams):
     buffers = upload(member)
     for _ in range(LAUNCHES):
-        trainer.launch("train", buffers, numbers, stream)
+        trainer.train(buffers, steps, stream)
         runtime.streamSynchronize(stream)
     alone.append(weights(buffers))
 print("alone", flush=True)
 together = [upload(member) for member in range(3)]
 for _ in range(LAUNCHES):
     for buffers, stream in zip(together, streams):
-        trainer.launch("train", buffers, numbers, stream)
+        trainer.train(buffers, steps, stream)
 runtime.deviceSynchronize()
 assert np.isfinite(alone).all() and len({one.tobytes() for one in alone}) == 3
 for one, buffers in zip(alone, together):
@@ -602,7 +584,7 @@ print("together", flush=True)
 def test_clusters_that_wait_for_each_other_run_together(cuda_backend):
     """Three trainings that do not fit the device together, on streams of three priorities, all end."""
     try:
-        plan = cuda_backend.training_plan(Shape((32, 1024), 256, True, False))
+        plan = cuda_backend.training_launch(PerceptronShape((32, 1024), 256, True, False)).words
     except Unsupported as error:
         pytest.skip(str(error))
     if not plan.startswith("4 clusters"):

@@ -1,22 +1,19 @@
-"""Stacks of linear layers in one launch: the strategy, and the kernel on the CPU against a float64 oracle."""
+"""Stacks of linear layers in one launch: the kernel on the CPU, and on a GPU, against a float64 oracle."""
 
 import cuda_on_cpu
+import emulated_launch
 import layer_oracle
 import numpy as np
 import pytest
 from conftest import ROOT
-from emulated_launch import emulated
 from layered_shapes import FEW, SHAPES, TURING, network_of, plan_for
 
 from snn.backends import kernel_source
-from snn.backends.cpu import ops
-from snn.backends.cpu.backend import CpuBackend
-from snn.backends.layered_plans import SOURCE
-from snn.profiling.observed import ObservedBackend
-from snn.strategies.common.layered_launch import LayeredLaunch
-from snn.strategies.common.single_launch import in_batches
+from snn.backends.cpu import trainings
+from snn.backends.launches import Steps
+from snn.backends.launches.layers import SOURCE
+from snn.strategies.common.one_launch import in_batches
 from snn.strategies.persistent import Persistent
-from snn.strategies.resident import Resident
 
 RATE = 0.05
 
@@ -39,7 +36,7 @@ def made(one, rows, random):
 
 
 def padded_shapes(one):
-    for k, n, layer in zip(one.widths, one.widths[1:], one.layers, strict=False):
+    for k, n, layer in zip(one.padded_widths, one.padded_widths[1:], one.layers, strict=False):
         yield from [(k, n), (n,)] if layer.bias else [(k, n)]
 
 
@@ -50,20 +47,21 @@ def buffers_of(one, X, Y, weights):
         larger = np.zeros(size, np.float32)
         larger[tuple(map(slice, W.shape))] = W
         flat.append(larger.ravel())
-    E, S = np.full(len(X) * one.errors, np.nan, np.float32), np.full(one.workspace, np.nan, np.float32)
+    E, S = (np.full(size, np.nan, np.float32) for size in one.elements(len(X))[-2:])
     S[:32] = 0  # the head
-    X, Y = (in_batches(M, one.batch, n, one.rows) for M, n in ((X, one.widths[0]), (Y, one.widths[-1])))
+    inputs, *_, outputs = one.padded_widths
+    X, Y = (in_batches(M, one.batch, n, one.rows) for M, n in ((X, inputs), (Y, outputs)))
     return [X, Y, np.concatenate(flat), E, S]
 
 
-def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=ROOT / SOURCE, **further):
+def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=None, **further):
     steps = epochs * -(-rows // one.batch)
-    emulated(plan_for(one, limits), buffers, rows, 0, steps, rate, source, **further)
+    emulated_launch.launched(plan_for(one, limits), buffers, Steps(rows, 0, steps, rate), source, **further)
 
 
 def by_numpy(one, buffers, rows, epochs, rate=RATE):
     steps = epochs * -(-rows // one.batch)
-    ops.train_layers(*(b.reshape(-1) for b in buffers), *one.numbers(rows, 0, steps, rate))
+    trainings.train(one, [b.reshape(-1) for b in buffers], Steps(rows, 0, steps, rate))
 
 
 def oracle(one, X, Y, weights, epochs, rate=RATE):
@@ -113,46 +111,6 @@ def check(one, buffers, expected, errors, within=3e-6):
         assert np.linalg.norm(found[real] - exact) < within * max(np.linalg.norm(exact), 1e-2)
         assert np.count_nonzero(found) == np.count_nonzero(found[real])
     np.testing.assert_allclose(buffers[3], errors, rtol=20 * within, atol=20 * within)
-
-
-# ---- the strategy, on NumPy
-
-
-def trained_by(strategy, one, X, Y, weights):
-    strategy.keeps_losses = True
-    try:
-        strategy.setup(network_of(one), X, Y, one.batch, RATE)
-        assert np.isnan(strategy.loss())
-        for epochs in (1, 2):
-            strategy.load(weights)
-            strategy.train(epochs)
-        outputs = strategy.predict(X[: one.batch + 1])
-        return *strategy.weights(), np.float32(strategy.loss()), strategy.epoch_losses(), outputs
-    finally:
-        strategy.close()
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_one_launch_trains_as_launches_of_every_step_do(name, random):
-    one = SHAPES[name]
-    X, _, Y, weights = made(one, 3 * one.batch + 1, random)
-    one_launch, every_step = Persistent(CpuBackend()), Resident(CpuBackend())
-    found, expected = (trained_by(strategy, one, X, Y, weights) for strategy in (one_launch, every_step))
-    assert one_launch.plan.startswith("NumPy, all epochs in one call")
-    for a, b in zip(found, expected, strict=True):
-        assert np.shape(a) == np.shape(b)
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-
-
-def test_one_launch_frees_what_it_held(random):
-    one = SHAPES["classifier"]
-    X, _, Y, weights = made(one, 30, random)
-    strategy = LayeredLaunch(ObservedBackend(CpuBackend()))
-    strategy.setup(network_of(one), X, Y, one.batch, RATE)
-    strategy.load(weights)
-    strategy.epoch()
-    strategy.close()
-    strategy.backend.live.check_nothing_held()
 
 
 # ---- the kernel, on the CPU

@@ -1,6 +1,7 @@
 """The ledger counts what is done; what is not alive or too small is an error; a rehearsal needs no data."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -199,6 +200,8 @@ def test_no_call_takes_a_stream_that_was_destroyed(on, name):
     on.stream_destroy(stream)
     known = {"stream": stream, "buffer": buffer, "array": on.host_alloc((4,)), "event": on.event_create()}
     known |= {"graph": None, "op": "relu", "buffers": (buffer,), "numbers": (4,)}
+    shape = SimpleNamespace(op="train", operands=("X",), elements=lambda rows: (4,))
+    known |= {"shape": shape, "steps": SimpleNamespace(rows=1)}
     with pytest.raises(LeakError, match="a stream was used that does not exist"):
         getattr(on, name)(*(known[parameter] for parameter in METHODS[name].parameters))
 

@@ -8,12 +8,12 @@ import pytest
 from conftest import ROOT
 
 from snn import measure_limits
-from snn.analysis import floors
+from snn.analysis import roofline
 from snn.errors import RecordError
 from snn.grid import fingerprint
 from snn.hardware import devices
 from snn.hardware.limits import SECONDS, Measured, too_old
-from snn.tables import device_limits
+from snn.tables.origin import device_limits
 
 ON_CPU = {"fp32", "dram_copy"}
 
@@ -38,7 +38,7 @@ def test_what_an_older_gpu_lacks_is_an_instruction():
 
 
 def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
-    record = floors.read(of_cpu, fingerprint.digest(fingerprint.of_limits("cpu")))
+    record = roofline.read_limits(of_cpu, fingerprint.digest(fingerprint.of_limits("cpu")))
     table = device_limits.build(record).set_index("limit")
     assert set(table.index[table["status"] == "ok"]) == ON_CPU
     assert (table.loc[list(ON_CPU), "median"] > 0.1).all()
@@ -51,17 +51,17 @@ def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
 
 def test_limits_of_other_sources_and_what_are_none_are_refused(of_cpu, tmp_path):
     with pytest.raises(RecordError, match="measured with other sources"):
-        floors.read(of_cpu, "0123")
+        roofline.read_limits(of_cpu, "0123")
     for text, said in (("{", "not a record"), ("[]", "version None"), ('{"limits_version": 9}', "version 9")):
         path = tmp_path / "some.json"
         path.write_text(text)
         with pytest.raises(RecordError, match=said):
-            floors.read(path)
+            roofline.read_limits(path)
 
 
 def test_kernels_decide_the_limits_of_a_gpu_only():
     kernels = {f"kernels/limits/{name}.cu" for name in ("rates", "waits", "latencies")}
-    kernels |= {f"snn/backends/cuda/{name}.py" for name in ("limits", "latencies")}
+    kernels |= {"snn/backends/cuda/limits.py"}
     assert kernels <= set(fingerprint.of_limits("cuda"))
     assert not kernels & set(fingerprint.of_limits("cpu"))
     assert "snn/analysis/roofline.py" not in fingerprint.of_limits("cuda")

@@ -1,62 +1,45 @@
-"""One measurement at a time on a device, each on its own GPU; what is no lock, or belongs to another user."""
+"""Locks: one measurement at a time on a device, one workflow in a folder; cells end with their workflow."""
 
+import ctypes
 import errno
 import fcntl
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from pathlib import Path
+from unittest import mock
 
 import pytest
 from conftest import ROOT
+from processes import end_in_time
 
 from snn.hardware import locks
 from snn.hardware.devices import Device
 from snn.hardware.locks import (
+    END_WITH_PARENT,
     GPUS_AT_ONCE,
+    WAITING,
     LockedError,
+    Neighbours,
     device_lock,
+    end_with_parent,
     folder_lock,
     generation,
+    gpu_lock,
     in_turn,
     lock_file,
 )
-from snn.hardware.neighbours import Neighbours
 
 CPU = Device("cpu", "x")
-HOLD = """
-import sys, time
-from snn.hardware.devices import Device
-from snn.hardware.locks import device_lock
-with device_lock(Device("cpu", "x", uuid=sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_the_device_is_waited_for_and_freed_by_death():
-    uuid = f"test-{os.getpid()}"
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, uuid], cwd=ROOT, stdout=subprocess.PIPE)
-    assert holder.stdout.readline() == b"held\n"
-    waiter = subprocess.Popen(
-        [sys.executable, "-c", HOLD, uuid], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert b"waiting for another measurement" in waiter.stderr.readline()
-    holder.send_signal(signal.SIGKILL)
-    assert waiter.stdout.readline() == b"held\n"
-    waiter.kill()
-    for process in (holder, waiter):
-        process.communicate()
-
-
 HOLD_ONE_OF = """
 import os, sys, time
 from snn.hardware.devices import Device
 from snn.hardware.locks import device_lock
-from snn.hardware.neighbours import Neighbours
+from snn.hardware.locks import Neighbours
 with device_lock(*(Device("cuda", "NVIDIA H200", uuid) for uuid in sys.argv[1:])) as device:
     beside = Neighbours(device)
     print(device.uuid, os.environ["CUDA_VISIBLE_DEVICES"], flush=True)
@@ -285,3 +268,121 @@ def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
             LockedError, match=rf"{re.escape(str(tmp_path))}/{name}: its file system cannot lock files"
         ):
             lock()
+
+
+# ---- the host that measurements on GPUs share, and one on the CPU has to itself
+
+
+@pytest.fixture
+def said(tmp_path, monkeypatch):
+    """What those say that wait for locks in a folder of the test's own."""
+    lines = []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(locks, "say", lambda text, file: lines.append(text))
+    return lines
+
+
+def test_who_waits_for_the_whole_host_is_not_overtaken(said):
+    """A cell of another GPU, which could begin at once, begins after it."""
+    order = []
+
+    def take(device):
+        with device_lock(device):
+            order.append(device.name)
+
+    with device_lock(Device("cuda", "first", "GPU-a")):
+        waiting = []
+        for number, device in enumerate((CPU, Device("cuda", "second", "GPU-b")), 1):
+            waiting.append(threading.Thread(target=take, args=[device]))
+            waiting[-1].start()
+            while said.count(WAITING) < number and not order:
+                time.sleep(0.01)
+        assert order == []
+    for thread in waiting:
+        thread.join()
+    assert order == [CPU.name, "second"]
+
+
+def test_a_process_whose_parent_has_its_share_of_the_host_does_not_queue_for_one(said):
+    """Else both would wait for ever where another waits for the whole host in between."""
+    with device_lock(Device("cuda", "x", "GPU-a")):
+        waiting = threading.Thread(target=lambda: device_lock(CPU).__enter__())
+        waiting.start()
+        while WAITING not in said:
+            time.sleep(0.01)
+        with gpu_lock(Device("cuda", "x", "GPU-a"), Device("cuda", "x", "GPU-b")) as gpu:
+            assert gpu.uuid == "GPU-b"
+    waiting.join()
+
+
+def test_machines_that_share_a_temporary_folder_do_not_wait_for_each_other(monkeypatch):
+    here = lock_file("cpu")
+    monkeypatch.setattr(locks, "_machine", lambda: "another")
+    assert lock_file("cpu") != here and lock_file("GPU-a").name == "snn-GPU-a.lock"
+
+
+# ---- workflows
+
+
+def test_a_folder_has_one_workflow(tmp_path):
+    planned = generation(tmp_path)
+    first = folder_lock(tmp_path, planned)
+    assert generation(tmp_path) is None
+    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+        folder_lock(tmp_path, planned)
+    os.close(first)
+    os.close(folder_lock(tmp_path, generation(tmp_path)))
+
+
+def test_what_was_planned_beside_another_workflow_is_not_run(tmp_path):
+    before = generation(tmp_path)
+    first = folder_lock(tmp_path, before)
+    during = generation(tmp_path)
+    os.close(first)
+    for planned in (before, during):
+        with pytest.raises(LockedError, match="start it again"):
+            folder_lock(tmp_path, planned)
+
+
+def test_a_workflow_beside_a_lock_that_only_another_user_may_open_is_refused(tmp_path, monkeypatch):
+    folder, opened = tmp_path / ".snakemake", os.open
+
+    def denied(path, *arguments):
+        if Path(path).parent != folder:
+            return opened(path, *arguments)
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(os, "open", denied)  # the tests may run as a user to whom nothing is denied
+    for use in (generation, lambda folder: folder_lock(folder, "")):
+        with pytest.raises(LockedError, match=r"snn\.lock: .* opened: Permission denied: let its owner give"):
+            use(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
+def test_a_cell_dies_with_its_workflow(tmp_path):
+    child = (
+        "import os, time; from snn.hardware.locks import end_with_parent; end_with_parent();"
+        "print(os.getpid(), flush=True); time.sleep(60)"
+    )
+    parent = (
+        f"import os, subprocess, sys, time; os.environ['{END_WITH_PARENT}'] = str(os.getpid());"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    )
+    started = subprocess.Popen([sys.executable, "-c", parent], cwd=ROOT, stdout=subprocess.PIPE)
+    pid = int(started.stdout.readline())
+    started.kill()
+    started.wait()
+    assert end_in_time(pid)
+
+
+def test_a_parent_that_is_no_process_has_ended(monkeypatch):
+    monkeypatch.setenv(END_WITH_PARENT, "none")
+    monkeypatch.setattr(ctypes, "CDLL", mock.Mock())  # else this process would end with its parent
+    with pytest.raises(SystemExit, match=r"the workflow \(process none\) has ended"):
+        end_with_parent()
+
+
+def test_a_file_in_place_of_snakemakes_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(LockedError, match="file: cannot be used as a folder"):
+        generation(tmp_path / "file")

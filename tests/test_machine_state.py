@@ -35,6 +35,7 @@ def judged(readings=None, probe_after=None, spread=0.0, more_readings=(), **host
         ({"readings": {"other_cores": 1.5}}, "quiet", ""),
         ({"readings": {"other_cores": 1.7}}, "shared", "other processes used 1.70 of 16 CPUs"),
         ({"readings": {"other_cores": 0.3}, "cpus": 2}, "shared", "0.30 of 2 CPUs"),
+        ({"readings": {"other_cores": 0.3}, "cpus": None}, "shared", "0.30 of 1 CPUs"),
         ({"readings": {"stolen_cores": 1.0}}, "shared", "the hypervisor took 1.00 of 16 CPUs"),
         ({"readings": {"other_processes": 2}}, "shared", "2 other processes on the GPU"),
         ({"others_gpu_bytes": 2 << 30}, "shared", "other processes held 2 GiB of GPU memory before"),
@@ -138,11 +139,6 @@ def test_memory_that_others_held_before_counts_beyond_the_threshold():
     )
 
 
-def test_of_an_unknown_number_of_cpus_one_is_taken():
-    assert verdict([state_of(readings=[reading(other_cores=0.1)], cpus=None)], EDGES) == ("quiet", "")
-    assert verdict([state_of(readings=[reading(other_cores=0.15)], cpus=None)], EDGES)[0] == "shared"
-
-
 def test_several_causes_are_named_gravest_first():
     both = [
         reading(other_cores=2.0, other_processes=1, throttled=["power", "heat"]),
@@ -186,12 +182,6 @@ def test_a_cost_drifts_beyond_both_thresholds():
         assert drift(before, after, EDGES) == said
         probes = {"before": before, "after": after}
         assert verdict([state_of(probe=probes)], EDGES) == ("drifted" if said else "quiet", said)
-
-
-def test_a_small_change_of_a_short_call_is_no_drift():
-    assert drift({"a_us": 1.0}, {"a_us": 2.5}, THRESHOLDS) == ""
-    assert drift({"a_us": 10.0}, {"a_us": 14.0}, THRESHOLDS) == ""
-    assert drift({"a_us": 10.0, "b_us": 1.0}, {"a_us": 4.0}, THRESHOLDS) == "a cost -60%"
 
 
 def test_of_costs_that_only_some_probes_found_there_is_no_mean():

@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 from conftest import ROOT, STRATEGIES
 from every_source import EverySource
+from failing_backend import FailingBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn import datasets
-from snn.analysis.status import ended
+from snn.analysis.verdicts import ended
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import compose, groups
 from snn.errors import LeakError, OutOfMemory
 from snn.measurement import cell, runs
-from snn.measurement.passes import job_of
+from snn.measurement.accuracy import untrained_loss
+from snn.measurement.passes import job_of, probe
 from snn.measurement.protocol import Round, of_round
-from snn.measurement.untrained import untrained_loss
 from snn.models.network import mlp
 from snn.profiling.calls import Unlaunched
 from snn.strategies.common.job import Job
@@ -230,3 +231,38 @@ def test_a_graph_is_captured_whole_and_runs_once():
         unlaunched.launch("relu", (), (3,))
     assert backend.launch.call_count == 3
     backend.graph_launch.assert_called_once_with(graph, None)
+
+
+# ---- the probe
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Watches what a backend has allocated and not freed."""
+
+    def watched(backend):
+        alive, malloc, free = [], backend.malloc, backend.free
+        monkeypatch.setattr(backend, "malloc", lambda nbytes: alive.append(malloc(nbytes)) or alive[-1])
+        monkeypatch.setattr(backend, "free", lambda buffer: alive.remove(buffer) or free(buffer))
+        return alive
+
+    return watched
+
+
+@pytest.mark.alone
+def test_the_probe_measures_and_frees(backend, held):
+    alive = held(backend)
+    costs = probe(backend)
+    assert not alive
+    assert set(costs) == {"malloc_us", "copy_us", "launch_us", "product_us"}
+    assert all(cost > 0 for cost in costs.values())
+    assert costs["product_us"] > costs["launch_us"]
+
+
+def test_the_probe_frees_when_memory_runs_out(held):
+    for fail_at in (1, 18, 19, 20, 22):
+        backend = FailingBackend(fail_at)
+        alive = held(backend)
+        with pytest.raises(OutOfMemory):
+            probe(backend)
+        assert not alive

@@ -14,6 +14,7 @@ from test_measure import JOB, RULES
 
 from snn import backends
 from snn.backends.cpu.backend import CpuBackend
+from snn.backends.launches import TrainingLaunch
 from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import LeakError, OutOfMemory, out_of_memory
@@ -304,11 +305,11 @@ def test_a_device_too_full_to_load_a_kernel_leaves_a_record(monkeypatch):
     class Full(Addressed):
         asked = 0
 
-        def training_plan(self, shape):
+        def training_launch(self, shape):
             self.asked += 1
             if self.asked > 1:
                 raise OutOfMemory("no room for the kernel")
-            return "one cluster"
+            return TrainingLaunch("one cluster")
 
     monkeypatch.setattr(backends, "make", lambda *arguments: Full(1000, 2**30))
     found = cell.run(composed(["device=cpu", "dataset=small", "strategy=ensemble", "protocol=brief"]))

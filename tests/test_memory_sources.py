@@ -118,7 +118,7 @@ def test_managed_memory_is_refused_before_any_is_asked_for(cuda_backend):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["managed", "managed_prefetch"])
 def test_a_cell_that_would_need_more_than_half_is_unsupported(name, cuda_backend, monkeypatch):
-    monkeypatch.setattr("snn.backends.cuda.managed.runtime.memGetInfo", lambda: (500, 1000))
+    monkeypatch.setattr("snn.backends.cuda.memory.runtime.memGetInfo", lambda: (500, 1000))
     found = measure(replace(JOB, strategy=groups.load("strategy", name)), RULES, cuda_backend)
     assert found.status == "unsupported"
     assert "at most half of the 500 bytes that were free on the device" in found.reason

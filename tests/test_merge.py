@@ -1,23 +1,32 @@
 """Results of many machines in one table: each device beside the others, and never over another's."""
 
 import html
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from conftest import ROOT
 from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
-from merging import merged
 from strangers import GPUS
 
 from snn import merge
 from snn.analysis import published
 from snn.config.groups import read_yaml
-from snn.errors import OutputError
+from snn.errors import OutputError, RecordError
 from snn.files.outputs import replaced_folder
+from snn.merge import collect
 from snn.records import archive
-from snn.tables import devices
 
 PAPER = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in published.TABLES}
+FILES = {f"devices.{ending}" for ending in ("csv", "html", "svg", "png")}
+
+
+def merged(tmp_path, *folders):
+    printed = merge.run(folders, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == set()
+    table = pd.read_csv(tmp_path / "out/devices.csv", keep_default_na=False, na_values=[""])
+    return table.set_index("strategy"), printed
 
 
 @pytest.fixture
@@ -183,15 +192,19 @@ def test_the_output_is_a_new_folder_or_an_earlier_one(tmp_path, capsys, three):
     out.mkdir()
     (out / "thesis.txt").write_text("kept")
     (tmp_path / "file").write_text("kept")
-    for path in (out, tmp_path / "file", tmp_path / "file/below"):
-        assert merge.main([str(three[0]), f"output={path}"]) == 2
-        assert f"{path}: cannot be written" in capsys.readouterr().err
-    assert merge.main([f"output={tmp_path}"]) == 2
-    assert "no folder is named" in capsys.readouterr().err
-    assert merge.main([str(three[0]), "output="]) == 2
-    assert "output is empty" in capsys.readouterr().err
-    assert merge.main([str(three[0]), "output=a", "output=b"]) == 2
-    assert "output is given twice, as 'a' and 'b'" in capsys.readouterr().err
+    refused = {
+        (str(three[0]), f"output={out}"): f"{out}: cannot be written",
+        (str(three[0]), f"output={tmp_path / 'file'}"): "file: cannot be written",
+        (str(three[0]), f"output={tmp_path / 'file/below'}"): "below: cannot be written",
+        (f"output={tmp_path}",): "no folder is named",
+        (str(three[0]), "output="): "output is empty",
+        (str(three[0]), "output=a", "output=b"): "output is given twice, as 'a' and 'b'",
+        (): "FOLDER...",
+    }
+    for arguments, said in refused.items():
+        assert merge.main([*arguments]) == 2
+        assert said in capsys.readouterr().err
+    assert merge.main(["--help"]) == 0
     assert (out / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "kept"
     merged(tmp_path, three[0])
     table, _ = merged(tmp_path, *three)  # in place of the first
@@ -243,8 +256,173 @@ def test_published_speedups_are_of_the_papers_settings(changes, values):
     assert published.speedups(cell_of(**changes), PAPER) == values
 
 
-def test_usage(capsys):
-    assert merge.main([]) == 2
-    assert "FOLDER..." in capsys.readouterr().err
-    assert merge.main(["--help"]) == 0
-    assert devices.TITLE
+# ---- devices that are told apart
+
+
+def counted(*folders):
+    """How many records of each device there are in some folders."""
+    return {name: len(records) for name, records in collect(folders).items()}
+
+
+def test_a_gpu_is_known_by_its_uuid_in_whichever_folder(tmp_path):
+    cells = cells_on("cuda", H200)
+    found = records_of(cells)
+    first, second = found[::2], found[1::2]  # by round
+    a, b = folder(tmp_path / "a", first), folder(tmp_path / "b", second, first[:2])
+    assert counted(a, b) == {H200: 10}
+
+
+def test_cards_that_measured_rounds_of_one_cell_in_one_folder_stand_together(tmp_path):
+    """As in the tables of that folder; in another folder they are two, and so is a card of other cells."""
+    cells = cells_on("cuda", H200)
+    found = records_of(cells)
+    second = [one for one in records_of(cells, device_uuid="GPU-2") if one["round"] == 2]
+    first = [one for one in found if one["round"] == 1]
+    a = folder(tmp_path / "a", first, second)
+    assert counted(a) == {H200: 10}
+    other = folder(tmp_path / "b", records_of(cells_on("cuda", H200, "small"), device_uuid="GPU-3"))
+    assert counted(a, other) == {f"{H200} (GPU-1 and 1 more)": 10, f"{H200} (GPU-3)": 10}
+    apart = [folder(tmp_path / name, of) for name, of in (("c", first), ("d", second))]
+    assert counted(*apart) == {f"{H200} (GPU-1)": 5, f"{H200} (GPU-2)": 5}
+
+
+@pytest.mark.parametrize("changed", ["driver", "host", "versions"])
+def test_cards_whose_records_may_not_stand_in_one_table_stay_apart(tmp_path, changed):
+    """Also where it is records of another folder that may not; the order of folders does not matter."""
+    large, small = cells_on("cuda", H200), cells_on("cuda", H200, "small")
+    found, where = records_of(large), records_of(small)[0]["provenance"]
+    other = {"driver": "999"} | {key: where[key] | {"cpus": 2, "cupy": "1.0"} for key in ("host", "versions")}
+    second = [one for one in records_of(large, device_uuid="GPU-2") if one["round"] == 2]
+    a = folder(tmp_path / "a", [one for one in found if one["round"] == 1], second)
+    both = [
+        one
+        for uuid, number, further in (("GPU-1", 1, {}), ("GPU-2", 2, {changed: other[changed]}))
+        for one in records_of(small, device_uuid=uuid, **further)
+        if one["round"] == number
+    ]
+    b, c = (folder(tmp_path / name, of) for name, of in (("b", both[:5]), ("c", both[5:])))
+    assert counted(a) == {H200: 10}
+    assert counted(a, b, c) == counted(c, a, b) == {f"{H200} (GPU-1)": 10, f"{H200} (GPU-2)": 10}
+
+
+def test_cards_that_measured_the_same_round_of_a_cell_stay_apart(tmp_path):
+    cells = cells_on("cuda", H200)
+    both = records_of(cells), records_of(cells, device_uuid="GPU-2")
+    mixed = [one for number, of in enumerate(both, 1) for one in of if one["round"] == number]
+    a, b = folder(tmp_path / "a", mixed), folder(tmp_path / "b", both[1])
+    assert counted(a, b) == {f"{H200} (GPU-1)": 5, f"{H200} (GPU-2)": 10}
+
+
+def test_two_different_records_of_one_round_are_refused(tmp_path):
+    a = folder(tmp_path / "a", records_of(cells_on("cuda", H200)))
+    b = folder(tmp_path / "b", records_of(cells_on("cuda", H200)[:1], {"reference": 1.5}))
+    with pytest.raises(RecordError) as refused:
+        collect([a, b])
+    said = str(refused.value)
+    assert f"{a}/records.jsonl.gz, line 1 and {b}/records.jsonl.gz, line 1 are different records" in said
+    assert "round 1 of one cell on NVIDIA H200 GPU-1: remove one of them" in said
+
+
+def test_rounds_of_a_cell_in_two_folders_must_belong_together(tmp_path):
+    cells = cells_on("cuda", H200)[:1]
+    first, second = records_of(cells)
+    versions = second["provenance"]["versions"] | {"cupy": "1.0"}
+    a, b = folder(tmp_path / "a", [first]), folder(tmp_path / "b", records_of(cells, versions=versions)[1:])
+    with pytest.raises(RecordError, match="the rounds of one cell have different versions of cupy"):
+        collect([a, b])
+
+
+def test_folders_of_one_name_are_told_apart_by_those_they_are_in(tmp_path):
+    cells = cells_on("cpu", "AMD EPYC")
+    found = [
+        folder(tmp_path / place / "results", records_of(cells, started=at))
+        for place, at in zip(("laptop", "desk", "old/desk"), LATER, strict=True)
+    ]
+    names = ("laptop/results", f"{tmp_path.name}/desk/results", "old/desk/results")
+    assert counted(*found) == {f"{CPU} ({name})": 10 for name in names}
+
+
+def test_one_cpu_by_several_paths_is_one(tmp_path, monkeypatch):
+    """By another spelling, by a link, by the file in the folder, and in a copy that has further records."""
+    large, small = records_of(cells_on("cpu", "AMD EPYC")), records_of(cells_on("cpu", "AMD EPYC", "small"))
+    a = folder(tmp_path / "a", large)
+    (tmp_path / "link").symlink_to(a)
+    b, c = folder(tmp_path / "b", small, large[:1]), folder(tmp_path / "c", small[:4])
+    monkeypatch.chdir(a)
+    places = (a, Path(), tmp_path / "c/../a", tmp_path / "link", a / archive.RECORDS, c, b)
+    assert counted(*places) == {CPU: 20}
+
+
+def test_a_cpu_of_a_published_set_or_of_the_current_folder_has_a_name(tmp_path, monkeypatch):
+    cells = cells_on("cpu", "AMD EPYC")
+    for place, at in zip(("published/gpu/all", "published/another/other", "desk"), LATER, strict=True):
+        folder(tmp_path / place, records_of(cells, started=at))
+    monkeypatch.chdir(tmp_path / "desk")
+    found = [tmp_path / "published/gpu/all", Path("../published/another/other"), Path()]
+    names = ("gpu/all", "another/other", "desk")
+    assert counted(*found) == {f"{CPU} ({name})": 10 for name in names}
+
+
+def test_one_cpu_with_fewer_cores_is_another_device(tmp_path):
+    fewer = {"system": "Linux x86_64", "cpu": "AMD EPYC", "cpus": 4}
+    cells = cells_on("cpu", "AMD EPYC")
+    a = folder(
+        tmp_path / "a", records_of(cells), records_of(cells_on("cpu", "AMD EPYC", "small"), host=fewer)
+    )
+    assert counted(a) == {f"{CPU} (a, {cpus} CPUs, Linux x86_64)": 10 for cpus in (16, 4)}
+
+
+# ---- published sets, and what docs/results.md says of them
+
+
+@pytest.mark.usefixtures("no_devices_figure")
+def test_the_devices_of_published_records_are_told_apart(tmp_path):
+    found = [ROOT / f"results/published/nvidia-h200/{of}" for of in ("paper", "peers", "networks")]
+    table, _ = merged(tmp_path, *found)
+    first, *others = [
+        {record["provenance"]["device_uuid"] for record in archive.read_all(each).values()} for each in found
+    ]
+    columns = [name for name in table if name.startswith("mean_s NVIDIA H200 (GPU-")]
+    more = [int(of.split(" and ")[1].split()[0]) for of in columns if " and " in of]
+    assert len(columns) + sum(more) == len(first.union(*others) - {None})
+    assert len(found) <= len(columns) < len(columns) + sum(more)
+    known = pd.read_csv(ROOT / "results/published/nvidia-h200/paper/tables/speedup.csv")
+    known = known[known["strategy"] != "reference"].set_index(["strategy", "dataset"])["speedup"]
+    of_first = table.reset_index()
+    of_first = of_first[(of_first["network"] == "256") & (of_first["network.init"] == "uniform01")]
+    (column,) = (name for name in columns if any(uuid[:12] in name for uuid in first))
+    speedups = of_first.set_index(["strategy", "dataset"])[column.replace("mean_s", "speedup")]
+    assert speedups.dropna()[known.index].to_dict() == pytest.approx(known.to_dict())
+
+
+@pytest.mark.usefixtures("no_devices_figure")
+def test_the_published_table_of_several_devices_is_that_of_the_sets_that_docs_results_names(tmp_path):
+    found = ("nvidia-h200/paper", "nvidia-h100-80gb-hbm3/paper", "cpu-intel-r-xeon-r-processor/2-cores")
+    merged(tmp_path, *(ROOT / "results/published" / name for name in found))
+    again = (tmp_path / "out/devices.csv").read_bytes()
+    assert (ROOT / "results/published/devices.csv").read_bytes() == again
+
+
+@pytest.mark.usefixtures("no_devices_figure")
+def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
+    table, _ = merged(tmp_path, ROOT / "results/published/nvidia-h200/paper")
+    words = table.set_index(["dataset", "network"], append=True)["on_all"]
+    combined = {network: words["combined", "large", network] for network in ("128", "256", "256-256", "1024")}
+    assert combined == {"128": "faster", "256": "faster", "256-256": "faster", "1024": "slower"}
+    streams = table.set_index(["dataset", "network"], append=True).loc["streams", "large", "256"]
+    assert streams["advice"] == "streams same on Tesla T4 as published, slower on NVIDIA H200"
+
+
+def test_what_docs_results_says_of_the_h200_and_the_h100(tmp_path):
+    found = [ROOT / f"results/published/nvidia-{gpu}/strategies" for gpu in ("h200", "h100-80gb-hbm3")]
+    merged(tmp_path, *found)
+    again = (tmp_path / "out/devices.csv").read_bytes()
+    assert (ROOT / "results/published/devices_strategies.csv").read_bytes() == again
+    table = pd.read_csv(tmp_path / "out/devices.csv")
+    words = table[["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]].dropna()
+    assert len(words) > 50
+    assert not [row for row in words.to_numpy() if set(row) == {"faster", "slower"}]
+    key = ["dataset", "strategy", "kernel", "strategy.threads", "draws"]
+    errors = [pd.read_csv(one / "tables/strategies.csv").set_index(key)["final_mse"] for one in found]
+    both = pd.concat(errors, axis=1, join="inner")
+    assert len(both) > 40 and both.nunique(axis=1).eq(1).all()

@@ -15,8 +15,7 @@ from project import NOT_OF_WORKFLOW, Project
 from records_of import PROVENANCE, limits_of
 
 from snn import backends, microbenchmark, retabulate
-from snn.analysis import microbenchmarks as of_tables
-from snn.analysis.medians import median_interval
+from snn.analysis.roofline import read_microbenchmark
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
 from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
@@ -35,7 +34,7 @@ from snn.records import microbenchmarks as records
 from snn.records import store
 from snn.records.digest import sealed
 from snn.report.markdown import escaped
-from snn.tables import memory_access, memory_calls
+from snn.tables.microbenchmarks import median_interval, memory_access, memory_calls
 
 SMALL = {
     "memory_access": {
@@ -240,11 +239,11 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
     path = measured["memory_calls"]
     record = records.read(path)
     source_hash = of_grid.source_hash("memory_calls", devices.find("cpu"))
-    assert of_tables.read(path, SMALL["memory_calls"], source_hash) == record
+    assert read_microbenchmark(path, SMALL["memory_calls"], source_hash) == record
     with pytest.raises(RecordError, match="measured with other settings"):
-        of_tables.read(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
+        read_microbenchmark(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
     with pytest.raises(RecordError, match="measured with other sources"):
-        of_tables.read(path, SMALL["memory_calls"], "0" * 16)
+        read_microbenchmark(path, SMALL["memory_calls"], "0" * 16)
 
     def changed(**keys):
         store.write(tmp_path / "changed.json", {**record, **keys})

@@ -12,8 +12,8 @@ from snn.config import groups
 from snn.hardware import devices
 from snn.microbenchmarks import memory_calls
 from snn.microbenchmarks.settings import resolved
-from snn.tables import memory_access
-from snn.tables import memory_calls as memory_calls_form
+from snn.tables.microbenchmarks import memory_access
+from snn.tables.microbenchmarks import memory_calls as memory_calls_form
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,12 @@ from records_of import COSTS, QUIET, record
 from snn import more_rounds as command
 from snn.analysis import frame
 from snn.analysis.intervals import Ratio, ratio, speedup_verdict
-from snn.analysis.power import MOST, for_difference, for_width, is_wide, rounds_needed
+from snn.analysis.speedups import MOST, for_difference, for_width, is_wide, rounds_needed
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import more_rounds, naming, plans, sweeps
 from snn.hardware.devices import Device
-from snn.measurement.student_t import student_quantile
+from snn.measurement.protocol import student_quantile
 from snn.records import store
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")

@@ -22,7 +22,8 @@ from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import neighbours as figure
 from snn.grid import neighbours as file
-from snn.tables import comparison, devices, neighbours, overview
+from snn.tables import comparison, devices, overview
+from snn.tables.neighbours import measured_untouched
 
 UNTOUCHED = THRESHOLDS["untouched"]
 
@@ -42,22 +43,6 @@ def cells(tmp_path):
 def table(cells, monkeypatch):
     monkeypatch.setattr(file, "untouched", lambda: frozenset({"graph", "persistent"}))
     return build(records_of(cells, SLOWER))
-
-
-def test_the_time_beside_a_neighbour_is_divided_by_that_alone_round_by_round(table):
-    rows = table.set_index(["strategy", "neighbour"])
-    assert set(rows.index) == set(SLOWER)
-    assert rows["alone_s"].to_numpy() == pytest.approx(np.mean(ALONE))
-    for key, factors in SLOWER.items():
-        row = rows.loc[key]
-        assert row["beside_s"] == pytest.approx(np.mean(times(factors)))
-        assert row["slowdown"] == pytest.approx(row["beside_s"] / row["alone_s"])
-        logs = np.log(factors)
-        half = 4.302653 * logs.std(ddof=1) / np.sqrt(3)  # Student's t, two degrees of freedom
-        assert row["slowdown_ci_low"] == pytest.approx(row["slowdown"] * np.exp(-half), rel=1e-5)
-        assert row["slowdown_ci_high"] == pytest.approx(row["slowdown"] * np.exp(half), rel=1e-5)
-        assert row["rounds"] == 3
-    assert list(table.columns)[-2:] == ["device", "backend"]
 
 
 def test_a_strategy_is_untouched_if_its_whole_interval_is_within_the_threshold(table):
@@ -100,7 +85,7 @@ def test_a_single_round_shows_nothing_to_be_untouched(cells, factor, verdict):
     once = {name: one for name, one in records.items() if name.endswith("-1")}
     rows = build(once)
     assert set(rows["rounds"]) == {1} and set(rows["verdict"]) == {verdict}
-    assert not any(neighbours.measured_untouched([rows]).values())
+    assert not any(measured_untouched([rows]).values())
 
 
 def test_one_neighbour_that_slows_it_down_makes_a_strategy_touched(cells):
@@ -159,7 +144,7 @@ def test_on_a_cpu_nothing_is_said_of_the_file(tmp_path):
     cells = cells_of(tmp_path, CPU, strategy="reference", **{"protocol.neighbour": ["none", "reference"]})
     rows = build(records_of(cells, SLOWER, driver=None))
     assert rows["untouched"].tolist() == ["no"] and rows["in_file"].tolist() == [""]
-    assert neighbours.measured_untouched([rows]) == {}
+    assert measured_untouched([rows]) == {}
 
 
 def test_each_setting_is_compared_with_itself_alone(tmp_path):
@@ -250,7 +235,7 @@ def test_the_command_is_content_where_they_agree(table, tmp_path, capsys, monkey
 
 def test_two_tables_must_both_show_a_strategy_untouched(table):
     other = table.assign(verdict=table["verdict"].where(table["strategy"] != "resident", "touched"))
-    found = neighbours.measured_untouched([table, other[other["strategy"] != "graph"]])
+    found = measured_untouched([table, other[other["strategy"] != "graph"]])
     assert found == {
         "reference": False,
         "combined": False,

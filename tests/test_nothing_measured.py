@@ -9,18 +9,22 @@ from conftest import ROOT
 from project import TINY
 from records_of import DATA, ON_ITS_HOST, PROVENANCE, QUIET, limits_of, source_hash
 
-from snn.analysis import floors, frame
+from snn.analysis import frame, roofline
 from snn.config.groups import read_yaml
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import save
 from snn.grid import catalogue, naming, sweeps
+from snn.grid.catalogue import table_form
 from snn.hardware.devices import Device, find
 from snn.measurement import provenance as machine
-from snn.measurement.record import build
+from snn.measurement.cell import build_record
 from snn.measurement.runs import Measurement
 from snn.report import summary
 from snn.report.write import to_html, write
-from snn.tables import overview, overview_text, provenance, recommendation, sweep
+from snn.tables import overview, overview_text, recommendation
+from snn.tables.origin import provenance
+from snn.tables.sweep import sweep
+from snn.tables.table import find_table
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 REASON = "torch cannot be imported"
@@ -46,7 +50,7 @@ def unsupported(cells):
         where = described | (ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {})
         for number in naming.rounds_of(cell):
             outcome = Measurement("unsupported", REASON)
-            found[naming.record_path(name, number)] = build(
+            found[naming.record_path(name, number)] = build_record(
                 cell, number, outcome, None, quiet, where, source_hash(cell), DATA
             )
     return found
@@ -64,12 +68,12 @@ def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
     rows = frame.tabulate(unsupported(sweeps.cells_of(name, grid)), THRESHOLDS)
     entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
     if entry.with_limits:
-        rows = floors.with_floors(rows, limits_of())
-    form = import_module(f"snn.tables.{(entry.form or name) if name in catalogue.TABLES else 'sweep'}")
+        rows = roofline.with_floors(rows, limits_of())
+    form = find_table(table_form(name))
     paper = read_yaml(ROOT / entry.published) if entry.published else {}
     beside = paper if name in catalogue.TABLES else grid[name].axes
     csv, page = tmp_path / "table.csv", tmp_path / "table.html"
-    write(form.build(rows, beside, THRESHOLDS), str(csv), str(page), form.TITLE.format(name))
+    write(form.build(rows, beside, THRESHOLDS), str(csv), str(page), form.title.format(name))
     table = pd.read_csv(csv)
     if form is sweep:
         assert set(table["status"]) == {"unsupported"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.strategies.common import numba_loops
+from snn.strategies.common import numba as numba_loops
 
 sizes = st.integers(1, 5)
 seeds = st.integers(0, 1000)
@@ -39,7 +39,7 @@ def loops(parallel=False):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numba_loops, "required", lambda name: {"numba": numba}[name])
-        return numba_loops.compiled.__wrapped__(parallel), asked
+        return numba_loops.perceptron_loops.__wrapped__(parallel), asked
 
 
 LOOPS, _ = loops()

@@ -19,9 +19,9 @@ from snn.files import cache
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights
 from snn.strategies import blas, sequential
-from snn.strategies.common import cpu_baseline, factory
+from snn.strategies.common import cpu, factory
 from snn.strategies.common.job import start
-from snn.strategies.common.numba_loops import compiled
+from snn.strategies.common.numba import perceptron_loops
 
 numba = pytest.importorskip("numba")
 threadpoolctl = pytest.importorskip("threadpoolctl")
@@ -78,7 +78,7 @@ def test_setup_compiles_and_training_does_not(monkeypatch, tmp_path):
     from numba.core import event
 
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))  # in which nothing was compiled
-    monkeypatch.setattr(sequential, "compiled", compiled.__wrapped__)
+    monkeypatch.setattr(sequential, "perceptron_loops", perceptron_loops.__wrapped__)
     job = replace(JOB, strategy=groups.load("strategy", "sequential"))
     with event.install_recorder("numba:compile") as in_setup:
         strategy = start(job, CpuBackend())
@@ -92,8 +92,8 @@ def test_setup_compiles_and_training_does_not(monkeypatch, tmp_path):
 
 
 ARITHMETIC = {
-    "one thread": lambda: compiled(parallel=False),
-    "threads": lambda: compiled(parallel=True),
+    "one thread": lambda: perceptron_loops(parallel=False),
+    "threads": lambda: perceptron_loops(parallel=True),
     "NumPy": lambda: blas.ARITHMETIC,
 }
 
@@ -132,16 +132,16 @@ def test_what_is_not_a_number_stays_so(kind):
 
 
 def test_there_are_no_more_threads_than_processors_and_than_numba_has(monkeypatch):
-    monkeypatch.setattr(cpu_baseline, "usable_processors", lambda: 4)
+    monkeypatch.setattr(cpu, "usable_processors", lambda: 4)
     for right in ((4,), (1, 1), (4, 4), (2, 8)):
-        cpu_baseline.check_threads(*right)
+        cpu.check_threads(*right)
     for wrong, said in (
         ((5,), "strategy.threads is 5: this process may use only 4 CPUs"),
         ((5, 8), "strategy.threads is 5: this process may use only 4 CPUs"),
         ((3, 2), "strategy.threads is 3: NUMBA_NUM_THREADS allows only 2"),
     ):
         with pytest.raises(Unsupported) as refused:
-            cpu_baseline.check_threads(*wrong)
+            cpu.check_threads(*wrong)
         assert str(refused.value) == said
 
 

@@ -7,8 +7,7 @@ from records_of import PROVENANCE, record, source_hash
 from test_frame import CELL, GRID, THRESHOLDS, changed
 
 from snn.analysis import frame
-from snn.analysis.comparability import reason
-from snn.analysis.speedups import speedup
+from snn.analysis.speedups import reason, speedup
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.errors import RecordError
 from snn.grid import naming

@@ -25,7 +25,7 @@ from snn.measurement.runs import measure
 from snn.planning.cells import planned
 from snn.records import store
 from snn.strategies.common.job import start
-from snn.tables import sweep
+from snn.tables.sweep import sweep
 
 # ---- a wine-quality-like table, with nothing said but its path and its target
 

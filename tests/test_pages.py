@@ -13,7 +13,7 @@ from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.report import glossary, html_page, write
 from snn.report.write import to_html
-from snn.tables import configuration, provenance
+from snn.tables.origin import configuration, provenance
 
 GPU = Device("cuda", "NVIDIA H200")
 SWEEPS = grid.read(ROOT / "config/grid.yaml", GPU)

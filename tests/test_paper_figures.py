@@ -8,20 +8,18 @@ from test_paper_tables import PAPER, SWEEPS, THRESHOLDS
 from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.figures import speedup_vs_neurons, style, time_by_depth
-from snn.tables import reference_vs_combined
+from snn.grid.catalogue import table_form
+from snn.tables.table import find_table
 
 
-def table_of(folder, name, key, paper):
+def table_of(folder, name, paper):
     rows = frame.load(write_all(folder, SWEEPS[name].cells, [[1.0, 1.5]] * 6), THRESHOLDS)
-    return reference_vs_combined.build(rows, paper, THRESHOLDS, key)
+    return find_table(table_form(name)).build(rows, paper, THRESHOLDS)
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "module"),
-    [("neurons", "neurons", speedup_vs_neurons), ("depth", "network", time_by_depth)],
-)
-def test_figures_are_the_same_bytes_twice(tmp_path, name, key, module):
-    table = table_of(tmp_path, name, key, read_yaml(PAPER / f"{name}.yaml"))
+@pytest.mark.parametrize(("name", "module"), [("neurons", speedup_vs_neurons), ("depth", time_by_depth)])
+def test_figures_are_the_same_bytes_twice(tmp_path, name, module):
+    table = table_of(tmp_path, name, read_yaml(PAPER / f"{name}.yaml"))
     found = []
     for number in range(2):
         path = tmp_path / f"{number}.svg"
@@ -32,7 +30,7 @@ def test_figures_are_the_same_bytes_twice(tmp_path, name, key, module):
 
 
 def test_a_figure_without_any_ratio_is_drawn(tmp_path):
-    table = table_of(tmp_path, "neurons", "neurons", {})
+    table = table_of(tmp_path, "neurons", {})
     ratios = ["speedup", "speedup_ci_low", "speedup_ci_high"]
     figure = speedup_vs_neurons.draw(table.assign(**dict.fromkeys(ratios, float("nan"))), "Tesla T4")
     assert "NVIDIA H200" in said_in(figure)

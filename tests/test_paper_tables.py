@@ -1,12 +1,10 @@
 """Tables: arithmetic on known records, the paper's values beside them, and what they refuse."""
 
-import shutil
-
 import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
-from records_of import PROVENANCE, QUIET, record, write_all
+from records_of import record, write_all
 from whole_grid import sweeps_of
 
 from snn import datasets as prepared
@@ -14,24 +12,15 @@ from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.datasets import Table, described
 from snn.datasets import load as load_table
-from snn.errors import RecordError
 from snn.figures import attribution as attribution_figure
-from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import (
-    attribution,
-    correctness,
-    datasets,
-    reference_vs_combined,
-    speedup,
-    sweep,
-    training_time,
-)
+from snn.tables.attribution import PART, attribution
+from snn.tables.paper import correctness, datasets
+from snn.tables.sweep import sweep
 
 SWEEPS = sweeps_of()
 PAPER = ROOT / "config/paper"
-LOADED = {"seconds": 1.0, "other_cores": 4.0, "stolen_cores": 0.0}
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 
 
@@ -48,28 +37,6 @@ def dataset_size(load):
     return load("dataset_size", [[float(i), i + 2.0] for i in range(1, 16)])
 
 
-def test_training_time(dataset_size):
-    table = training_time.build(dataset_size, read_yaml(PAPER / "training_time.yaml"), THRESHOLDS)
-    assert list(table.columns[:5]) == ["strategy", "dataset", "mean_s", "std_s", "runs"]
-    row = table.set_index(["strategy", "dataset"]).loc[("combined", "large")]
-    assert row["paper_s"] == 18.4545
-    assert row["std_s"] == pytest.approx(2**0.5)
-    assert row["runs"] == 2
-    assert table.set_index(["strategy", "dataset"])["paper_s"].isna().sum() == 3  # preallocated
-    assert set(table["device"]) == {"NVIDIA H200"}
-
-
-def test_speedup_divides_within_a_data_set(dataset_size):
-    table = speedup.build(dataset_size, read_yaml(PAPER / "speedup.yaml"), THRESHOLDS).set_index(
-        ["strategy", "dataset"]
-    )
-    times = dataset_size.set_index(["strategy", "dataset"])["mean_s"]
-    for strategy, dataset in table.index:
-        expected = times["reference", dataset] / times[strategy, dataset]
-        assert table.loc[(strategy, dataset), "speedup"] == pytest.approx(expected)
-    assert table.loc[("combined", "medium"), "paper_speedup"] == 1.73
-
-
 def test_published_speedups_are_the_papers_times_divided():
     times, ratios = (read_yaml(PAPER / f"{name}.yaml") for name in ("training_time", "speedup"))
     for strategy, row in ratios.items():
@@ -78,22 +45,6 @@ def test_published_speedups_are_the_papers_times_divided():
     for name in ("neurons", "depth"):
         for row in read_yaml(PAPER / f"{name}.yaml").values():
             assert row["speedup"] == pytest.approx(row["reference"] / row["combined"], abs=0.0101)
-
-
-def test_a_speedup_carries_the_verdicts_on_both_of_its_machines(tmp_path):
-    cells = SWEEPS["dataset_size"].cells[:2]
-    expected = write_all(tmp_path, cells[:1], [[1.0, 1.0]], machine=QUIET | {"readings": [{**LOADED}]})
-    expected |= write_all(tmp_path, cells[1:], [[1.0, 2.0]])
-    loaded = frame.load(expected, THRESHOLDS)
-    assert loaded["machine"].tolist() == ["shared", "noisy"]
-    assert loaded["machine_note"][0] == "; ".join(
-        f"round {n}: other processes used 4.00 of 16 CPUs" for n in (1, 2)
-    )
-    reference, other = loaded["strategy"]
-    assert reference == "reference"
-    loaded["dataset"] = "small"
-    table = speedup.build(loaded, read_yaml(PAPER / "speedup.yaml"), THRESHOLDS)
-    assert table["machine"].tolist() == ["shared", "shared, noisy"], other
 
 
 def test_attribution_sums_its_parts(dataset_size):
@@ -109,7 +60,7 @@ def test_attribution_sums_its_parts(dataset_size):
         "the parts add up to 1.33 times the mean of the runs",
     ]
     assert set(attribution.build(dataset_size, {}, THRESHOLDS)["note"][:2]) == {""}  # at the threshold
-    dataset_size.loc[0, [name for name in dataset_size if name.startswith(attribution.PART)]] = None
+    dataset_size.loc[0, [name for name in dataset_size if name.startswith(PART)]] = None
     assert attribution.build(dataset_size, {}, THRESHOLDS)["note"][0] == ""  # no pass, so nothing adds up
     figure = attribution_figure.draw(table, "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
@@ -163,36 +114,6 @@ def test_a_reference_over_other_draws_is_not_compared_with_itself(dataset_size):
     assert table.loc["reference", "note"].endswith("the reference that others are compared with")
 
 
-@pytest.mark.parametrize(("name", "key"), [("neurons", "neurons"), ("depth", "network")])
-def test_pairs(load, name, key):
-    cells = SWEEPS[name].cells
-    seconds = [[4.0, 4.0] if cell["strategy"]["name"] == "reference" else [2.0, 2.0] for cell in cells]
-    table = reference_vs_combined.build(
-        load(name, seconds), read_yaml(PAPER / f"{name}.yaml"), THRESHOLDS, key
-    )
-    assert list(table.columns[:2]) == [key, "reference_s"]
-    assert set(table["speedup"]) == {2.0}
-    assert set(table["speedup_ci_low"]) == set(table["speedup_ci_high"]) == {2.0}
-    assert set(table["verdict"]) == {"faster"}
-    assert table["paper_speedup"].notna().all()
-    assert len(table) == 3
-
-
-def test_any_sweep(tmp_path):
-    path = tmp_path / "grid.yaml"
-    settings = {"strategy": ["reference", "streams"], "training.batch_size": [64, 128]}
-    path.write_text(yaml.safe_dump({"sweeps": {"batches": settings}}))
-    found = sweeps.read(path, Device("cuda", "NVIDIA H200"))["batches"]
-    expected = write_all(tmp_path, found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [2.0, 2.0]])
-    table = sweep.build(frame.load(expected, THRESHOLDS), found.axes, THRESHOLDS)
-    assert table["training.batch_size"].tolist() == [64, 128, 64, 128]
-    assert table["speedup"].tolist() == [1.0, 1.0, 4.0, 2.0]
-    assert table["verdict"].tolist() == ["reference", "reference", "faster", "faster"]
-    figure = sweep_figure.draw(table, found.axes, "batches")
-    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()] == ["64", "128"]
-    assert len(figure.axes[0].containers) >= 2
-
-
 def test_how_a_strategy_trained_that_chooses_is_told_beside_its_time(tmp_path):
     path = tmp_path / "grid.yaml"
     path.write_text(yaml.safe_dump({"sweeps": {"mine": {"strategy": ["reference", "persistent"]}}}))
@@ -216,57 +137,6 @@ def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
     )
     assert "speedup" not in table
     assert table["strategy.tile_rows"].tolist() == [32, 64]
-
-
-def test_refuses_two_devices_and_names_both(tmp_path):
-    cells = SWEEPS["neurons"].cells
-    expected = write_all(tmp_path, cells[:3], [[1.0]] * 3)
-    expected |= write_all(
-        tmp_path, cells[3:], [[1.0]] * 3, device_uuid="GPU-2", host=PROVENANCE["host"] | {"cpu": "another"}
-    )
-    with pytest.raises(RecordError, match=r"NVIDIA H200 GPU-2.*NVIDIA H200 GPU-1"):
-        frame.load(expected, THRESHOLDS)
-
-
-SLOWER_PROBE = {"malloc_us": 80.0, "copy_us": 13.5}
-
-
-@pytest.mark.parametrize(
-    ("differing", "note"),
-    [
-        ({"driver": "999"}, "different drivers: 580.1 and 999"),
-        (
-            {"machine": QUIET | {"probe": {"before": SLOWER_PROBE, "after": SLOWER_PROBE}}},
-            "the probe's costs drifted between the two: malloc cost +60%",
-        ),
-    ],
-)
-def test_times_of_two_drivers_or_of_a_drifted_probe_are_not_divided(tmp_path, differing, note):
-    cells = SWEEPS["dataset_size"].cells
-    expected = write_all(tmp_path, cells[:3], [[1.0, 1.0]] * 3)
-    expected |= write_all(tmp_path, cells[3:4], [[1.0, 1.0]], **differing)
-    rows = frame.load(expected, THRESHOLDS)
-    table = speedup.build(rows, {}, THRESHOLDS)
-    # Each against the reference of its data set, which is the first row.
-    assert table["dataset"].tolist() == ["small"] * 4
-    assert table["verdict"].tolist() == ["reference", "same", "same", "not comparable"]
-    assert table["note"].tolist() == ["", "", "", note]
-    assert table["speedup"].isna().tolist() == [False] * 3 + [True]
-    assert table["speedup_ci_low"].isna().tolist() == [False] * 3 + [True]
-
-
-def test_refuses_other_sources_and_other_cells(tmp_path):
-    first, second = SWEEPS["neurons"].cells[:2]
-    expected = write_all(tmp_path, [first], [[1.0]])
-    assert frame.load(expected, THRESHOLDS)["rounds"].tolist() == [[[1.0]] * 2]
-    (path, source_hash), (other_round, _) = expected.items()
-    (other_cell, _), _ = write_all(tmp_path, [second], [[1.0]]).items()
-    with pytest.raises(RecordError, match=r"other sources .*--force"):
-        frame.load({path: "0" * 16}, THRESHOLDS)
-    for other in (other_cell, other_round):
-        shutil.copyfile(other, path)
-        with pytest.raises(RecordError, match="another cell or round"):
-            frame.load({path: source_hash}, THRESHOLDS)
 
 
 def trained_on(rows=300, batch_size=256, network=None, **settings):

@@ -1,7 +1,6 @@
 """``persistent``: which plan a shape gets, and on a GPU that every plan trains as a float64 oracle does."""
 
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,161 +9,35 @@ from deferred import DeferredBackend
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import train
+from test_launch_configurations import A100, H200, T4, first, perceptron
 
 from snn import datasets
 from snn.analysis import kernels
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded, tile_of
+from snn.backends.launches import LaunchConfiguration, TrainingLaunch
 from snn.config.compose import composed
 from snn.errors import Unsupported
 from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common import convolutional_launch, layered_launch
-from snn.strategies.graph import Graph
+from snn.records.store import lift
+from snn.strategies.common import one_launch
 from snn.strategies.persistent import Persistent
-
-H200, A100, T4 = (
-    DeviceCapability(132, 232448, (9, 0)),
-    DeviceCapability(108, 166912, (8, 0)),
-    DeviceCapability(40, 65536, (7, 5)),
-)
-
-
-def first(limits, *layers, batch=256, sequential=True, clipped=False):
-    shape = Shape(tuple(map(padded, layers[:-1])), batch, sequential, clipped)
-    found = list(launch_plans(shape, limits))
-    plan = next((one for one in found if isinstance(one, LaunchPlan)), None)
-    return plan, " ".join(one for one in found if isinstance(one, str))
-
-
-def test_one_hidden_layer_is_one_cluster_where_there_are_clusters():
-    plan, _ = first(H200, 32, 256, 1)
-    assert (plan.cluster, plan.blocks, plan.words) == (
-        16,
-        16,
-        "one cluster of 16 blocks, 16 hidden neurons in each",
-    )
-    plan, _ = first(H200, 32, 1024, 1)
-    assert (plan.cluster, plan.blocks, plan.words) == (
-        16,
-        64,
-        "4 clusters of 16 blocks, 16 hidden neurons in each",
-    )
-    plan, reasons = first(A100, 32, 256, 1)
-    assert plan.cluster == 0
-    assert reasons == "no cluster: compute capability 8.0, clusters need 9.0"
-
-
-@pytest.mark.parametrize(
-    ("layers", "batch", "parts"),
-    [
-        ((32, 256, 1), 256, 2),
-        ((32, 130, 1), 256, 2),  # as many blocks, each with columns of zeros
-        ((32, 128, 1), 256, 1),
-        ((32, 256, 1), 225, 2),
-        ((32, 256, 1), 224, 1),
-        ((16, 256, 1), 256, 1),
-        ((16, 512, 1), 256, 1),  # of two clusters
-        ((32, 1024, 1), 256, 1),  # of several clusters
-        ((64, 256, 1), 256, 2),
-        ((60, 500, 1), 256, 1),
-    ],
-)
-def test_a_long_exchange_is_hidden_in_two_parts(layers, batch, parts):
-    plan, _ = first(H200, *layers, batch=batch)
-    assert (plan.source, plan.threads) == ("kernels/persistent/one_layer.cu", 160)
-    assert dict(plan.defines)["PARTS"] == str(parts)
-
-
-def test_parts_need_registers():
-    """Blocks of 32 neurons of 64 features would spill in two parts."""
-    found = launch_plans(Shape((64, 256), 256, True, False), H200)
-    plans = [plan for plan in found if isinstance(plan, LaunchPlan) and plan.cluster]
-    assert [(plan.cluster, dict(plan.defines)["PARTS"]) for plan in plans] == [(16, "2")]
-    wider = first(H200, 64, 2048, 1)[0]
-    assert (wider.words, dict(wider.defines)["PARTS"]) == (
-        "4 clusters of 16 blocks, 32 hidden neurons in each",
-        "1",
-    )
-
-
-def test_two_hidden_layers_are_as_many_groups_of_blocks_as_they_need():
-    plan, _ = first(H200, 32, 256, 256, 1)
-    assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/two_layers.cu", 0, 128)
-    plan, _ = first(H200, 10, 64, 256, 1, batch=100, sequential=False)
-    assert (plan.source, plan.blocks) == ("kernels/persistent/two_layers.cu", 56)
-    plan, reasons = first(T4, 32, 256, 256, 1)
-    assert "two_layers" not in (plan.source if plan else "")
-    assert "no groups of blocks: compute capability 7.5, TF32 needs 8.0" in reasons
-
-
-def test_three_hidden_layers_are_groups_of_16_rows_and_blocks_of_8_neurons():
-    plan, _ = first(H200, 32, 256, 1024, 256, 1)
-    assert (plan.source, plan.cluster, plan.blocks) == ("kernels/persistent/three_layers.cu", 0, 128)
-    assert plan.words == "16 groups of 8 blocks together"
-    plan, _ = first(H200, 10, 128, 256, 250, 1, batch=60)
-    assert (plan.source, plan.blocks) == ("kernels/persistent/three_layers.cu", 32)
-    plan, reasons = first(H200, 32, 256, 512, 256, 1)
-    assert "three_layers" not in plan.source
-    assert "no groups of blocks: 32-256-512-256 in batches of 256 is no shape for their kernel" in reasons
 
 
 def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
     script = runpy.run_path(str(ROOT / "scripts/sanitize.py"))
     planned = [
-        first(H200, 31, *hidden, 1, batch=script["BATCH"], clipped=clipped)[0]
+        first(perceptron(31, *hidden, 1, batch=script["BATCH"], clipped=clipped))[0]
         for hidden in script["WHOLE"]
         for clipped in (False, True)
     ]
     neurons, batch = script["IN_PARTS"]
-    assert dict(first(H200, 31, *neurons, 1, batch=batch)[0].defines)["PARTS"] == "2"
-    kernels = {str(path.relative_to(ROOT)) for path in ROOT.glob("kernels/persistent/*.cu")}
-    of_images = next(convolutional_launch.shape_of(script["IMAGES"], 4).plans(H200))
-    classifiers = (layered_launch.shape_of(one, script["BATCH"]) for one in script["CLASSIFIERS"])
-    of_layers = [next(shape.plans(H200)) for shape in classifiers]
-    assert {plan.source for plan in (*planned, of_images, *of_layers)} == kernels
-
-
-@pytest.mark.parametrize(
-    ("reason", "layers", "options"),
-    [
-        ("2 hidden layers", (32, 256, 272, 1), {}),
-        ("48-256-256 in batches of 256 is no shape", (40, 256, 256, 1), {}),
-        ("32-512-256 in batches of 256 is no shape", (32, 512, 256, 1), {}),
-        ("32-256-1024-512 in batches of 256 is no shape", (32, 256, 1024, 512, 1), {}),
-        ("32-256-1024-256 in batches of 128 is no shape", (32, 256, 1024, 256, 1), {"batch": 128}),
-        ("neither clips nor", (32, 256, 1), {"clipped": True}),
-        ("neither clips nor", (32, 256, 1), {"sequential": False}),
-        ("batches of 512 rows", (32, 256, 1), {"batch": 512}),
-        ("of 96 features", (90, 256, 1), {"batch": 100}),
-        ("2112 hidden neurons", (40, 2112, 1), {}),
-    ],
-)
-def test_what_does_not_fit_a_cluster_is_for_the_grid(reason, layers, options):
-    plan, reasons = first(H200, *layers, **options)
-    assert reason in reasons
-    assert plan.cluster == 0
-
-
-def test_what_fits_neither_has_no_plan():
-    plan, reasons = first(H200, 32, 16384, 16384, 1)
-    assert plan is None
-    assert "132 tiles of 64 x 64 do not cover 256 x 16384" in reasons
-
-
-@pytest.mark.parametrize("limits", [H200, A100])
-@pytest.mark.parametrize("m, n", [(256, 256), (256, 1024), (32, 256), (272, 48), (16, 16)])
-def test_a_tile_covers_its_product_with_the_blocks_that_there_are(m, n, limits):
-    rows, cols = tile_of(m, n, limits.multiprocessors)
-    assert m % rows == n % cols == 0
-    assert m // rows * (n // cols) <= limits.multiprocessors
-    smaller = [(rows // 2, cols), (rows, cols // 2)]
-    assert all(m * n / (r * c) > limits.multiprocessors or r < 16 or c < 8 for r, c in smaller)
-
-
-def test_a_product_too_large_for_a_tile_a_block_has_none():
-    assert tile_of(256, 1024, T4.multiprocessors) is None
-    assert tile_of(256, 512, T4.multiprocessors) == (64, 64)
+    in_parts, _ = first(perceptron(31, *neurons, 1, batch=batch))
+    assert dict(in_parts.defines)["PARTS"] == "2"
+    kernels = {path.stem for path in ROOT.glob("kernels/persistent/*.cu")}
+    planned.append(first(one_launch.convolutional_shape(script["IMAGES"], 4))[0])
+    planned += [first(one_launch.layered_shape(one, script["BATCH"]))[0] for one in script["CLASSIFIERS"]]
+    assert {launch.kernel for launch in planned} == kernels
 
 
 # ---- on a GPU
@@ -242,33 +115,36 @@ def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
 @pytest.mark.parametrize("scale", [1e-3, 1e-5, 1e-7, 1e-9])
 @pytest.mark.parametrize("layer", range(4))
 def test_a_tiny_layer_trains_as_in_float64(layer, scale, order, cuda_backend, random):
-    """It grows beyond what its scale allows for, and is then trained on by another kernel."""
+    """It grows beyond what its scale allows for, and is then trained on by another kernel.
+
+    Many Z of such a network are close to 0, so float64 itself trains differently from weights that differ by
+    a few roundings: the measure of what may differ.
+    """
     X = random.uniform(-1, 1, (1000, 32)).astype(np.float32)
     Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
     network = mlp((32, 256, 1024, 256, 1), init="he_uniform", update_order=order)
     weights = draw_weights(network, GlibcRandom(5))
     weights[layer] *= np.float32(scale)
-    expected, right = train(weights, X, Y, epochs=5, batch_size=256, rate=0.001, update_order=order)
 
-    def errors(kind):
-        strategy = kind(cuda_backend)
-        try:
-            strategy.setup(network, X, Y, 256, 0.001)
-            strategy.load(weights)
-            strategy.prepare(5)
-            strategy.train(5)
-            return [
-                abs(strategy.loss() - right) / right,
-                *(
-                    np.linalg.norm(W - E) / np.linalg.norm(E)
-                    for W, E in zip(strategy.weights(), expected, strict=True)
-                ),
-            ]
-        finally:
-            strategy.close()
+    def exact(weights):
+        return train(weights, X, Y, epochs=5, batch_size=256, rate=0.001, update_order=order)
 
-    for ours, graphs in zip(errors(Persistent), errors(Graph), strict=True):
-        assert ours < max(5e-6, 4 * graphs)
+    def errors(found, loss):
+        distances = (np.linalg.norm(W - E) / np.linalg.norm(E) for W, E in zip(found, expected, strict=True))
+        return np.array([abs(loss - right) / right, *distances])
+
+    expected, right = exact(weights)
+    close = [[W * (1 + random.normal(0, 2e-6, W.shape)) for W in weights] for _ in range(6)]
+    allowed = np.max([errors(*exact(other)) for other in close], axis=0)
+    strategy = Persistent(cuda_backend)
+    try:
+        strategy.setup(network, X, Y, 256, 0.001)
+        strategy.load(weights)
+        strategy.prepare(5)
+        strategy.train(5)
+        assert (errors(strategy.weights(), strategy.loss()) < 5e-6 + 4 * allowed).all()
+    finally:
+        strategy.close()
 
 
 @pytest.mark.gpu
@@ -306,13 +182,13 @@ class Planned(DeferredBackend):
         super().__init__()
         self.limits, self.kernel = limits, None
 
-    def training_plan(self, shape):
+    def training_launch(self, shape):
         reasons = []
-        for plan in shape.plans(self.limits):
-            if isinstance(plan, LaunchPlan):
-                self.kernel = Path(plan.source).stem
-                return "; ".join([plan.words, *reasons])
-            reasons.append(plan)
+        for one in shape.configurations(self.limits):
+            if isinstance(one, LaunchConfiguration):
+                self.kernel = self.kernel or one.kernel  # the next one is for after a stop
+                return TrainingLaunch("; ".join([one.words, *reasons]), one)
+            reasons.append(one)
         raise Unsupported("; ".join(reasons))
 
 
@@ -351,4 +227,6 @@ def check_kernel(limits, *settings):
     finally:
         strategy.close()
     record = {"cell": cell, "plan": strategy.plan}
-    assert kernels.used(record) == (backend.kernel or "tiled_fused"), strategy.plan
+    expected = backend.kernel or "tiled_fused"
+    assert kernels.used(record | {"launch": strategy.launch}) == expected, strategy.plan
+    assert kernels.used(lift(record)) == expected, strategy.plan  # one without the field

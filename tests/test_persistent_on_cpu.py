@@ -6,16 +6,17 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
+from emulated_launch import launched
 from oracle import train
 
 from snn.backends import kernel_source
-from snn.backends.cpu import ops
+from snn.backends.cpu import trainings
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.ops import OPS
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans, padded
+from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps, TrainingLaunch, padded
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common.single_launch import SingleLaunch, in_batches
+from snn.strategies.common.one_launch import OneLaunch, in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -26,23 +27,15 @@ RATE = np.float32(0.01)
 
 def plan_for(shape, limits, kernel):
     found = [
-        plan for plan in launch_plans(shape, limits) if isinstance(plan, LaunchPlan) and kernel in plan.source
+        one
+        for one in shape.configurations(limits)
+        if isinstance(one, LaunchConfiguration) and one.kernel == kernel
     ]
     return found[-1]  # of clusters the smallest, which is the most for each block to do
 
 
-def launched(plan, buffers, numbers, **further):
-    kernels = cuda_on_cpu.load(ROOT / plan.source, **dict(plan.defines), **further)
-    rows, _, first, steps, _, rate, max_norm, *_ = numbers
-    assert kernels["workspace_floats"] <= len(buffers[-1])
-    kernels["train_persistent"](
-        (plan.blocks,),
-        (plan.threads,),
-        (*buffers, rows, first, steps, np.float32(rate), np.float32(max_norm)),
-        dynamic_shared=kernels["shared_bytes"],
-        cooperative=not plan.cluster,
-        cluster=plan.cluster or 1,
-    )
+def by_the_oracle(shape, buffers, steps):
+    trainings.train(shape, [buffer.reshape(-1) for buffer in buffers], steps)
 
 
 def made(layers, batch, rows, epochs, order, clip, random):
@@ -50,15 +43,14 @@ def made(layers, batch, rows, epochs, order, clip, random):
     Y = (np.square(X).sum(axis=1, keepdims=True) + random.normal(0, 0.1, (rows, 1))).astype(np.float32)
     weights = draw_weights(mlp(layers, init="he_uniform", update_order=order, clip_norm=clip), GlibcRandom(3))
     widths = tuple(map(padded, layers[:-1]))
-    steps = epochs * -(-rows // batch)
-    numbers = (rows, batch, 0, steps, int(order == "sequential"), RATE, clip or 0.0, 1, 0, *widths)
+    shape = PerceptronShape(widths, batch, order == "sequential", clip is not None)
     W = np.concatenate(
         [
             in_batches(matrix, len(matrix), k_n[1], k_n[0])[0, : k_n[0]].ravel()
             for matrix, k_n in zip(weights, zip(widths, (*widths[1:], 1), strict=True), strict=True)
         ]
     )
-    sizes = OPS["train"].elements(*numbers)
+    sizes = shape.elements(rows)
     assert len(W) == sizes[2]
     E, S = np.full(sizes[3], np.nan, np.float32), np.full(sizes[4], np.nan, np.float32)
     S[:32] = 0  # the head
@@ -69,7 +61,7 @@ def made(layers, batch, rows, epochs, order, clip, random):
         E,
         S,
     ]
-    return X, Y, weights, buffers, numbers
+    return X, Y, weights, buffers, shape, Steps(rows, 0, epochs * -(-rows // batch), RATE, clip or 0.0)
 
 
 # A shape that two tests have is built once.
@@ -160,16 +152,16 @@ def test_several_clusters_train_as_the_oracle(random):
 def check(
     kernel, limits, layers, batch, rows, order, clip, random, epochs=2, change=lambda plan: plan, **further
 ):
-    X, Y, weights, buffers, numbers = made(layers, batch, rows, epochs, order, clip, random)
+    X, Y, weights, buffers, shape, steps = made(layers, batch, rows, epochs, order, clip, random)
     if kernel == "one_layer":
         buffers[4].fill(0)  # what clusters tell each other says when it was written
     by_numpy = [buffer.copy() for buffer in buffers]
-    plan = change(plan_for(Shape.of(numbers), limits, kernel))
-    launched(plan, buffers, numbers, **further)
+    plan = change(plan_for(shape, limits, kernel))
+    launched(plan, buffers, steps, **further)
     expected, loss = train(
         weights, X, Y, epochs=epochs, batch_size=batch, rate=RATE, update_order=order, clip_norm=clip
     )
-    ops.train(*(buffer.reshape(-1) for buffer in by_numpy), *numbers)
+    by_the_oracle(shape, by_numpy, steps)
     last = rows % batch or batch
     for W, E in ((buffers[2], buffers[3]), (by_numpy[2], by_numpy[3])):
         np.testing.assert_allclose(np.mean(np.square(E[:last])), loss, rtol=5e-6)
@@ -194,9 +186,9 @@ def check(
     ],
 )
 def test_what_is_not_a_number_ends_as_such(kernel, layers, batch, rows, random):
-    *_, buffers, numbers = made(layers, batch, rows, 1, "sequential", None, random)
+    *_, buffers, shape, steps = made(layers, batch, rows, 1, "sequential", None, random)
     buffers[0][0, 3, 2] = np.nan
-    launched(plan_for(Shape.of(numbers), SMALL if kernel == "grid" else H200, kernel), buffers, numbers)
+    launched(plan_for(shape, SMALL if kernel == "grid" else H200, kernel), buffers, steps)
     assert np.isnan(buffers[3][: rows % batch]).all()
 
 
@@ -205,13 +197,12 @@ def test_what_is_not_a_number_ends_as_such(kernel, layers, batch, rows, random):
 )
 def test_three_layers_scale_numbers_far_outside_the_range_of_fp16(features, targets, rate, random):
     layers, batch, rows = (20, 120, 120, 250, 1), 20, 50
-    X, Y, weights, buffers, numbers = made(layers, batch, rows, 2, "sequential", None, random)
+    X, Y, weights, buffers, shape, steps = made(layers, batch, rows, 2, "sequential", None, random)
     X, Y = X * np.float32(features), Y * np.float32(targets)
     buffers[0] *= np.float32(features)
     buffers[1] *= np.float32(targets)
     rate = np.float32(rate / (features * max(features, targets)))
-    numbers = (*numbers[:5], rate, *numbers[6:])
-    launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)
+    launched(plan_for(shape, H200, "three_layers"), buffers, steps._replace(rate=rate))
     expected, loss = train(weights, X, Y, epochs=2, batch_size=batch, rate=rate)
     np.testing.assert_allclose(np.mean(np.square(buffers[3][: rows % batch])), loss, rtol=5e-6)
     at = 0
@@ -227,12 +218,12 @@ def test_three_layers_that_diverge_do_so_after_the_same_step_as_numpy(random):
     """From the paper's weights, uniform in [0, 1), predictions are huge at first and then not numbers."""
     finite = []
     for rows in (20, 40, 60):
-        *_, buffers, numbers = made((20, 120, 120, 250, 1), 20, rows, 1, "sequential", None, random)
+        *_, buffers, shape, steps = made((20, 120, 120, 250, 1), 20, rows, 1, "sequential", None, random)
         buffers[2][:] = np.where(buffers[2], random.uniform(0, 1, buffers[2].shape), 0)
         by_numpy = [buffer.copy() for buffer in buffers]
-        launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)
+        launched(plan_for(shape, H200, "three_layers"), buffers, steps)
         with np.errstate(all="ignore"):
-            ops.train(*(buffer.reshape(-1) for buffer in by_numpy), *numbers)
+            by_the_oracle(shape, by_numpy, steps)
         assert np.isfinite(buffers[3][:20]).all() == np.isfinite(by_numpy[3][:20]).all()
         finite.append(bool(np.isfinite(buffers[3][:20]).all()))
         if finite[-1]:
@@ -242,10 +233,10 @@ def test_three_layers_that_diverge_do_so_after_the_same_step_as_numpy(random):
 
 @pytest.mark.parametrize("bits", [0x7F800000, 0x7FC00000, 0xFFFFFFFF])
 def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
-    *_, buffers, numbers = made((20, 120, 120, 250, 1), 20, 30, 1, "sequential", None, random)
+    *_, buffers, shape, steps = made((20, 120, 120, 250, 1), 20, 30, 1, "sequential", None, random)
     for buffer in buffers[:3]:
         buffer.reshape(-1)[:3].view(np.uint32)[...] = bits
-    launched(plan_for(Shape.of(numbers), H200, "three_layers"), buffers, numbers)
+    launched(plan_for(shape, H200, "three_layers"), buffers, steps)
     assert np.isnan(buffers[3][: 50 % 20]).all()
 
 
@@ -256,26 +247,22 @@ class Emulated(CpuBackend):
         super().__init__()
         self.most, self.launches = most, []
 
-    def may_stop(self, shape):
-        return not shape.outliers
-
     def steps_per_launch(self, shape):
         return self.most
 
-    def training_plan(self, shape):
-        return ""
+    def training_launch(self, shape):
+        kernel, limits = ("grid", SMALL) if shape.outliers else ("three_layers", H200)
+        return TrainingLaunch("", plan_for(shape, limits, kernel))
 
-    def launch(self, op, buffers, numbers, stream=None):
-        kernel = "grid" if Shape.of(numbers).outliers else "three_layers"
-        limits = SMALL if kernel == "grid" else H200
-        own = [buffer.words.view(np.float32) for buffer in buffers]
-        launched(plan_for(Shape.of(numbers), limits, kernel), own, numbers)
-        self.launches.append((kernel, *numbers[2:4]))
+    def train(self, shape, buffers, steps, stream=None):
+        one = self.training_launch(shape).configuration
+        launched(one, [buffer.words.view(np.float32) for buffer in buffers], steps)
+        self.launches.append((one.kernel, *steps[1:3]))
 
 
 def trained_by_launches(layers, batch, rows, weights, X, Y, order, epochs, most=1000, rate=RATE):
     backend = Emulated(most)
-    strategy = SingleLaunch(backend)
+    strategy = OneLaunch(backend)
     network = mlp(layers, update_order=order)
     try:
         strategy.setup(network, X, Y, batch, float(rate))
@@ -324,20 +311,12 @@ def test_a_stop_is_at_the_same_step_wherever_a_training_is_split(random):
 
 
 def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):
-    *_, buffers, numbers = made((20, 24, 40, 1), 32, 70, 1, "sequential", None, random)
-    plan = plan_for(Shape.of(numbers), SMALL, "grid")
+    *_, buffers, shape, steps = made((20, 24, 40, 1), 32, 70, 1, "sequential", None, random)
+    plan = plan_for(shape, SMALL, "grid")
     text = kernel_source.text(ROOT / plan.source).replace(
         "cuda_on_cpu::grid_barrier();", "__syncthreads();", 1
     )
     broken = tmp_path / "grid.cu"
     broken.write_text(text)
-    kernels = cuda_on_cpu.load(broken, **dict(plan.defines))
-    rows, _, first, steps, _, rate, max_norm, *_ = numbers
     with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
-        kernels["train_persistent"](
-            (plan.blocks,),
-            (plan.threads,),
-            (*buffers, rows, first, steps, rate, np.float32(max_norm)),
-            dynamic_shared=kernels["shared_bytes"],
-            cooperative=True,
-        )
+        launched(plan, buffers, steps, broken)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_layers import networks
 
 from snn import plan as command
-from snn.backends.persistent_plans import HEAD
+from snn.backends.launches import HEAD
 from snn.config import groups
 from snn.files.published_sets import PUBLISHED, name_of
 from snn.measurement import runs

@@ -29,7 +29,7 @@ class LikeH200(Captures):
     def __init__(self, cell):
         gpu = PlannedGpu(cell["kernel"], cell["precision"]["name"], H200.capability)
         super().__init__(fused=gpu.fused, pretransposed=gpu.pretransposed, convolves=gpu.convolves)
-        self.precision, self.training_plan = gpu.precision, gpu.training_plan
+        self.precision, self.training_launch = gpu.precision, gpu.training_launch
 
 
 def asked(draw):

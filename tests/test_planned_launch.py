@@ -6,7 +6,8 @@ import re
 import pytest
 
 from snn import plan as command
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan, Shape, launch_plans
+from snn.backends.launches import DeviceCapability, LaunchConfiguration
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import known_gpus
 from snn.errors import DeviceError
 from snn.hardware import devices
@@ -68,10 +69,10 @@ def test_blocks_that_work_together_each_need_an_sm(network, device, expected, tm
 
 def test_a_block_of_more_shared_memory_than_there_is_has_no_plan():
     """Clipped, and of 64 features: no groups, and a tile of every gradient beside the sums."""
-    shape = Shape((32, 256, 1024, 256), 256, True, True)
+    shape = PerceptronShape((32, 256, 1024, 256), 256, True, True)
     has = DeviceCapability(132, 232448, (9, 0))
-    needed = next(plan for plan in launch_plans(shape, has) if isinstance(plan, LaunchPlan))
-    less = list(launch_plans(shape, DeviceCapability(132, 101376, (8, 9))))
+    needed = next(plan for plan in shape.configurations(has) if isinstance(plan, LaunchConfiguration))
+    less = list(shape.configurations(DeviceCapability(132, 101376, (8, 9))))
     assert f"not {needed.words}: a block would need " in (reasons := "; ".join(map(str, less)))
     assert "bytes of shared memory, the device has 101376" in reasons
 

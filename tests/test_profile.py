@@ -241,7 +241,7 @@ def test_every_call_of_a_backend_is_in_a_part():
     calls = {name for name, value in inspect.getmembers(Backend) if getattr(value, "__isabstractmethod__", 0)}
     # Asked by the passes, or answered without the device.
     questions = {"part", "pool_bytes", "managed_buffer", "memory", "address", "mark", "seconds_between"}
-    questions |= {"training_plan", "steps_per_launch"}
+    questions |= {"training_launch", "steps_per_launch"}
     assert calls - questions == set(METHODS)
     assert {method.part for method in METHODS.values()} == set(TimingBackend.PARTS)
 

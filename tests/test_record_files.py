@@ -1,58 +1,93 @@
-"""The files of records: what is read of them, at its edges, and what is said where they are refused."""
+"""The files of records: whole or absent; those that no program of ours wrote are refused by name, at once."""
 
-import gzip
 import hashlib
 import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from records_of import limits_of
-from small_records import refusal
+from hypothesis import given
+from hypothesis import strategies as st
+from real_records import edited, old, reference, refusal, without
+from records_of import limits_of, write_all
+from whole_grid import sweeps_of
 
+from snn import perfetto
+from snn.analysis import frame
+from snn.errors import OutputError, RecordError
+from snn.grid import naming
 from snn.hardware.limits import VERSION
-from snn.records import archive, digest, limits, store, untrusted
+from snn.records import archive, digest, microbenchmarks, store, untrusted
+
+# ---- what is written
+
+
+def test_what_is_written_is_read_once_until_the_file_changes(tmp_path, monkeypatch):
+    path, parsed = tmp_path / "a" / "r.json", []
+    store.write(path, reference())
+    monkeypatch.setattr(store, "_known", {})
+    monkeypatch.setattr(
+        store.untrusted, "parse", lambda *of, do=untrusted.parse: (parsed.append(of), do(*of))[1]
+    )
+    assert store.read(path) == store.read(path) == reference() and len(parsed) == 1
+    store.write(path, old(reference()))
+    assert store.read(path) == old(reference()) and len(parsed) == 2
+    path.write_text("x")
+    assert "not a record" in refusal(store.read, path)
+
+
+def test_not_a_number_cannot_be_written_and_the_old_record_stays(tmp_path):
+    path = tmp_path / "r.json"
+    store.write(path, reference())
+    with pytest.raises(ValueError, match="JSON"):
+        store.write(path, {"x": math.inf})
+    assert store.read(path) == reference()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_named_and_leaves_the_old_record(tmp_path, monkeypatch):
+    path = tmp_path / "r.json"
+    store.write(path, reference())
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OutputError, match=f"{re.escape(str(path))}: cannot be written: No space left"):
+            store.write(path, reference())
+    assert store.read(path) == reference()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+KILLED = """
+import os, pathlib, signal, sys
+from snn.files.outputs import replaced
+with replaced(pathlib.Path(sys.argv[1])) as file:
+    file.write(b"half of it")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_while_a_record_is_written_leaves_the_old_one_and_a_hidden_file_that_nothing_reads(tmp_path):
+    path = tmp_path / "cells" / "r.json"
+    store.write(path, reference())
+    before = path.read_bytes()
+    killed = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], cwd=ROOT)
+    assert killed.wait() == -signal.SIGKILL
+    assert {each.name for each in path.parent.iterdir()} == {"r.json", f".r.json.{killed.pid}"}
+    assert path.read_bytes() == before
+    assert list(archive.read_all(tmp_path)) == [str(path)]
+
 
 # ---- JSON
-
-
-def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256():
-    assert untrusted.MOST_BYTES == 64 * 2**20
-    assert untrusted.MOST_ARCHIVE_BYTES == 256 * 2**20
-    assert "larger than 64 MiB" in (ROOT / "docs/reference/records.md").read_text()
-
-
-def test_a_file_of_just_that_size_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(untrusted, "MOST_BYTES", 6)
-    (tmp_path / "a.json").write_text('["ab"]')
-    assert untrusted.read_json(tmp_path / "a.json") == ["ab"]
-    (tmp_path / "a.json").write_text('["ab"] ')
-    assert "it has more than 6 bytes" in refusal(untrusted.read_json, tmp_path / "a.json")
-
-
-def test_an_archive_of_just_that_size_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "a.gz"
-    for line, whole in ((4, 12), (3, 12), (4, 11)):
-        monkeypatch.setattr(untrusted, "MOST_BYTES", line)
-        monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", whole)
-        path.write_bytes(gzip.compress(b"abc\ndef\nghi\n"))
-        if (line, whole) == (4, 12):
-            found = list(untrusted.lines(path))
-            assert found == [
-                (f"{path}, line {n}", f"{text}\n") for n, text in enumerate(("abc", "def", "ghi"), 1)
-            ]
-        else:
-            at = 1 if line == 3 else 3
-            assert f"{path}, line {at}: decompresses to more than 0 MiB in a line" in refusal(
-                list, untrusted.lines(path)
-            )
-
-
-def test_the_limits_are_said_in_mib(tmp_path, monkeypatch):
-    monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", 3 << 20)
-    (tmp_path / "a.gz").write_bytes(gzip.compress(bytes(2 << 20)))
-    said = refusal(list, untrusted.lines(tmp_path / "a.gz"))
-    assert "to more than 1 MiB in a line, or 3 MiB in all: this is no archive of records" in said
 
 
 @pytest.mark.parametrize(
@@ -61,9 +96,14 @@ def test_the_limits_are_said_in_mib(tmp_path, monkeypatch):
         ('{"a": 1, "b": 2, "b": 3}', "the key 'b' occurs twice in one object"),
         ("[NaN]", "NaN is not a number of JSON"),
         ("[-Infinity]", "-Infinity is not a number of JSON"),
+        ("[1e999]", "1e999 is not a number of JSON, or too large"),
+        ("[-1e999]", "-1e999 is not a number of JSON, or too large"),
+        (f"[{2**63}]", f"{2**63} has more than 64 bits"),
+        (f"[{-(2**63)}]", f"{-(2**63)} has more than 64 bits"),
+        (f"[{'9' * 10_000}]", "limit"),
         ('["\\ud800"]', "surrogates not allowed"),
         ('["\\uDfFf"]', "surrogates not allowed"),
-        ("[" * 100_000, "it is nested too deeply"),
+        ("[" * 200_000, "it is nested too deeply"),
         ("[1", "Expecting ',' delimiter"),
     ],
 )
@@ -72,35 +112,74 @@ def test_what_is_not_strict_json_is_refused(text, said):
     assert found.startswith("it: not a record: ") and said in found
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        *(b"no gzip", b"", gzip.compress(b"\xff\n", mtime=0)),
-        gzip.compress(b"{}\n", mtime=0)[:-4],
-        gzip.compress(b"{}\n", mtime=0)[:10] + b"no block",
-    ],
-    ids=["other", "empty", "no UTF-8", "cut off", "no block"],
-)
-def test_an_archive_that_is_none_is_named(tmp_path, content):
-    (tmp_path / "a.gz").write_bytes(content)
-    if content:
-        assert refusal(list, untrusted.lines(tmp_path / "a.gz")).startswith(
-            f"{tmp_path / 'a.gz'}: cannot be read: "
-        )
-    else:
-        assert list(untrusted.lines(tmp_path / "a.gz")) == []
-
-
-def test_a_file_that_is_not_utf_8_is_named(tmp_path):
-    (tmp_path / "a.json").write_bytes(b"\xff")
-    assert refusal(untrusted.read_json, tmp_path / "a.json").startswith(
-        f"{tmp_path / 'a.json'}: not a record: "
-    )
-
-
 def test_strict_json_is_read():
     text = '{"a": [1, 1.5, null, true, "\\ud83d\\ude00 \\u00e9"], "b": {"a": {}}}'
     assert untrusted.parse(text, "it") == {"a": [1, 1.5, None, True, "😀 é"], "b": {"a": {}}}
+    assert untrusted.parse(f"[{2**63 - 1}, 1e300]", "it") == [2**63 - 1, 1e300]
+
+
+def test_a_key_that_occurs_twice_is_found_among_very_many():
+    """In one pass: to count each of them would take minutes."""
+    members = ",".join(f'"{number}": 0' for number in [*range(300_000), 299_999])
+    assert "the key '299999' occurs twice" in refusal(untrusted.parse, f"{{{members}}}", "it")
+
+
+FILES = {
+    "nothing": b"",
+    "text": b"no record",
+    "a list": b"[]",
+    "half": b'{"schema_version": 4, "runs"',
+    "not UTF-8": json.dumps({"schema_version": 4}).encode("utf-16"),
+    "another version": b'{"schema_version": 6}',
+    "a float": b'{"schema_version": 5.0}',
+    "no digest": b'{"schema_version": 5}',
+    "no version": b'{"schema_version": [4]}',
+    "version 2 of nothing": b'{"schema_version": 2, "runs": [1], "summary": 3}',
+    "version 3 of nothing": b'{"schema_version": 3, "cell": 1}',
+}
+
+
+@pytest.mark.parametrize("content", FILES.values(), ids=list(FILES))
+def test_what_is_no_record_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "r.json"
+    path.write_bytes(content)
+    assert refusal(store.read, path).startswith(f"{path}: ")
+
+
+def test_only_a_regular_file_is_read(tmp_path):
+    """A pipe would be waited for, /dev/zero read for ever."""
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "dangling.json").symlink_to("nowhere")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    for path in (*tmp_path.iterdir(), tmp_path / "none.json", tmp_path / ("x" * 300)):
+        assert refusal(store.read, path).startswith(f"{path}: ")
+
+
+def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256(tmp_path, monkeypatch):
+    assert (untrusted.MOST_BYTES, untrusted.MOST_ARCHIVE_BYTES) == (64 << 20, 256 << 20)
+    assert "larger than 64 MiB" in (ROOT / "docs/reference/records.md").read_text()
+    monkeypatch.setattr(untrusted, "MOST_BYTES", 6)
+    (tmp_path / "a.json").write_text('["ab"]')
+    assert untrusted.read_json(tmp_path / "a.json") == ["ab"]
+    (tmp_path / "a.json").write_text('["ab"] ')
+    assert "it has more than 6 bytes" in refusal(untrusted.read_json, tmp_path / "a.json")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
+def test_no_value_of_json_gets_past_the_door(value):
+    for record in (value, reference() | {"cell": value}, reference() | {"explanation": value}):
+        for one in (record, old(record) if isinstance(record, dict) and "digest" in record else record):
+            try:
+                found = store.checked(one, "it")
+            except RecordError:
+                continue
+            assert value is None and found["explanation"] is None  # a record may have none
 
 
 # ---- digests
@@ -110,23 +189,47 @@ def test_a_digest_is_of_the_canonical_json():
     record = {"b": [1, 2.5, None], "a": "é"}
     text = rb'{"a":"\u00e9","b":[1,2.5,null]}'
     assert digest.of(record) == digest.of(record | {"digest": "x"}) == hashlib.sha256(text).hexdigest()
-    assert digest.sealed(record) == record | {"digest": hashlib.sha256(text).hexdigest()}
-
-
-def test_what_a_digest_refuses_is_said():
+    assert digest.sealed(dict(reversed(record.items()))) == record | {"digest": digest.of(record)}
+    digest.check(digest.sealed(record), "it")
     with pytest.raises(ValueError, match="JSON"):
         digest.sealed({"a": float("inf")})
-    assert refusal(digest.check, {"a": float("inf"), "digest": "x"}, "it").startswith("it: not a record: ")
-    assert (
-        refusal(digest.check, {"a": 1}, "it") == "it: it has no digest: it was changed after it was written"
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"a": float("inf"), "digest": "x"}, "not a record: "),
+        ({"a": 1}, "it has no digest: it was changed after it was written"),
+        (
+            {"a": 1, "digest": "0123456789abcdef0123"},
+            "changed after it was written: its digest is 0123456789abcdef",
+        ),
+        ({"a": 1, "digest": None}, "changed after it was written: its digest is None"),
+        ({"a": 1, "digest": digest.of({"a": 1})[:16]}, "it was changed after it was written"),
+    ],
+)
+def test_a_record_that_its_digest_is_not_of_is_refused(record, said):
+    assert said in refusal(digest.check, record, "it")
+
+
+def test_a_workflows_record_is_refused_with_the_command_that_measures_it_again(tmp_path):
+    path = tmp_path / naming.record_path("some/cell", 1)
+    store.write(path, reference() | {"round": 2})
+    said = refusal(store.read, path)
+    assert "changed after it was written" in said and f"snakemake --cores 1 --force {path}" in said
+    assert perfetto.main([str(path), str(tmp_path / "trace.json")]) == 2
+    assert store.again("/somewhere/results/limits/x.json").endswith(
+        "--force /somewhere/results/limits/x.json"
     )
-    record = digest.sealed({"a": 1})
-    digest.check(record, "it")
-    for other in ("0123456789abcdef0123", None, record["digest"][:16]):
-        assert refusal(digest.check, record | {"digest": other}, "it") == (
-            f"it: it was changed after it was written: its digest is {str(other)[:16]}..., "
-            f"that of its content {record['digest'][:16]}..."
-        )
+    assert store.again("results/published/x.json") == ""
+
+
+def test_a_table_refuses_a_workflows_record_without_a_digest(tmp_path):
+    """Else an edit would pass under the version of a time when there was none."""
+    expected = write_all(tmp_path, [next(iter(sweeps_of().values())).cells[0]], [[1.0, 2.0]])
+    path = next(iter(expected))
+    store.write(Path(path), old(store.read(Path(path))))
+    assert "without a digest: measure it again: " in refusal(frame.checked, expected)
 
 
 # ---- versions
@@ -134,114 +237,92 @@ def test_what_a_digest_refuses_is_said():
 
 def test_the_versions_that_are_read_are_said():
     for version in (1, store.SCHEMA_VERSION + 1, None, "4", [4]):
-        assert refusal(store.checked, {"schema_version": version}, "it") == (
-            f"it: the schema version is {version!r}, but this program reads 2 to {store.SCHEMA_VERSION}"
-        )
-    assert refusal(store.checked, [1], "it").startswith("it: the schema version is None, but")
+        said = refusal(store.checked, {"schema_version": version}, "it")
+        assert f"the schema version is {version!r}" in said and f"2 to {store.SCHEMA_VERSION}" in said
     for version in range(2, store.SCHEMA_VERSION + 1):
         said = refusal(store.checked, {"schema_version": version}, "it")
         assert "the schema version is" not in said
         assert ("it has no digest" in said) == (version > 3)
 
 
-def test_version_2_is_lifted():
-    """Its loss was the mean squared error."""
-    old = {
-        "schema_version": 2,
-        "runs": [{"seconds": 1.0, "final_mse": 2.0}, {"seconds": 1.0, "final_mse": None}],
-        "summary": {"runs": 2, "mean_final_mse": 3.0},
-    }
-    before = json.dumps(old)
-    assert store.lift(old) == {
-        "schema_version": 3,
-        "runs": [run | {"final_loss": run["final_mse"]} for run in old["runs"]],
-        "summary": old["summary"] | {"mean_final_loss": 3.0},
-    }
-    assert json.dumps(old) == before
-    assert store.lift(old | {"schema_version": 3}) == old | {"schema_version": 3}
+CHOICES = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
+LIFTED = {
+    "version 2, whose loss was the mean squared error": (
+        {"schema_version": 2, "runs": [{"final_mse": None}], "summary": {"mean_final_mse": 3.0}},
+        {
+            "schema_version": 3,
+            "runs": [{"final_mse": None, "final_loss": None}],
+            "summary": {"mean_final_mse": 3.0, "mean_final_loss": 3.0},
+        },
+    ),
+    "the same of version 3": (
+        {"schema_version": 3, "runs": [{"final_mse": 1.0}]},
+        {"schema_version": 3, "runs": [{"final_mse": 1.0}]},
+    ),
+    "precision": (
+        {"cell": {"protocol": {"runs": 3, "precision": 0.1}, "network": 1}, "stopped": "precision"},
+        {"cell": {"protocol": {"runs": 3, "relative_error": 0.1}, "network": 1}, "stopped": "relative_error"},
+    ),
+    **{
+        f"{threads!r} of BLAS": (
+            {"provenance": {"versions": {"numpy": "2", "blas_threads": threads}}},
+            {"provenance": {"versions": {"numpy": "2"}, "blas_threads": number}},
+        )
+        for threads, number in (("8", 8), (None, None), ("", ""))
+    },
+    "before there was a choice": (
+        {"cell": {"training": {"epochs": 3}, "network": {"seed": 1}}},
+        {"cell": {"training": {"epochs": 3} | CHOICES, "network": {"seed": 1, "recompute": []}}},
+    ),
+    "a choice": (
+        {"cell": {"training": {"reduction": "sum", "drop_last": True}, "network": {"recompute": [2]}}},
+        {
+            "cell": {
+                "training": CHOICES | {"reduction": "sum", "drop_last": True},
+                "network": {"recompute": [2]},
+            }
+        },
+    ),
+}
 
 
-@pytest.mark.parametrize(("threads", "number"), [("8", 8), (None, None), ("", "")])
-def test_earlier_names_are_lifted(threads, number):
-    versions = {"numpy": "2"}
-    old = {
-        "cell": {"protocol": {"runs": 3, "precision": 0.1}, "network": 1},
-        "stopped": "precision",
-        "provenance": {"versions": versions | {"blas_threads": threads}, "device": "x"},
-    }
-    before = json.dumps(old)
-    today = {
-        "cell": {"protocol": {"runs": 3, "relative_error": 0.1}, "network": 1},
-        "stopped": "relative_error",
-        "provenance": {"versions": versions, "device": "x", "blas_threads": number},
-    }
-    assert store.lift(old) == today
+@pytest.mark.parametrize(("earlier", "today"), LIFTED.values(), ids=list(LIFTED))
+def test_earlier_names_are_lifted_to_todays(earlier, today):
+    before = json.dumps(earlier)
+    assert store.lift(earlier) == today
     assert store.lift(today) == today
-    assert json.dumps(old) == before
+    assert json.dumps(earlier) == before
+    assert store.lift(reference()) == reference()
 
 
-def test_a_cell_from_before_there_was_a_choice_trained_by_the_mean_exactly_on_all_rows():
-    chosen = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
-    old = {"cell": {"training": {"epochs": 3}}}
-    assert store.lift(old) == {"cell": {"training": {"epochs": 3} | chosen}}
-    for key, other in (("reduction", "sum"), ("gradient", "published_naive"), ("drop_last", True)):
-        found = store.lift({"cell": {"training": {key: other}}})
-        assert found == {"cell": {"training": chosen | {key: other}}}
-    assert old == {"cell": {"training": {"epochs": 3}}}
-    assert store.lift({"cell": {"network": {"seed": 1}}})["cell"]["network"] == {"seed": 1, "recompute": []}
-    kept = {"cell": {"network": {"seed": 1, "recompute": [2]}}}
-    assert store.lift(kept) == kept
+# ---- limits of devices
 
 
-@pytest.mark.parametrize("folder", ["results/cells", "results/limits"])
-def test_a_file_of_the_workflow_can_be_made_again(folder):
-    path = f"/somewhere/{folder}/x.json"
-    assert store.again(path) == f": measure it again: snakemake --cores 1 --force {path}"
-    assert store.again("results/published/x.json") == ""
-
-
-def test_a_record_of_limits_is_refused_by_its_version(tmp_path):
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        *(({"limits_version": version}, f"limits version {version}") for version in (VERSION + 1, 0, 2.0)),
+        ([], "limits version None"),
+        (limits_of() | {"digest": "0" * 64}, "it was changed after it was written"),
+        (without(limits_of(), ("digest",)), "it has no digest"),
+        (digest.sealed(limits_of() | {"limits": 3}), "limits is 3: it must be array"),
+        (
+            digest.sealed(edited(limits_of(), ("limits", 0, "samples"), [-1.0])),
+            "limits[0].samples[0] is -1.0",
+        ),
+    ],
+)
+def test_an_edited_record_of_limits_is_refused(tmp_path, record, said):
     path = tmp_path / "results/limits/x.json"
     path.parent.mkdir(parents=True)
-    for record in ({"limits_version": VERSION + 1}, {"limits_version": 0}, {}, []):
-        path.write_text(json.dumps(record))
-        version = record.get("limits_version") if record else None
-        assert refusal(limits.read, path) == (
-            f"{path}: limits version {version}, this program reads 1 to {VERSION}{store.again(path)}"
-        )
-    for record, said in (
-        (limits_of() | {"digest": "0" * 64}, "it was changed after it was written"),
-        (digest.sealed(limits_of() | {"limits": 3}), "limits is 3: it must be a list"),
-    ):
-        path.write_text(json.dumps(record))
-        assert said in refusal(limits.read, path)
-    path.write_text(json.dumps(limits_of() | {"limits_version": 1, "digest": "0" * 64}))
-    assert limits.read(path)["limits_version"] == 1
+    path.write_text(json.dumps(record))
+    found = refusal(microbenchmarks.read_limits, path)
+    assert said in found and found.endswith(store.again(path))
 
 
-# ---- archives
-
-
-def test_an_archives_bytes_are_of_compact_sorted_json(tmp_path):
-    archive.write([{"b": 1, "a": "é"}, {}], tmp_path)
-    content = (tmp_path / archive.RECORDS).read_bytes()
-    assert gzip.decompress(content) == b'{"a":"\\u00e9","b":1}\n{}\n'
-    assert content[4:8] == bytes(4)  # no timestamp
-
-
-def test_sweeps_are_none_or_checked(tmp_path):
-    assert archive.read_sweeps(tmp_path) is None
-    good = {"mine": {"axes": ["strategy"], "cells": ["x/y-00000000"]}}
-    (tmp_path / archive.SWEEPS).write_text(json.dumps(good))
-    assert archive.read_sweeps(tmp_path) == good
-    (tmp_path / archive.SWEEPS).write_text("[]")
-    assert refusal(archive.read_sweeps, tmp_path).startswith(f"{tmp_path / archive.SWEEPS}: it is []")
-
-
-def test_an_empty_folder_is_said(tmp_path):
-    (tmp_path / "cells").mkdir()
-    assert refusal(archive.entries, tmp_path) == f"{tmp_path}: there are no records in it"
-    (tmp_path / "file").write_text("x")
-    assert "file: it is neither a folder of results nor" in refusal(archive.entries, tmp_path / "file")
-    (tmp_path / "file.gz").write_text("x")
-    assert "file.gz: cannot be read: " in refusal(archive.entries, tmp_path / "file.gz")
+def test_limits_of_today_and_of_version_1_are_read(tmp_path):
+    path, record = tmp_path / "limits.json", limits_of()
+    store.write(path, record)
+    assert microbenchmarks.read_limits(path) == record
+    store.write(path, without(record, ("digest",)) | {"limits_version": 1})
+    assert microbenchmarks.read_limits(path)["limits"] == record["limits"]

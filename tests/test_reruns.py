@@ -92,9 +92,10 @@ def test_an_edited_kernel_re_runs_the_cells_of_the_gpu_only(project):
 
 
 def test_an_edited_table_and_an_edited_script_re_run_these_tables_only(project):
-    for edited in ("snn/tables/speedup.py", "workflow/scripts/build_gpu.py"):
+    for edited in ("snn/tables/cpu.py", "workflow/scripts/build_page.py"):
         edit(project.folder / edited)
-    assert project.jobs() == {"build_speedup": 1, "build_gpu": 1}
+    pages = {f"build_{name}": 1 for name in ("gpu", "device_limits", "datasets", "configuration")}
+    assert project.jobs() == {"build_cpu": 1, "plot_cpu": 1, **pages}
 
 
 @pytest.mark.parametrize(
@@ -181,7 +182,7 @@ def test_a_page_that_is_missing_beside_its_table_is_made_again(project):
 
 def test_without_snakemakes_notes_records_are_judged_by_their_sources_and_tables_by_time_stamps(project):
     shutil.rmtree(project.folder / ".snakemake")
-    edit(project.folder / "snn/tables/speedup.py")
+    edit(project.folder / "snn/tables/paper.py")
     assert "Nothing to be done" in project.snakemake("--dry-run")
     record = next(path for path in project.records() if "streams" in path.name)
     record.touch()

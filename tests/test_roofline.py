@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.analysis.roofline import Floor, Step, check, floor
+from snn.analysis.roofline import Step, check, floor
 from snn.errors import MeasurementError
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
 
@@ -151,14 +151,6 @@ def test_a_device_without_limits_has_no_floor():
     assert floor(PAPER, without(H200, "fp32", "tf32", "fp16", "bf16")) is None
 
 
-def test_a_time_below_its_floor_is_refused_with_cell_time_and_floor():
-    check("large, 256, graph", 2e-6, 1e-6)
-    check("large, 256, graph", 2e-6, 2e-6)
-    check("large, 256, graph", 2e-6, None)
-    with pytest.raises(MeasurementError, match=r"large, 256, graph: .* 2 us, .* floor of 3.5 us"):
-        check("large, 256, graph", 2e-6, 3.5e-6)
-
-
 def test_blocks_wait_once_per_hidden_layer_and_on_the_whole_device_once_from_afar():
     """A device of slow SMs: no step is done by one of them, and each wait is shorter than its work."""
     step = replace(PAPER, features=256, hidden=(256, 256, 256))
@@ -251,12 +243,6 @@ def test_limits_without_a_value_and_without_multiprocessors_say_nothing():
     assert floor(PAPER, replace(H200, limits=tuple(one for one in H200.limits if one.blocks != 1))) is None
 
 
-def test_a_floor_is_of_what_takes_longest():
-    assert [Floor(*seconds).seconds for seconds in ((3.0, 1.0, 2.0), (1.0, 3.0, 2.0), (1.0, 2.0, 3.0))] == [
-        3.0
-    ] * 3
-
-
 def test_data_are_the_rows_of_a_batch_with_their_target_of_which_l2_holds_a_share():
     assert PAPER.data_bytes == 4 * 256 * 33
     for held in (0.0, 0.25, 1.0, 2.0):
@@ -276,9 +262,3 @@ def test_a_time_is_refused_below_its_floor_alone():
             f"large, 256: the measured time per step, {said} us, is below the floor of "
             f"{float(said) + 1.111:.3f} us that follows from the limits of this device: measure both again"
         )
-
-
-def test_steps_are_sequential_in_fp32_unless_something_else_is_said():
-    assert Step(32, (256,), 256, 256) == Step(32, (256,), 256, 256, True, "fp32")
-    assert Step(32, (256, 256), 256, 256).exchanges == 2
-    assert Step(32, (256, 256), 256, 256, False).exchanges == 1

@@ -1,9 +1,12 @@
 """The rounds of one cell: what they must share, and what may differ between them."""
 
 import pytest
-from small_records import refusal
+from conftest import ROOT
+from real_records import forged, reference, refusal
 
-from snn.records import rounds
+from snn.analysis import frame
+from snn.config.groups import read_yaml
+from snn.records import archive, rounds
 
 
 def one(number=1, started="2026-01-01", ledger=None, traits=None, **provenance):
@@ -79,3 +82,23 @@ def test_a_later_round_is_compared_with_the_first_that_has_the_same():
     assert refusal(rounds.check, records).startswith(
         "1 and 2: the rounds of one cell have different ledgers: "
     )
+
+
+def test_of_a_workflow_the_older_round_is_to_be_measured_again():
+    records = {f"results/cells/{i}.json": one(i, started=f"202{9 - i}", blas_threads=i) for i in (1, 2)}
+    said = refusal(rounds.check, records)
+    assert "results/cells/2.json is the oldest" in said and "--force results/cells/2.json" in said
+
+
+def test_rounds_of_an_archive_must_belong_together(tmp_path):
+    forked = forged(reference(), (("round",), 2), (("provenance", "blas_threads"), 8))
+    for other, said in ((forked, "different BLAS threads"), (reference(), "are both round 1 of one cell")):
+        archive.write([reference(), other], tmp_path)
+        found = refusal(archive.read_all, tmp_path)
+        assert "records.jsonl.gz, line 1 and " in found and said in found
+    other = forged(
+        reference(), (("cell", "network", "seed"), 2), (("provenance", "versions", "numpy"), "1.0")
+    )
+    records = {"a": reference(), "b": other}
+    rounds.check(records)  # cells of one table may be measured with different versions
+    assert len(frame.tabulate(records, read_yaml(ROOT / "config/verdicts.yaml"))) == 2

@@ -16,14 +16,14 @@ from test_microbenchmarks import of_gpu
 
 from snn import backends
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
+from snn.backends.launches import DeviceCapability, LaunchConfiguration
 from snn.config import groups
 from snn.figures import shapes as figure
 from snn.microbenchmarks import shapes
 from snn.microbenchmarks.readings import Effort, Reading
 from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shapes
 from snn.planning.cells import PlannedGpu
-from snn.tables import shapes as table
+from snn.tables.microbenchmarks import shapes as table
 
 SCRIPT = ROOT / "benchmarks/shapes.py"
 H200 = DeviceCapability(132, 232448, (9, 0))
@@ -63,8 +63,8 @@ def test_every_shape_is_a_network_with_a_plan_or_one_that_graph_trains_faster():
     for one in MANY:
         assert one.network.outputs == one.outputs
         assert (one.network.widths is None) == (one.outputs > 1 or one.biases)
-        plans = [plan for it in kernel_shapes(one) for plan in it.plans(H200)]
-        if not any(isinstance(plan, LaunchPlan) for plan in plans):
+        plans = [plan for it in kernel_shapes(one) for plan in it.configurations(H200)]
+        if not any(isinstance(plan, LaunchConfiguration) for plan in plans):
             without.append(one)
             assert "which `graph` trains faster in most cases" in plans[-1]
         assert 4 <= one.steps <= 64 and one.batch * one.features * one.steps <= 1 << 22
@@ -104,7 +104,7 @@ def test_biases_and_several_outputs_are_measured_in_one_launch(cpu, more):
 def test_what_one_launch_does_not_train_is_a_reason_and_the_rest_is_measured(monkeypatch):
     backend = CpuBackend()
     gpu = PlannedGpu(groups.load("kernel", "tiled_fused"), "fp32", H200)
-    monkeypatch.setattr(backend, "training_plan", gpu.training_plan)
+    monkeypatch.setattr(backend, "training_launch", gpu.training_launch)
     shape = Drawn(0, 257, 1, (3000,))
     own = shapes.of_shape(backend, shape, shapes.PERSISTENT, Effort(6, 0))
     assert (own.status, own.seconds) == ("unsupported", ())

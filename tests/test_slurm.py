@@ -1,10 +1,12 @@
 """What a workflow does about Slurm's jobs in its folder. scripts/slurm_check shows it on a real cluster."""
 
 import os
+import queue
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from conftest import ROOT
@@ -18,7 +20,7 @@ RUN_ID = "7f0c2f5e-4d1a-4c8e-9b6f-0123456789ab"
 def cluster(tmp_path, monkeypatch):
     """A folder with jobs, and commands that answer from a file and write down what they are asked."""
     (tmp_path / "folder" / slurm.MARK).parent.mkdir(parents=True)
-    slurm.mark(tmp_path / "folder")
+    (tmp_path / "folder" / slurm.MARK).touch()
     programs = {
         "squeue": """echo asked >> "$CLUSTER/asked"; cat "$CLUSTER/queue" || exit 1
                      [ ! -e "$CLUSTER/next" ] || mv "$CLUSTER/next" "$CLUSTER/queue" """,
@@ -54,7 +56,7 @@ def test_the_jobs_of_a_folder_are_those_of_workflows_that_have_not_ended(cluster
 
 def test_slurm_is_not_asked_about_a_folder_that_never_had_jobs(cluster):
     (cluster / "queue").write_text(job(1, "RUNNING", root=cluster))
-    slurm.unmark(cluster / "folder")
+    (cluster / "folder" / slurm.MARK).unlink()
     assert slurm.jobs_of(cluster / "folder") == []
     assert not (cluster / "asked").exists()
 
@@ -122,3 +124,48 @@ def test_it_is_said_where_there_is_no_scancel(cluster, cancel, monkeypatch):
     monkeypatch.setenv("PATH", str(cluster / "bin"))
     with pytest.raises(slurm.SlurmError, match=r"scancel fails: .*; jobs .* are still there: 2$"):
         cancel(cluster / "folder")
+
+
+# ---- preempted jobs
+
+
+@pytest.mark.parametrize(
+    ("seen", "alone"),
+    [
+        (["P", "P"], ["2"]),  # nothing else is left
+        (["P", "", ""], ["2"]),  # Slurm has forgotten it
+        (["PR", "PR", "PP", "PP"], ["2", "3"]),
+        (["P"], []),  # a job may be about to be submitted
+        (["PR", "PR", "PC"], []),
+        (["PW", "PW"], []),
+        (["P", "W", "R", "C", "C"], []),  # Slurm has started it again
+        (["C", "C"], []),
+        (["", ""], []),
+    ],
+)
+def test_preempted_jobs_are_told_of_when_no_other_is_left(seen, alone):
+    states = {"P": "PREEMPTED", "R": "RUNNING", "W": "PENDING", "C": "COMPLETED"}
+    before = {"1": "PREEMPTED"}
+    jobs = slurm.Preempted(before)
+    for letters in seen:
+        found = jobs.alone(before | {str(number): states[one] for number, one in enumerate(letters, 2)})
+    assert found == alone
+
+
+def test_slurm_is_asked_until_it_is_so_also_where_it_does_not_answer_once(tmp_path, monkeypatch):
+    """From a thread for which no process stays."""
+    answers = iter([{}, None, {"2": "RUNNING"}, None, {"2": "PREEMPTED"}, {"2": "PREEMPTED"}])
+
+    def states_of(folder):
+        assert folder == tmp_path
+        asking.append(threading.current_thread())
+        if (answer := next(answers)) is None:
+            raise slurm.SlurmError("squeue fails")
+        return answer
+
+    monkeypatch.setattr(slurm, "states_of", states_of)
+    told, asking = queue.Queue(), []
+    slurm.watch_for_preemption(tmp_path, 0, told.put)
+    assert told.get(timeout=60) == ["2"]
+    assert not list(answers)
+    assert all(thread.daemon for thread in asking[1:]) and asking[0] is threading.main_thread()

@@ -116,8 +116,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/analysis/machine_state.py": "as above",
     "snn/cli.py": "knows the names of commands",
     "snn/run.py": "reads the command line, writes the record",
-    "snn/analysis/verdicts.py": "words",
-    "snn/analysis/watching.py": "warns of what the record holds",
+    "snn/analysis/verdicts.py": "says how the cell ended, after it",
     "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",
     "snn/config/choice_files.py": "checks the files of choices",
     "snn/config/completion.py": "completes the cell, which the record holds",
@@ -127,7 +126,6 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/config/overrides.py": "checks the command line",
     "snn/config/suggestions.py": "words of messages",
     "snn/analysis/kernels.py": "names the kernel, after it",
-    "snn/analysis/status.py": "says how the cell ended, after it",
     "snn/config/ranges.py": "checks the cell",
     "snn/config/sizes.py": "checks the cell",
     "snn/config/validation.py": "checks the cell",
@@ -137,23 +135,14 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/grid/naming.py": "names the cell",
     "snn/grid/neighbours.py": "says how the cell went, after it",
     "snn/hardware/environment.py": "is of the processes that a command starts",
-    "snn/hardware/memory.py": "checks the cell",
     "snn/hardware/locks.py": "waits for the device",
-    "snn/hardware/neighbours.py": "tells the record which GPUs were busy meanwhile",
     "snn/config/neighbour.py": "reads the cell",
-    "snn/measurement/beats.py": "of a cell that asks for a neighbour it is a source, as the two below",
-    "snn/measurement/busy_neighbour.py": "starts the neighbour that a cell asks for",
-    "snn/measurement/neighbour_process.py": "trains beside a cell that asks for it",
+    "snn/measurement/busy_neighbour.py": "of a cell that asks for a neighbour it is a source",
     "snn/measurement/cell.py": "joins the parts below to a record",
     "snn/measurement/progress.py": "prints between runs",
     "snn/measurement/provenance.py": "describes the machine",
-    "snn/hardware/surroundings.py": "as above",
-    "snn/measurement/record.py": "builds the record",
-    "snn/measurement/untrained.py": "holds the loss against one before training, after the runs",
     "snn/profiling/nvtx.py": "annotates steps after the runs",
-    "snn/records/consistency.py": "checks a record",
     "snn/records/digest.py": "seals the record",
-    "snn/records/schema.py": "checks a record",
     "snn/records/store.py": "writes the record",
     "snn/records/untrusted.py": "reads a record",
     "snn/strategies/__init__.py": "a docstring",
@@ -179,7 +168,7 @@ def test_what_a_cells_process_runs_is_a_source_or_only_says_what_was_measured():
 
 def test_what_sets_the_threads_or_reads_the_machine_is_a_source():
     for name in ALL:
-        measures = ("hardware/threads", "hardware/monitor", "measurement/probe", "measurement/passes")
+        measures = ("hardware/threads", "hardware/sampling", "measurement/passes")
         assert {f"snn/{module}.py" for module in measures} <= files(name)
     assert "snn/hardware/threads.py" in fingerprint.of_limits("cpu")
 

@@ -7,9 +7,16 @@ import pandas as pd
 import pytest
 from test_frame import THRESHOLDS
 
-from snn.analysis.comparability import common_rounds, reason
 from snn.analysis.intervals import Ratio, ratio
-from snn.analysis.speedups import joint, over_baselines, over_reference, speedup, warning
+from snn.analysis.speedups import (
+    common_rounds,
+    joint,
+    over_baselines,
+    reason,
+    speedup,
+    warning,
+)
+from snn.tables.table import reference
 
 
 def row(*rounds, **values):
@@ -78,7 +85,7 @@ def test_rows_are_compared_with_their_reference():
         row([9.0], strategy="reference", dataset="b", machine="shared, noisy"),
         row(dataset="b", status="unsupported"),
     )
-    found = over_reference(rows, ["dataset"], THRESHOLDS)
+    found = over_baselines(rows, reference("dataset")(rows), THRESHOLDS)
     assert found.index.tolist() == rows.index.tolist()
     assert found["speedup"].tolist() == pytest.approx([1.0, 2.0, 3.0, 1.0, np.nan], nan_ok=True)
     assert found["verdict"].tolist() == ["reference", "not significant", "not significant", "reference", ""]

@@ -6,20 +6,20 @@ from types import SimpleNamespace
 
 import pynvml
 import pytest
+from real_records import refusal
 from records_of import record
-from small_records import refusal
 from test_frame import CELL
 from test_speedups import THRESHOLDS, row
 
-from snn.analysis.comparability import reason
-from snn.hardware import devices, driver, surroundings
+from snn.analysis.speedups import reason
+from snn.hardware import devices, driver
 from snn.hardware.devices import Device
 from snn.measurement import provenance
 from snn.records import rounds, store
 
 GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580.1")
 PLAIN = {
-    "environment": dict.fromkeys(surroundings.VARIABLES),
+    "environment": dict.fromkeys(provenance.VARIABLES),
     "schedule": "auto",
     "numa_nodes": [0],
     "gpu_numa_node": 0,
@@ -27,7 +27,7 @@ PLAIN = {
 
 
 def test_variables_are_recorded_as_they_are_set(monkeypatch):
-    for name in surroundings.VARIABLES:
+    for name in provenance.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     monkeypatch.setenv("XLA_FLAGS", "--a=1 " + 5000 * "x")
@@ -48,8 +48,8 @@ def machine(tmp_path, monkeypatch):
     gpu = tmp_path / "pci/0000:17:00.0"
     gpu.mkdir(parents=True)
     (gpu / "numa_node").write_text("1\n")
-    monkeypatch.setattr(surroundings, "_NODES", tmp_path / "nodes")
-    monkeypatch.setattr(surroundings, "_PCI", tmp_path / "pci")
+    monkeypatch.setattr(provenance, "_NODES", tmp_path / "nodes")
+    monkeypatch.setattr(provenance, "_PCI", tmp_path / "pci")
     answers = {
         "nvmlInit": lambda: None,
         "nvmlShutdown": lambda: None,
@@ -70,17 +70,17 @@ def machine(tmp_path, monkeypatch):
 def test_numa_nodes_are_those_of_the_process_and_of_the_gpu(machine, monkeypatch, cpus, nodes):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: cpus, raising=False)
     for uuid in ("GPU-1", "MIG-1"):
-        found = surroundings.describe(Device("cuda", "x", uuid))
+        found = provenance.describe_surroundings(Device("cuda", "x", uuid))
         assert (found["numa_nodes"], found["gpu_numa_node"], found["schedule"]) == (nodes, 1, "spin")
 
 
 def test_what_the_system_does_not_say_is_none(machine, monkeypatch):
     (machine / "numa_node").write_text("-1\n")  # a machine of one node, or a virtual one
-    assert surroundings.gpu_numa_node("GPU-1") is None
+    assert provenance.gpu_numa_node("GPU-1") is None
     (machine / "numa_node").unlink()
-    assert surroundings.gpu_numa_node("GPU-1") is None
-    monkeypatch.setattr(surroundings, "_NODES", machine / "none")
-    assert surroundings.numa_nodes() is None
+    assert provenance.gpu_numa_node("GPU-1") is None
+    monkeypatch.setattr(provenance, "_NODES", machine / "none")
+    assert provenance.numa_nodes() is None
 
 
 class Library:
@@ -187,7 +187,7 @@ def test_a_record_with_surroundings_is_read_and_one_without_is_too(tmp_path):
 @pytest.mark.gpu
 def test_a_gpus_schedule_is_known_and_follows_what_was_asked_for():
     assert driver.schedule() in ("auto", "spin", "yield", "blocking")
-    found = surroundings.describe(devices.find("cuda"))
+    found = provenance.describe_surroundings(devices.find("cuda"))
     assert found["gpu_numa_node"] is None or found["gpu_numa_node"] >= 0
     library, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
     library.cuDeviceGet(ctypes.byref(device), 0)

@@ -13,7 +13,9 @@ from snn.figures import ranking, style
 from snn.figures import sweep as sweep_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.tables import cpu, overview, recommendation, sweep
+from snn.tables import overview, recommendation
+from snn.tables.cpu import cpu
+from snn.tables.sweep import sweep
 
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -162,14 +164,6 @@ def test_the_ranking_names_kernels_and_options_and_says_speedups(read):
     said = [text.get_text() for text in axes.texts]
     assert said == ["", "2.00×", "4.00×", "8.00×", ""]
     assert not any("16" in text for text in said)  # nothing of the host is divided by the GPU's reference
-
-
-def test_strategies_are_named_in_their_rows(read):
-    names = ["reference", "streams", "pinned", "combined", "preallocated", "resident", "graph"]
-    found = read({"strategy": names})
-    table = sweep.build(frame_of(found.cells, [[1.0, 1.0]] * 7), found.axes, THRESHOLDS)
-    (axes,) = sweep_figure.draw(table, found.axes, "mine").axes
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == names
 
 
 def test_every_strategy_has_a_look_of_its_own_and_so_has_a_new_one():

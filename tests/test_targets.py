@@ -2,7 +2,7 @@
 
 import pytest
 
-from snn.workflow import targets
+from snn.workflow import start_checks
 
 MADE = [
     "results/tables/speedup.csv",
@@ -18,13 +18,13 @@ def checkout(tmp_path, monkeypatch):
     for path, text in (
         ("snn/tables/medians.py", "def build(frame, paper, thresholds):\n"),
         ("snn/figures/medians.py", "def draw(table, paper_device, trained):\n"),
-        ("snn/tables/widths.py", 'build = partial(others.build, key="width")\n'),
+        ("snn/tables/widths.py", 'widths = cells_table("Widths", "width mean_s")\n'),
         ("snn/tables/speedups.py", "def ratio():\n"),
         ("snn/tables/overview.py", "def build(frame, paper, thresholds):\n"),
     ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(f'"""Text."""\n\n{text}')
-    monkeypatch.setattr(targets, "ROOT", tmp_path)
+    monkeypatch.setattr(start_checks, "ROOT", tmp_path)
 
 
 @pytest.mark.usefixtures("checkout")
@@ -58,12 +58,12 @@ def checkout(tmp_path, monkeypatch):
     ],
 )
 def test_what_a_table_or_figure_lacks_is_said(target, said):
-    assert said in targets.refusal(f"results/{target}", MADE, "g")
+    assert said in start_checks.error_of_target(f"results/{target}", MADE, "g")
 
 
 def test_what_is_made_and_what_is_no_table_is_not_refused():
     for target in (*MADE, "results/cells/a.json", "all", "results/tables/x.txt", "data/mine.csv"):
-        assert targets.refusal(target, MADE, "g") is None
+        assert start_checks.error_of_target(target, MADE, "g") is None
 
 
 SHOWN = ["results/tables/speedup.html", "results/figures/speedup_vs_neurons.svg"]
@@ -91,5 +91,5 @@ def test_a_report_of_what_is_not_made_is_refused(tmp_path, monkeypatch, argument
     made = tmp_path / SHOWN[0]
     made.parent.mkdir(parents=True)
     made.write_text("table")
-    found = targets.no_report(arguments, SHOWN, {"all", "build_tables"}, "mine.yaml")
+    found = start_checks.error_of_report(arguments, SHOWN, {"all", "build_tables"}, "mine.yaml")
     assert found is None if said is None else found.startswith(f"--report: {said}")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from snn.analysis.comparability import reason
+from snn.analysis.speedups import reason
 from snn.config.groups import CONFIG, read_yaml
 from snn.hardware.threads import blas_threads
 

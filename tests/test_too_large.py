@@ -17,7 +17,7 @@ from snn.grid import plans
 from snn.hardware.devices import Device
 from snn.planning import gpus
 from snn.profiling.calls import NullBackend
-from snn.workflow import too_large
+from snn.workflow import start_checks
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
@@ -53,13 +53,13 @@ def test_the_cheap_bound_is_above_what_is_predicted():
 
 
 def test_cells_that_will_not_fit_are_named_by_sweep_and_device(tmp_path):
-    (said,) = too_large.warnings(read(tmp_path, BIG))
+    (said,) = start_checks.warn_of_large_cells(read(tmp_path, BIG))
     assert said.startswith("sweeps.big: 1 of its cells will not fit into the 14909 MiB of Tesla T4: ")
     assert "large/4096-4096/graph-naive" in said and "snn plan says what would" in said
 
 
 def test_what_is_not_looked_at_is_said(tmp_path):
-    (said,) = too_large.warnings(read(tmp_path, BIG), seconds=-1)
+    (said,) = start_checks.warn_of_large_cells(read(tmp_path, BIG), seconds=-1)
     assert said.endswith("large cells were not looked at: snn plan sweep=NAME says whether they fit")
     assert int(said.split()[0]) >= 4
 
@@ -71,7 +71,7 @@ def test_what_this_machine_cannot_hold_is_said_and_the_rest_is_looked_at(tmp_pat
         return np.zeros(shape, dtype=np.float32)
 
     monkeypatch.setattr(NullBackend, "host_alloc", host_alloc)
-    fits, unplanned = too_large.warnings(read(tmp_path, BIG))
+    fits, unplanned = start_checks.warn_of_large_cells(read(tmp_path, BIG))
     assert fits.startswith("sweeps.big: 1 of its cells will not fit into the 14909 MiB of Tesla T4: ")
     assert unplanned.startswith("2 large cells cannot be planned on this machine: ")
     assert "large/4096-4096/reference-naive-" in unplanned and "(Unable to allocate 4 GiB)" in unplanned
@@ -81,8 +81,8 @@ def test_a_device_that_is_here_has_what_is_free_on_it(tmp_path, monkeypatch):
     text = BIG.replace("devices: [NVIDIA H200, Tesla T4, cpu, NVIDIA A1000]", "device: cuda")
     monkeypatch.setattr(plans, "find", lambda backend: Device("cuda", "Unheard-of GPU", "GPU-1"))
     for free, cells in ((20_000, 0), (16_000, 1), (3_000, 2)):
-        monkeypatch.setattr(too_large.devices, "free_bytes", lambda device, free=free: free << 20)
-        said = " ".join(too_large.warnings(read(tmp_path, text)))
+        monkeypatch.setattr(start_checks.devices, "free_bytes", lambda device, free=free: free << 20)
+        said = " ".join(start_checks.warn_of_large_cells(read(tmp_path, text)))
         assert (f"{cells} of its cells will not fit into the {free} MiB of Unheard-of GPU" in said) == bool(
             cells
         )
@@ -92,13 +92,13 @@ def test_the_grid_has_no_such_cell_and_a_thousand_cells_cost_little(tmp_path):
     named = (
         (ROOT / "config/grid.yaml").read_text().replace("device: auto", "devices: [NVIDIA H200, Tesla T4]")
     )
-    assert not list(too_large.warnings(read(tmp_path, named)))
+    assert not list(start_checks.warn_of_large_cells(read(tmp_path, named)))
     seeds = ", ".join(map(str, range(1, 251)))
     strategies = "[reference, streams, pinned, combined]"
     many = f"devices: [Tesla T4]\nsweeps:\n  many:\n    strategy: {strategies}\n    network.seed: [{seeds}]\n"
     planned = read(tmp_path, many)
     started = time.process_time()
-    assert not list(too_large.warnings(planned))
+    assert not list(start_checks.warn_of_large_cells(planned))
     assert time.process_time() - started < 0.1  # measured: 0.016 s of the 2 s that planning them takes
 
 
@@ -127,9 +127,9 @@ sweeps:
     assert columns == 3 and 50 <= rows <= 110
     reads = []
     monkeypatch.setattr(csv_table, "make", lambda **choice: reads.append(choice))
-    assert not list(too_large.warnings(planned))
+    assert not list(start_checks.warn_of_large_cells(planned))
     monkeypatch.setattr(datasets, "at_most", lambda choice: (10**9, 3))
-    (said,) = too_large.warnings(planned)
+    (said,) = start_checks.warn_of_large_cells(planned)
     assert said.startswith("4 large cells were not looked at") and not reads
 
 

@@ -6,7 +6,6 @@ import secrets
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 from unittest.mock import MagicMock, patch
 
 import convolutional_shapes
@@ -14,14 +13,14 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
-from test_persistent_on_cpu import H200, launched, made, plan_for, two_clusters_of_two
+from emulated_launch import launched
+from test_persistent_on_cpu import H200, made, plan_for, two_clusters_of_two
 
 from snn import backends
 from snn.backends import kernel_source
-from snn.backends.convolutional_plans import SOURCE
-from snn.backends.ops import OPS
-from snn.backends.persistent_plans import Shape
-from snn.backends.trainings import error_of_wait
+from snn.backends.launches import Steps, error_of_wait
+from snn.backends.launches.convolution import SOURCE
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import groups
 from snn.errors import LaunchError
 from snn.models.glibc_random import GlibcRandom
@@ -65,9 +64,9 @@ def muted(source, replaced):
 def test_who_waits_for_a_block_that_says_nothing_gives_up(
     kernel, layers, batch, replaced, awaited, change, tmp_path, random
 ):
-    *_, buffers, numbers = made(layers, batch, batch + 10, 1, "sequential", None, random)
+    *_, buffers, shape, steps = made(layers, batch, batch + 10, 1, "sequential", None, random)
     buffers[4].fill(0)
-    plan = change(plan_for(Shape.of(numbers), H200, kernel))
+    plan = change(plan_for(shape, H200, kernel))
     if kernel == "one_layer" and change is not two_clusters_of_two:
         plan = replace(
             plan, blocks=2, cluster=2, defines=tuple((dict(plan.defines) | {"CLUSTER": "2"}).items())
@@ -76,7 +75,7 @@ def test_who_waits_for_a_block_that_says_nothing_gives_up(
     source.write_text(muted(ROOT / plan.source, replaced))
     says = rf"block \(\d+, 0, 0\) has waited too long for {awaited} of layer 0 in step \d"
     with pytest.raises(cuda_on_cpu.KernelError, match=says):
-        launched(replace(plan, source=str(source)), buffers, numbers, WAIT_LIMIT=20)
+        launched(replace(plan, source=str(source)), buffers, steps, WAIT_LIMIT=20)
 
 
 @needs_compiler
@@ -97,11 +96,11 @@ def test_a_convolution_gives_up(tmp_path, random):
     [("two_layers", (20, 60, 64, 1), 70), ("three_layers", (20, 120, 120, 250, 1), 20)],
 )
 def test_messages_with_fences_are_the_same_on_the_cpu(kernel, layers, batch, random):
-    *_, buffers, numbers = made(layers, batch, batch + 10, 1, "sequential", None, random)
-    plan = plan_for(Shape.of(numbers), H200, kernel)
+    *_, buffers, shape, steps = made(layers, batch, batch + 10, 1, "sequential", None, random)
+    plan = plan_for(shape, H200, kernel)
     fenced = [buffer.copy() for buffer in buffers]
-    launched(plan, buffers, numbers)
-    launched(plan, fenced, numbers, FENCES=1)
+    launched(plan, buffers, steps)
+    launched(plan, fenced, steps, FENCES=1)
     assert np.array_equal(buffers[2], fenced[2])
 
 
@@ -152,19 +151,47 @@ def test_a_call_that_fails_after_a_report_names_the_wait(persistent):
 
 def test_a_kernel_is_not_launched_in_too_small_a_workspace(persistent):
     module, _ = persistent
-    shape = Shape((16, 32), 32, True, False)
-    numbers, launches = shape.numbers(100, 0, 1, 0.01), []
+    shape = PerceptronShape((16, 32), 32, True, False)
+    steps, launches = Steps(100, 0, 1, 0.01), []
     launcher = object.__new__(module._Launcher)
-    launcher.plan, launcher.launch = SimpleNamespace(may_stop=False), lambda *given: launches.append(given)
-    launcher._workspace = OPS["train"].elements(*numbers)[-1] + 1
+    launcher.launch = lambda *given: launches.append(given)
+    launcher._workspace = shape.elements(steps.rows)[-1] + 1
     trainer = object.__new__(module.Trainer)
     trainer._best, trainer._shape = launcher, shape
     with pytest.raises(RuntimeError, match=str(launcher._workspace)):
-        trainer.launch("train", [0] * 5, numbers, 0)
+        trainer.train([0] * 5, steps, 0)
     assert not launches
     launcher._workspace -= 1
-    trainer.launch("train", [0] * 5, numbers, 0)
+    trainer.train([0] * 5, steps, 0)
     assert len(launches) == 1
+
+
+@pytest.mark.parametrize(("members", "size", "together"), [(1, 16, None), (10, 8, 15)])
+def test_a_trainer_launches_the_configuration_that_it_records(persistent, members, size, together):
+    """Ten networks do not fit with 16 blocks each, but with 8."""
+    module, _ = persistent
+    device, made = module.cupy.cuda.Device.return_value, {}
+    device.compute_capability = "90"
+    device.attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}
+    module.modules.constant = lambda module, name: {"workspace_floats": 40, "shared_bytes": 1234}[name]
+
+    def cooperative(function, blocks, threads, cluster, shared, together):
+        made[cluster] = MagicMock(given=(blocks, threads, shared, together))
+        made[cluster].held_clusters.return_value = 7 if cluster == 16 else 15
+        made[cluster].held_blocks.return_value = 1
+        return made[cluster]
+
+    module.CooperativeLaunch = cooperative
+    trainer = module.Trainer(PerceptronShape((32, 256), 256, True, False, members), ROOT)
+    words, record = trainer.launch.words, trainer.launch.record
+    assert words.startswith(f"{'one cluster' if members == 1 else '10 clusters'} of {size} blocks")
+    assert ("at most 15 networks" in words) == (members > 1)
+    expected = {"kernel": "one_layer", "blocks": size * members, "threads": 160, "cluster": size}
+    expected |= {"clusters": 1, "together": together, "shared_bytes": record["shared_bytes"]}
+    assert record == expected and made[size].given == (size * members, 160, 1234, False)
+    trainer.train([1, 2, 3, 4, 5], Steps(2560, 1, 20, 0.5, 0.25), 9)
+    (arguments, stream), _ = made[size].call_args
+    assert [one.value for one in arguments] == [1, 2, 3, 4, 5, 2560, 1, 20, 0.5, 0.25] and stream == 9
 
 
 # ---- on a GPU

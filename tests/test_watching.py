@@ -9,16 +9,15 @@ from conftest import ROOT
 from real_records import measured, reference
 from records_of import QUIET
 
-from snn.analysis import watching
+from snn.analysis import machine_state
 from snn.analysis.machine_state import verdict
 from snn.config.groups import read_yaml
-from snn.errors import RecordError
-from snn.hardware import memory
+from snn.hardware import devices, sampling
 from snn.hardware.devices import Device
 from snn.measurement import progress
 from snn.records import store
 from snn.records.digest import sealed
-from snn.tables import warnings as table
+from snn.tables.origin import warnings as table
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 CPU = Device("cpu", "Abacus")
@@ -40,7 +39,7 @@ def samples(limits=None, timed=None, **columns):
 
 
 def noted(**given):
-    return watching.note(watching.warnings(samples(**given), THRESHOLDS))
+    return machine_state.warnings(samples(**given), THRESHOLDS)
 
 
 STEADY = [90] * 20
@@ -121,7 +120,7 @@ def test_warnings_name_what_and_when(given, expected):
 
 def test_what_is_usual_is_so_in_the_timed_runs_alone():
     """Before and between them the GPU waits."""
-    usual = watching._usual(samples(timed=[0] * 12 + [1] * 10, power_w=[90] * 12 + [400] * 10), "power_w")
+    usual = machine_state.usual(samples(timed=[0] * 12 + [1] * 10, power_w=[90] * 12 + [400] * 10), "power_w")
     assert usual == 400
 
 
@@ -129,7 +128,7 @@ def test_a_row_of_several_samples_lasts_as_long_as_they_did():
     """Of 8 samples each: the row from 16 to 23 s is of the time from 15 s on."""
     low = samples(utilisation=[90, 90, 20, 90, 90, 90, 10])
     low["columns"]["t_s"], low["samples_per_row"] = [8 * row for row in range(7)], 8
-    assert watching.note(watching.warnings(low, THRESHOLDS)) == {
+    assert machine_state.warnings(low, THRESHOLDS) == {
         "idle drops": "20% busy, usually 90%, from 15 to 23 s"  # when the last one ended is unknown
     }
 
@@ -154,22 +153,6 @@ def test_a_record_keeps_its_samples_and_an_old_one_has_none():
     old = json.loads(json.dumps(record))
     del old["machine"]["samples"], old["digest"]
     assert "samples" not in store.checked(sealed(old), "old")["machine"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"timed": []}, "machine.samples.columns.timed has 0 values, and t_s has 1"),
-        ({"t_s": [3.0, 2.0], "timed": [0, 0]}, "a time is before the one that precedes it"),
-        ({"t_s": [0.0] * 9, "timed": [0] * 9}, "machine.samples.taken is 1, but there are 9 rows"),
-    ],
-)
-def test_samples_that_disagree_are_refused(change, said):
-    record = json.loads(json.dumps(reference()))
-    record["machine"]["samples"] |= {"taken": 1, "columns": {"t_s": [0.0], "timed": [0]} | change}
-    del record["digest"]
-    with pytest.raises(RecordError, match=said):
-        store.checked(sealed(record), "it")
 
 
 def test_the_table_has_a_row_per_record_with_or_without_samples():
@@ -219,7 +202,7 @@ def test_the_live_line_comes_where_no_other_came(tmp_path, monkeypatch, capsys):
 def test_the_end_of_a_cell_prints_its_warnings(tmp_path, monkeypatch, capsys):
     from snn import __main__
 
-    monkeypatch.setattr(memory.InUse, "nbytes", lambda _: int(0.95 * memory.usable_bytes()))
+    monkeypatch.setattr(sampling, "bytes_in_use", lambda: int(0.95 * devices.usable_bytes()))
     quick = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
     assert __main__.main([*quick, f"output={tmp_path / 'cell.json'}"]) == 0
     assert "snn: warning: 95% of the memory in use" in capsys.readouterr().err
@@ -228,5 +211,5 @@ def test_the_end_of_a_cell_prints_its_warnings(tmp_path, monkeypatch, capsys):
 def test_short_cells_have_no_false_alarms():
     for strategy in ("reference", "combined"):
         record = measured(f"strategy={strategy}", "network.hidden=[8]", "training.epochs=30")
-        found = watching.warnings(record["machine"]["samples"], THRESHOLDS)
-        assert {warning.word for warning in found} <= {"memory full", "hot"}, sys.platform
+        found = machine_state.warnings(record["machine"]["samples"], THRESHOLDS)
+        assert set(found) <= {"memory full", "hot"}, sys.platform

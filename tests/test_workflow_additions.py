@@ -109,10 +109,9 @@ def test_a_new_strategy_is_one_module_and_one_choice(project):
 def test_a_new_table_is_one_module_and_one_line_of_the_catalogue(project):
     (project.folder / "snn/tables/slowest.py").write_text(
         '"""The slowest strategy of each data set."""\n\n'
-        'TITLE = "Slowest strategies"\n\n\n'
-        "def build(frame, paper, verdicts):\n"
-        '    slowest = frame.loc[frame.groupby("dataset")["mean_s"].idxmax()]\n'
-        '    return slowest[["dataset", "strategy", "mean_s", "device", "backend"]]\n'
+        "from snn.tables.table import cells_table\n\n"
+        'slowest = cells_table("Slowest strategies", "dataset strategy mean_s device backend",\n'
+        '    rows=lambda cells: cells.loc[cells.groupby("dataset")["mean_s"].idxmax()])\n'
     )
     catalogue = project.folder / "snn/grid/catalogue.py"
     start = "TABLES = {\n"

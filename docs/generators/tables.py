@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Sequence
-from importlib import import_module, util
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from snn.grid import catalogue
 from snn.report.glossary import WORDS
 from snn.report.html_page import heading
 from snn.tables import columns
+from snn.tables.table import find_table
 
 CAPTIONS = ROOT / "workflow/report"
 ANY_SWEEP = "any_sweep"
@@ -83,12 +84,9 @@ def command(name: str) -> str:
 
 def title(name: str) -> str:
     """The title of its page in the report."""
-    form = catalogue.TABLES[name].form if name in catalogue.TABLES else None
-    module = f"snn.tables.{catalogue.TIDY if name == ANY_SWEEP else form or name}"
-    if util.find_spec(module):
-        said = getattr(import_module(module), "TITLE", "")
-        return f"**{said.format('of the grid, without a form of its own')}.**" if said else ""
-    return ""
+    module = import_module(f"snn.tables.{name}") if name in COMMANDS else None
+    said = getattr(module, "TITLE", "") if module else find_table(catalogue.table_form(name)).title
+    return f"**{said.format('of the grid, without a form of its own')}.**" if said else ""
 
 
 def caption(name: str) -> str:

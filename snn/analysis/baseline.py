@@ -52,36 +52,18 @@ def _numbers(rows: Sequence[Row], chosen: Sequence[str], point: Sequence[str]) -
     numbers = list(range(len(rows)))
     for members in points.values():
         for on_host in {bool(rows[i]["on_host"]) for i in members}:
-            best = _best(members, rows, chosen, on_host)
-            for i in members:
+            distances = {i: [_distance(axis, rows[i], on_host) for axis in chosen] for i in members}
+            best: dict[tuple[str, ...], dict[tuple[Any, ...], tuple[list[int], int]]] = {}
+            for i, far in distances.items():
+                own = tuple(axis for axis, each in zip(chosen, far, strict=True) if each == _OWN)
+                alike, values = best.setdefault(own, {}), _values(rows[i], own)
+                alike[values] = min(alike.get(values, (far, i)), (far, i))
+            for i, far in distances.items():
                 if bool(rows[i]["on_host"]) == on_host:
-                    numbers[i] = _baseline(i, rows[i], chosen, best)
+                    found = (alike.get(_values(rows[i], own)) for own, alike in best.items())
+                    shortest, number = min(filter(None, found))
+                    numbers[i] = number if shortest < far else i
     return numbers
-
-
-_Best = dict[tuple[str, ...], dict[tuple[Any, ...], tuple[list[int], int]]]
-"""By the choices that are not basic and their values: the distances and number of the most basic row."""
-
-
-def _best(members: Sequence[int], rows: Sequence[Row], chosen: Sequence[str], on_host: bool) -> _Best:
-    """The most basic row of each set of choices that are not basic, for rows on the host or not."""
-    best: _Best = {}
-    for i in members:
-        distances = [_distance(axis, rows[i], on_host) for axis in chosen]
-        own = tuple(axis for axis, distance in zip(chosen, distances, strict=True) if distance == _OWN)
-        alike = best.setdefault(own, {})
-        values = _values(rows[i], own)
-        if values not in alike or distances < alike[values][0]:
-            alike[values] = distances, i
-    return best
-
-
-def _baseline(i: int, row: Row, chosen: Sequence[str], best: _Best) -> int:
-    """The most basic row of those whose choices that are not basic are the row's own."""
-    shortest, number = [_distance(axis, row, bool(row["on_host"])) for axis in chosen], i
-    found = (alike.get(_values(row, own)) for own, alike in best.items())
-    distances, other = min(filter(None, found), default=(shortest, number))
-    return other if distances < shortest else number
 
 
 def _distance(axis: str, row: Row, on_host: bool) -> int:
@@ -91,8 +73,8 @@ def _distance(axis: str, row: Row, on_host: bool) -> int:
     elif axis in _BASIC:
         basic = _BASIC[axis]
     else:
-        default = (None, _default(axis, row))
-        return 0 if any(_same(row[axis], value) for value in default) else _OWN
+        is_default = is_empty(row[axis]) or row[axis] == _default(axis, row)
+        return 0 if is_default else _OWN
     return basic.index(row[axis]) if row[axis] in basic else _OWN
 
 
@@ -107,10 +89,6 @@ def _default(axis: str, row: Row) -> Any:
 def _values(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
     """The values of a row, those that are empty as one; 1 is 1.0."""
     return tuple(None if is_empty(row[name]) else row[name] for name in names)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return (is_empty(a) and is_empty(b)) or (not is_empty(a) and not is_empty(b) and bool(a == b))
 
 
 def _name(baseline: Row, row: Row, varied: Sequence[str]) -> str:

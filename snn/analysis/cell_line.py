@@ -7,7 +7,7 @@ from typing import Any
 from snn.analysis import kernels
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds, verdict
-from snn.analysis.status import ended
+from snn.analysis.verdicts import ended
 from snn.errors import one_line
 from snn.models.network import network_label
 

@@ -1,7 +1,8 @@
 """Records as a data frame: checked against the requested cells, one row per cell, its rounds pooled."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -9,13 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis import classification, draws, kernels
+from snn.analysis import kernels
 from snn.analysis.grouping import setting
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
-from snn.analysis.status import ended
+from snn.analysis.roofline import steps
+from snn.analysis.verdicts import ended
 from snn.errors import RecordError
 from snn.grid.naming import name_of, record_path
+from snn.measurement.protocol import first_run
 from snn.models.network import network_label
 from snn.profiling.memory import PURPOSES
 from snn.records import digest, rounds
@@ -105,7 +108,7 @@ def _check_one_device(records: Mapping[str, Record]) -> None:
     """Raise RecordError unless all records are of one device, or of one device and the host that it is in.
 
     Equal GPUs of equal hosts may stand together, because times of two of them are not divided
-    (``snn.analysis.comparability``).
+    (``snn.analysis.speedups``).
     """
     first: dict[bool, tuple[str, Mapping[str, Any]]] = {}
     for path, record in records.items():
@@ -159,10 +162,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     those of a cell without a time are all empty. ``gpus`` are those of the same rounds.
     Where one launch trains several ``members``, a training's seconds are its share of the launch, which takes
     ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
-    the final loss by draw of initial weights (``snn.analysis.draws``), and ``draws`` names these. ``hidden``
+    the final loss by draw of initial weights (``snn.analysis.frame``), and ``draws`` names these. ``hidden``
     holds the hidden widths of an MLP; of any other network it is None. ``kernel`` is the one that did the
     arithmetic (``snn.analysis.kernels``), ``kernel.name`` the chosen one. Test rows have scores, a
-    classification a ``curve`` (``snn.analysis.classification``).
+    classification a ``curve`` (``snn.analysis.frame``).
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
@@ -177,7 +180,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     mean = mean_of(seconds) if times else None
     losses = [run[_LOSS] for record in records for run in record["runs"]]
     member_losses = _member_losses(first.get("members", []), records)
-    draw_losses = draws.of_members(member_losses) if member_losses else draws.of_runs(records)
+    draw_losses = _by_draw_of_members(member_losses) if member_losses else _by_draw(records)
     machine, machine_note = verdict(records, thresholds)
     statuses, reasons = zip(*(ended(record, thresholds) for record in records), strict=True)
     return row | {
@@ -196,13 +199,13 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "members": members,
         "launch_s": None if mean is None else members * mean,
         "member_losses": member_losses,
-        "draws": draws.named(draw_losses),
+        "draws": name_draws(draw_losses),
         "draw_losses": draw_losses,
         "rounds": seconds,
         "gpus": [one and one["provenance"]["device_uuid"] for one in in_turn],
         "stopped_by": joined(record["stopped"] for record in records),
         "final_loss": fmean(losses) if losses and None not in losses else None,
-        **classification.columns(records),
+        **_learned(records),
         "majority_accuracy": first.get("data", {}).get("majority_accuracy"),
         "test_rows": first.get("data", {}).get("test_rows"),
         "status": joined(statuses, "ok"),
@@ -280,3 +283,128 @@ def joined(words: Iterable[str | None], default: str = "") -> str:
     """The words that occur, once each; ``default`` only where there is no other."""
     others = dict.fromkeys(word for word in words if word and word != default)
     return ", ".join(others) or default
+
+
+# ---- what was learned: scores on test rows, and the curve by epoch of a classification
+
+TESTED = ("test_accuracy", "test_s", "test_r2", "test_rmse")
+"""Columns of what was tested: means over all runs, each with its standard deviation in another column."""
+
+SCORES = ("test_accuracy", "test_r2", "test_rmse")
+"""Those that say how well test rows are predicted."""
+
+
+def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
+    """What was tested and, of classifications, ``step_us``, the microseconds per step of the mean time.
+
+    There is no column that no row has.
+    """
+    tested = [name for name in TESTED if frame[name].notna().any()]
+    if not frame["curve"].map(bool).any():
+        return frame[tested]
+    return frame[tested].assign(step_us=1e6 * frame["mean_s"] / steps(frame))[["step_us", *tested]]
+
+
+def _learned(records: Sequence[Record]) -> dict[str, Any]:
+    """The columns of one cell from the records of its rounds; None, and an empty curve, where runs lack them.
+
+    ``first_accuracy`` is that of the first run of the first round, whose weights are the first draw of the
+    seed: the one training that a published program did.
+    """
+    runs = [run for record in records for run in record["runs"]]
+    first: Record = next((run for one in records if one["round"] == 1 for run in one["runs"]), {})
+    found: dict[str, Any] = {"first_accuracy": first.get("test_accuracy"), "curve": _curve(runs, first)}
+    for column, name, deviation in (
+        ("test_accuracy", "test_accuracy", "test_accuracy_std"),
+        ("test_s", "test_seconds", "test_std_s"),
+        ("test_r2", "test_r2", "test_r2_std"),
+        ("test_rmse", "test_rmse", "test_rmse_std"),
+    ):
+        found[column], found[deviation] = _spread([run[name] for run in runs if name in run])
+    return found
+
+
+def _curve(runs: Sequence[Record], first: Record) -> list[dict[str, float | int | None]]:
+    """One entry per epoch, from 1: means over the runs, each with its standard deviation.
+
+    ``seconds`` are those of the epoch, ``cumulative_s`` those from the start of the run to its end;
+    ``mean_loss`` is that of its batches, each before its update, and None where a run's is not finite;
+    ``first_mean_loss`` is that of the first run.
+    """
+    epochs = [run["epochs"] for run in runs if "epochs" in run]
+    cumulative = [list(accumulate(epoch["seconds"] for epoch in one)) for one in epochs]
+    entries = []
+    for i in range(len(epochs[0]) if epochs else 0):
+        loss, loss_std = _spread([one[i]["mean_loss"] for one in epochs])
+        until, until_std = _spread([one[i] for one in cumulative])
+        entries.append(
+            {
+                "epoch": i + 1,
+                "seconds": fmean(one[i]["seconds"] for one in epochs),
+                "cumulative_s": until,
+                "cumulative_std_s": until_std,
+                "mean_loss": loss,
+                "mean_loss_std": loss_std,
+                "first_mean_loss": first["epochs"][i]["mean_loss"] if "epochs" in first else None,
+            }
+        )
+    return entries
+
+
+def _spread(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """The mean and the standard deviation; None where a value is, and of fewer than one or two."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None, None
+    return fmean(known), stdev(known) if len(known) > 1 else None
+
+
+# ---- draws of initial weights: a final loss is the mean over them
+#
+# A seed's stream gives a draw to each run of a cell, the first to the first. Two cells agree in their mean
+# loss only if it is over the same draws, and a round that was stopped early leaves the rest of its draws out.
+
+Losses = Mapping[int, float | None]
+"""By the number of the draw, from 1: the final loss; None where it is not finite."""
+
+
+def _by_draw(records: Iterable[Record]) -> Losses:
+    losses: dict[int, float | None] = {}
+    for record in records:
+        first = first_run(record["cell"]["protocol"], record["round"])
+        losses |= {first + i: run["final_loss"] for i, run in enumerate(record["runs"], 1)}
+    return losses
+
+
+def _by_draw_of_members(members: Sequence[Mapping[str, Any]]) -> Losses:
+    """The same of the networks of a launch, if they differ in nothing but the draw; else empty."""
+    losses = {member["start"]: member["final_loss"] for member in members}
+    return losses if len(losses) == len(members) else {}
+
+
+def mean_loss(losses: Losses, draws: Collection[int]) -> float | None:
+    """The mean loss over some draws; None where there are none, or where one is missing or not finite."""
+    return _spread([losses.get(draw) for draw in draws])[0]
+
+
+def name_draws(draws: Iterable[int]) -> str:
+    """``1 to 6``, or ``1 to 3, 7``; empty where there is none."""
+    spans: list[list[int]] = []
+    for draw in sorted(draws):
+        if spans and draw == spans[-1][-1] + 1:
+            spans[-1][1:] = [draw]
+        else:
+            spans.append([draw])
+    return ", ".join(" to ".join(map(str, span)) for span in spans)
+
+
+# ---- how rows ended
+
+
+def outcome(frame: pd.DataFrame) -> pd.DataFrame:
+    """``status`` of each row; ``plan``, if any row has one; ``reason`` of rows without a time, if any."""
+    columns = frame[["status"]]
+    if (frame["plan"] != "").any():
+        columns = columns.join(frame["plan"])
+    untimed = frame["mean_s"].isna()
+    return columns.assign(reason=frame["reason"].where(untimed, "")) if untimed.any() else columns

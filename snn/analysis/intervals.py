@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from snn.analysis.verdicts import FASTER, NOT_SIGNIFICANT, SAME, SLOWER
-from snn.measurement.student_t import student_quantile
+from snn.measurement.protocol import student_quantile
 
 Rounds = Sequence[Sequence[float]]
 """Seconds of the runs of each round; a round is one job."""

@@ -1,11 +1,25 @@
-"""The machine's state while a cell was measured: quiet, noisy, throttled, shared, drifted, and warnings."""
+"""The machine's state while a cell was measured, from the readings between runs and the samples meanwhile.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import fmean, stdev
+The thresholds are in ``config/verdicts.yaml``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from statistics import fmean, median, stdev
 from typing import Any
 
-from snn.analysis.verdicts import DRIFTED, NOISY, QUIET, SHARED, THROTTLED, UNKNOWN
-from snn.analysis.watching import watched
+from snn.analysis.verdicts import (
+    DRIFTED,
+    HOT,
+    IDLE_DROPS,
+    IRREGULAR_POWER,
+    MEMORY_FULL,
+    NOISY,
+    QUIET,
+    SHARED,
+    THROTTLED,
+    UNKNOWN,
+)
 from snn.config import neighbour
 from snn.grid.neighbours import touches
 from snn.profiling.memory import size
@@ -17,8 +31,6 @@ Thresholds = Mapping[str, float]
 def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tuple[str, str]:
     """The words that apply to the rounds of a cell, gravest first, and the figures behind them.
 
-    Warnings from samples (``snn.analysis.watching``) follow them.
-
     ``quiet`` where none applies, ``unknown`` where a record holds no readings, and no word where nothing was
     measured because the cell is unsupported. Shares of CPUs are averages over the run that exceeds the
     threshold most.
@@ -27,23 +39,24 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
         return "", ""
     if not all(record.get("machine") for record in records):
         return UNKNOWN, "the record holds no readings"
-    notes = {
-        SHARED: _by_round(records, lambda record: _shared(record, thresholds)),
-        THROTTLED: _by_round(records, lambda record: _throttled(record["machine"])),
-        DRIFTED: _by_round(records, lambda record: _drifted(record["machine"]["probe"], thresholds)),
-        NOISY: _noisy(records, thresholds["noisy"]),
-        **_watched(records, thresholds),
-    }
+    rounds = [
+        {
+            SHARED: _shared(record, thresholds),
+            THROTTLED: _throttled(record["machine"]),
+            DRIFTED: _drifted(record["machine"]["probe"], thresholds),
+            NOISY: "",
+            **watched(record, thresholds),
+        }
+        for record in records
+    ]
+    notes = {word: "" for found in rounds for word in found}
+    for word in notes:
+        said = [(record["round"], one.get(word)) for record, one in zip(records, rounds, strict=True)]
+        several = [f"round {number}: {note}" for number, note in said if note]
+        notes[word] = "; ".join(several) if len(records) > 1 else said[0][1] or ""
+    notes[NOISY] = _noisy(records, thresholds["noisy"])
     notes = {word: note for word, note in notes.items() if note}
     return ", ".join(notes) or QUIET, "; ".join(notes.values())
-
-
-def _by_round(records: Sequence[Mapping[str, Any]], find: Callable[[Mapping[str, Any]], str]) -> str:
-    """The note on each round's machine; where there are several rounds, each with its number."""
-    notes = [(record["round"], find(record)) for record in records]
-    if len(records) == 1:
-        return notes[0][1]
-    return "; ".join(f"round {number}: {note}" for number, note in notes if note)
 
 
 def _shared(record: Mapping[str, Any], thresholds: Thresholds) -> str:
@@ -108,19 +121,123 @@ def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: T
     )
 
 
-def _watched(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> dict[str, str]:
-    """What the samples of the rounds warn of, with the times at which it happened."""
-    words = dict.fromkeys(word for record in records for word in watched(record, thresholds))
-
-    def of_round(word: str) -> Callable[[Mapping[str, Any]], str]:
-        return lambda record: watched(record, thresholds).get(word, "")
-
-    return {word: _by_round(records, of_round(word)) for word in words}
-
-
 def _noisy(records: Sequence[Mapping[str, Any]], threshold: float) -> str:
     seconds = [run["seconds"] for record in records for run in record["runs"]]
     if len(seconds) < 2:
         return ""
     variation = stdev(seconds) / fmean(seconds)
     return f"coefficient of variation of the runs {variation:.1%}" if variation > threshold else ""
+
+
+# ---- samples
+
+_ENOUGH = 5
+"""Samples of timed runs from which a median says what is usual."""
+
+_SHOWN = 3
+"""Warnings of a kind that a note has one by one."""
+
+Samples = Mapping[str, Any]
+"""``machine.samples`` of a record."""
+
+
+def watched(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, str]:
+    """By word, what the samples of a record warn of; nothing of one from before there were samples."""
+    samples = record["machine"].get("samples")
+    return warnings(samples, thresholds) if samples else {}
+
+
+def warnings(samples: Samples, thresholds: Thresholds) -> dict[str, str]:
+    """By word, what samples warn of and when: ``93% of the memory in use from 12 to 15 s``.
+
+    Memory and heat count at any time. Utilisation and power count during the timed runs alone, because
+    between them a device rests for good reasons, and only if they last and there are enough samples. Times
+    are seconds since the start of the round.
+    """
+    found = {}
+    for word, key, is_timed, is_beyond, text in _kinds(samples, thresholds):
+        pairs = list(zip(_column(samples, key), samples["columns"]["timed"], strict=True))
+        beyond = [one is not None and bool(now or not is_timed) and is_beyond(one) for one, now in pairs]
+        notes = []
+        for is_so, stretch in groupby(range(len(pairs)), beyond.__getitem__):
+            rows = list(stretch)
+            start, end = _span(samples, rows) if is_timed else _moments(samples, rows)
+            if is_so and (not is_timed or end - start >= thresholds["lasting_s"]):
+                notes.append(f"{text([pairs[i][0] for i in rows])} {_when(start, end)}")
+        more = [f"and {len(notes) - _SHOWN} more times"] if len(notes) > _SHOWN else []
+        found[word] = ", ".join([*notes[:_SHOWN], *more])
+    return {word: note for word, note in found.items() if note}
+
+
+_Kind = tuple[str, str, bool, Callable[[float], bool], Callable[[list[float]], str]]
+
+
+def _kinds(samples: Samples, thresholds: Thresholds) -> Iterator[_Kind]:
+    """Each word with its column, whether it is of timed runs, what is beyond, and the text of such values."""
+    capacity, slows = (samples["limits"].get(key) for key in ("memory_bytes", "temperature_c"))
+    if capacity:
+        most = thresholds["memory_full"] * capacity
+        yield (
+            *(MEMORY_FULL, "memory_used_bytes", False),
+            lambda value: value > most,
+            lambda values: f"{max(values) / capacity:.0%} of the memory in use",
+        )
+    # Near where the device slows down, or if that is unknown, above a fixed temperature.
+    hot = slows - thresholds["hot_margin_c"] if slows else thresholds["hot_c"]
+    said = f", it slows down at {slows:.0f} C," if slows else ""
+    yield (
+        *(HOT, "temperature_c", False),
+        lambda value: value > hot,
+        lambda values: f"{max(values):.0f} C{said}",
+    )
+    if (busy := usual(samples, "utilisation")) and busy >= thresholds["least_busy"]:
+        yield (
+            *(IDLE_DROPS, "utilisation", True),
+            lambda value: value < (1 - thresholds["idle_drop"]) * busy,
+            lambda values: f"{min(values):.0f}% busy, usually {busy:.0f}%,",
+        )
+    if watts := usual(samples, "power_w"):
+
+        def apart(value: float) -> float:
+            return abs(value - watts)
+
+        yield (
+            *(IRREGULAR_POWER, "power_w", True),
+            lambda value: apart(value) > thresholds["irregular_power"] * watts,
+            lambda values: f"{max(values, key=apart):.0f} W, usually {watts:.0f} W,",
+        )
+
+
+def usual(samples: Samples, key: str) -> float:
+    """The median of a column over the timed runs; 0 where there are too few samples."""
+    pairs = zip(_column(samples, key), samples["columns"]["timed"], strict=True)
+    values = [value for value, timed in pairs if timed and value is not None]
+    return median(values) if len(values) >= _ENOUGH else 0.0
+
+
+def _column(samples: Samples, key: str) -> list[Any]:
+    columns = samples["columns"]
+    return columns.get(key) or [None] * len(columns["t_s"])
+
+
+def _moments(samples: Samples, rows: Sequence[int]) -> tuple[float, float]:
+    """From the first of these rows to the next one after them: what they hold is of moments."""
+    times = samples["columns"]["t_s"]
+    return times[rows[0]], times[min(rows[-1] + 1, len(times) - 1)]
+
+
+def _span(samples: Samples, rows: Sequence[int]) -> tuple[float, float]:
+    """The time that these rows are of: a sample's utilisation is that since the sample before it."""
+    times, per_row = samples["columns"]["t_s"], samples["samples_per_row"]
+
+    def before(row: int) -> float:
+        """When the sample before a row's first one was taken."""
+        return times[row] - (times[row] - times[row - 1]) / per_row if row else times[0]
+
+    last = rows[-1] + 1
+    return before(rows[0]), before(last) if last < len(times) else times[-1]
+
+
+def _when(start_s: float, end_s: float) -> str:
+    start, end = f"{start_s:.0f}", f"{end_s:.0f}"
+    return f"at {start} s" if start == end else f"from {start} to {end} s"

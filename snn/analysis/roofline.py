@@ -1,11 +1,19 @@
 """A roofline-style lower bound of an MLP's training step, from the measured limits of a device."""
 
 import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
+from pathlib import Path
+from typing import Any
 
-from snn.errors import MeasurementError
+import numpy as np
+import pandas as pd
+
+from snn.errors import MeasurementError, RecordError
 from snn.hardware.limits import Measured
+from snn.records import microbenchmarks
 
 _PRODUCTS = {
     "fp32": {"fp32": 1, "tf32": 3, "fp16": 3, "bf16": 6},
@@ -167,3 +175,147 @@ def _memory(step: Step, limits: dict[tuple[str, int | None], float], l2_bytes: i
     from_dram = step.data_bytes * (1 - l2_bytes / whole)
     read = {("l2_read", None): step.data_bytes, ("dram_read", None): from_dram}
     return max([0.0, *(nbytes / limits[limit] for limit, nbytes in read.items() if limit in limits)])
+
+
+# ---- records of limits and microbenchmarks
+
+Record = Mapping[str, Any]
+
+
+def read_limits(path: Path, source_hash: str | None = None) -> dict[str, Any]:
+    """A record of limits. Raises RecordError where it is none, or was measured with other sources."""
+    record = microbenchmarks.read_limits(path)
+    return record if source_hash is None else _check_sources(path, record, source_hash)
+
+
+def read_microbenchmark(path: Path, settings: Mapping[str, Any], source_hash: str) -> dict[str, Any]:
+    """A record of a microbenchmark.
+
+    Raises RecordError where it is none, or was measured with other settings or sources.
+    """
+    record = microbenchmarks.read(path)
+    if record["settings"] != settings:
+        raise RecordError(f"{path}: measured with other settings than the grid's{_again(path)}")
+    return _check_sources(path, record, source_hash)
+
+
+def _check_sources(path: Path, record: dict[str, Any], wanted: str) -> dict[str, Any]:
+    recorded = record["provenance"]["source_hash"]
+    if recorded != wanted:
+        raise RecordError(
+            f"{path}: measured with other sources ({recorded}) than the current ones ({wanted}){_again(path)}"
+        )
+    return record
+
+
+def _again(path: Path) -> str:
+    return f": measure it again: snakemake --cores 1 --force {path}"
+
+
+def device_of(record: Record) -> tuple[str, str]:
+    """A record's device: its name, and a GPU's UUID."""
+    return record["provenance"]["device"], record["provenance"]["device_uuid"] or ""
+
+
+def fitting_limits(limits: Iterable[Record], records: Iterable[Record]) -> list[Record]:
+    """The limits of devices on which some of the records were measured."""
+    devices = {device_of(record) for record in records}
+    return [one for one in limits if device_of(one) in devices]
+
+
+def _names(devices: Iterable[tuple[str, str]]) -> str:
+    return " and ".join(" ".join(filter(None, device)) for device in devices)
+
+
+def limit_of(record: Record, limits: Sequence[Record], what: str) -> float | None:
+    """One of the limits of a microbenchmark's device; None where it has none, or there is no record of any.
+
+    Raises RecordError where all of the limits are of other devices.
+    """
+    if not limits:
+        return None
+    known = {device_of(one): one for one in limits}
+    if (its := device_of(record)) not in known:
+        raise RecordError(
+            f"the limits are of {_names(known)}, {record['name']} of {_names([its])}: "
+            "measure one of them again"
+        )
+    return next((one.value for one in Measured.of(known[its]).limits if one.what == what), None)
+
+
+# ---- the rows of ``snn.analysis.frame``
+
+FLOOR = "floor_s"
+"""The column that ``with_floors`` adds: seconds per step, NaN where there is no floor."""
+
+
+def with_floors(frame: pd.DataFrame, *records: Record) -> pd.DataFrame:
+    """The rows with the floor of each, from records of limits of one backend.
+
+    Limits belong to one GPU, by its UUID. A row whose rounds ran on several has the least of their floors,
+    which none of its times can be below. There is no floor for what ran, if only in part, on a GPU whose
+    limits were not measured, or on a GPU's host, for a network that is not an MLP, for a data set whose size
+    the cell does not state, and where limits are missing. Raises RecordError where the limits are of none of
+    the rows' devices.
+    """
+    known = {device_of(record): Measured.of(record) for record in records}
+    backends = [record["provenance"]["backend"] for record in records]
+    rows = frame[frame["backend"].isin(backends) & frame["mean_s"].notna()]
+    devices = {
+        i: [(row["device"], gpu) for gpu in (row["device_uuid"] or "").split(", ")]
+        for i, row in rows.astype({"device_uuid": object}).fillna({"device_uuid": ""}).iterrows()
+    }
+    if devices and known.keys().isdisjoint(chain.from_iterable(devices.values())):
+        row = rows.iloc[0]
+        raise RecordError(
+            f"the limits are of {_names(known)}, times of "
+            f"{row['device']} {row['device_uuid']}: measure the limits there, or the cells here, again"
+        )
+    floors = {
+        i: np.min([_floor(rows.loc[i], known[one]) for one in on])
+        for i, on in devices.items()
+        if known.keys() >= set(on)
+    }
+    return frame.assign(**{FLOOR: pd.Series(floors, dtype=float).reindex(frame.index)})
+
+
+def _floor(row: pd.Series, measured: Measured) -> float:
+    rows, features = (row.get(f"dataset.{name}") for name in ("rows", "features"))
+    if row["hidden"] is None or pd.isna(rows) or pd.isna(features):
+        return np.nan
+    step = Step(
+        features=int(features),
+        hidden=tuple(row["hidden"]),
+        rows=int(rows),
+        batch_size=int(row["training.batch_size"]),
+        sequential=row["network.update_order"] == "sequential",
+        precision=row["precision"],
+    )
+    bound = floor(step, measured)
+    return bound.seconds if bound else np.nan
+
+
+def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
+    """The floor of each row over its mean time per step, between 0 and 1; NaN where there is no floor.
+
+    Where one launch trains several members it is the launch's time, which is no less than one member takes.
+    Raises MeasurementError where a time is below its floor: then one of the two was measured wrongly.
+    """
+    if FLOOR not in frame:
+        return pd.Series(np.nan, frame.index)
+    seconds = frame["mean_s"] * frame["members"] / steps(frame)
+    for i, row in frame[frame[FLOOR].notna()].iterrows():
+        cell = (row[name] for name in ("dataset", "network", "strategy", "kernel", "precision"))
+        check(", ".join(filter(None, cell)), seconds[i], row[FLOOR])
+    return frame[FLOOR] / seconds
+
+
+def steps(frame: pd.DataFrame) -> pd.Series:
+    """The steps of one run of each row; NaN for a data set whose size the cell does not state.
+
+    Rows that fill no batch are a step of their own, unless the training leaves them out (``drop_last``).
+    """
+    rows = frame["dataset.rows"] if "dataset.rows" in frame else pd.Series(np.nan, frame.index)
+    batches = rows.astype(float) / frame["training.batch_size"]
+    drops_last = frame.get("training.drop_last", pd.Series(False, frame.index)).astype(bool)
+    return frame["training.epochs"] * batches.map(np.floor).where(drops_last, batches.map(np.ceil))

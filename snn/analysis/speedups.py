@@ -1,16 +1,91 @@
-"""Speedups: the ratio of two mean times, with its interval, a verdict and a note."""
+"""Speedups: ratios of two mean times, whether these may be divided, verdicts, and the rounds they need."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import isnan, log, sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from snn.analysis.comparability import COMPARED, common_rounds, reason
-from snn.analysis.intervals import Ratio, ratio, ratio_verdict
-from snn.analysis.machine_state import Thresholds
-from snn.analysis.power import is_wide
-from snn.analysis.verdicts import BASELINE, NOT_COMPARABLE, QUIET, REFERENCE
+from snn.analysis.intervals import Ratio, Rounds, ratio, ratio_verdict, speedup_verdict
+from snn.analysis.machine_state import Thresholds, drift
+from snn.analysis.verdicts import BASELINE, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, REFERENCE
+from snn.config.validation import MOST_ROUNDS
+from snn.measurement.protocol import student_quantile
+
+# ---- whether the times of two rows may be divided by each other
+
+_EQUAL = {
+    "device": "devices",
+    "driver": "drivers",
+    "blas_threads": "numbers of BLAS threads",
+}
+"""Columns that must be equal, and what they count."""
+
+_OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work", "precision")
+
+COMPARED = (
+    *(*_EQUAL, *_OF_KERNEL),
+    *("strategy", "status", "runs", "rounds", "gpus", "device_uuid", "runtime", "probe", "surroundings"),
+)
+"""Columns that ``reason`` and ``common_rounds`` read."""
+
+
+def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
+    """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.
+
+    They may not where all rounds of both were measured on two devices, where the drivers, the BLAS threads or
+    the surroundings of the processes (``snn.records.rounds``) differ, where the probe's costs drifted between
+    the two, or where a side has no run. The probe launches the cell's own kernel, and what an allocation
+    costs depends on the memory that a library holds. So of cells with different kernels, or with a runtime of
+    their own, only the cost of a copy is compared.
+    """
+    for row in (a, b):
+        if not row["runs"]:
+            return f"{row['strategy']} has no time: {row['status']}"
+    for key, what in _EQUAL.items():
+        if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
+            return f"different {what}: {a[key]} and {b[key]}"
+    around, others = (row.get("surroundings") for row in (a, b))
+    if isinstance(around, Mapping) and isinstance(others, Mapping):  # of earlier records nothing is known
+        for what in filter(others.__contains__, around):
+            if around[what] != others[what]:
+                return f"different {what}: {around[what]} and {others[what]}"
+    rounds = zip(_gpus(a), _gpus(b), a["rounds"], b["rounds"], strict=False)
+    on = [(x, y) for x, y, *seconds in rounds if all(seconds)]
+    if on and not any(x == y for x, y in on):
+        return f"different devices: {a['device_uuid']} and {b['device_uuid']}"
+    alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL) and not (a.get("runtime") or b.get("runtime"))
+    before, after = (
+        {key: cost for key, cost in row["probe"].items() if key == "copy_us" or alike} for row in (a, b)
+    )
+    drifted = drift(before, after, thresholds)
+    return f"the probe's costs drifted between the two: {drifted}" if drifted else ""
+
+
+def common_rounds(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Rounds, Rounds]:
+    """The seconds of two rows by round, without those of rounds that were measured on two GPUs.
+
+    A GPU's host has no UUID: its rounds may stand beside those of the GPU.
+    """
+    both = zip(_gpus(a), _gpus(b), strict=False)
+    kept = [x == y or x is None or y is None for x, y in both]
+    first, second = (
+        [seconds if keep else [] for seconds, keep in zip(row["rounds"], kept, strict=False)]
+        for row in (a, b)
+    )
+    return first, second
+
+
+def _gpus(row: Mapping[str, Any]) -> list[str | None]:
+    """The UUID of the GPU of each round of a row, None for a CPU."""
+    uuid = row["device_uuid"]
+    alone = None if pd.isna(uuid) else uuid
+    return row.get("gpus") or [alone] * len(row.get("rounds") or [alone])
+
+
+# ---- ratios
 
 SPEEDUP = ("speedup", "speedup_ci_low", "speedup_ci_high")
 """The columns of a ratio and its 95% interval."""
@@ -64,17 +139,6 @@ def warning(found: Ratio, thresholds: Thresholds) -> str:
     return f"{what}; {MORE_ROUNDS}"
 
 
-def over_reference(frame: pd.DataFrame, keys: list[str], thresholds: Thresholds) -> pd.DataFrame:
-    """Each row's speedup over the reference that has the same ``keys``, if there is one; its own is 1."""
-    points = frame[keys].apply(tuple, axis=1).tolist()
-    references = {
-        point: i
-        for i, (point, name) in enumerate(zip(points, frame["strategy"], strict=True))
-        if name == "reference"
-    }
-    return over_baselines(frame, [references.get(point, -1) for point in points], thresholds)
-
-
 def over_baselines(frame: pd.DataFrame, baselines: Sequence[int], thresholds: Thresholds) -> pd.DataFrame:
     """Each row's speedup over the row whose number is in ``baselines``, -1 for none.
 
@@ -102,3 +166,51 @@ def joint(best: str, *columns: pd.Series) -> list[str]:
         or best
         for row in rows
     ]
+
+
+# ---- how many rounds a comparison needs, from the spread of those it has
+
+POWER = 0.90
+"""The chance with which a difference is to be found."""
+
+LEAST, MOST = 5, MOST_ROUNDS
+"""Rounds below which an interval is of little use, and the most that a cell may have."""
+
+
+def is_wide(ratio: Ratio, thresholds: Thresholds) -> bool:
+    """Whether an interval's ends are more than the factor ``wide`` apart."""
+    return ratio.high / ratio.low > thresholds["wide"]
+
+
+def rounds_needed(ratio: Ratio, thresholds: Thresholds) -> int:
+    """The rounds after which a ratio would be settled, if they go on differing as they do; those that it has,
+    where it is.
+
+    A ratio is settled if its interval is not wide and if it is ``faster``, ``slower`` or ``same``, or had
+    enough rounds to find a difference of the share ``tell_apart``.
+    """
+    if isnan(ratio.spread):
+        return LEAST
+    needed = ratio.rounds
+    if is_wide(ratio, thresholds):
+        needed = max(needed, for_width(ratio.spread, thresholds["wide"]))
+    if speedup_verdict(ratio.low, ratio.high, thresholds["same"]) == NOT_SIGNIFICANT:
+        difference = max(abs(log(ratio.value)), log(1 + thresholds["tell_apart"]))
+        needed = max(needed, for_difference(ratio.spread, difference))
+    return needed
+
+
+def for_difference(spread: float, difference: float) -> int:
+    """The rounds that find a difference of logarithms with the chance ``POWER``, where the log ratios of
+    rounds have this standard deviation; at most ``MOST``."""
+    power = NormalDist().inv_cdf(POWER)
+    return _first(lambda rounds: (student_quantile(rounds - 1) + power) * spread / sqrt(rounds) <= difference)
+
+
+def for_width(spread: float, factor: float) -> int:
+    """The rounds whose interval has ends within this factor of each other; at most ``MOST``."""
+    return _first(lambda rounds: 2 * student_quantile(rounds - 1) * spread / sqrt(rounds) <= log(factor))
+
+
+def _first(is_enough: Callable[[int], bool]) -> int:
+    return next((rounds for rounds in range(2, MOST) if is_enough(rounds)), MOST)

@@ -1,11 +1,13 @@
 """Backends: the only code that touches a device. CUDA is imported only when it is used."""
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from snn.backends.base import Backend
-from snn.backends.context import context_meanwhile
 from snn.config import groups
 from snn.config.groups import ROOT
 from snn.errors import Unsupported
@@ -44,3 +46,29 @@ def make(
         from snn.backends.cuda.backend import CudaBackend
 
     return CudaBackend(kernel, precision, root)
+
+
+@contextmanager
+def context_meanwhile() -> Iterator[None]:
+    """A block during which another thread makes the primary context of the first visible device.
+
+    The runtime finds it there at its first call. Both take some tenths of a second: the driver without
+    Python's lock, and Python the imports. Without a driver or a device nothing happens, which the first call
+    of the runtime reports.
+    """
+    thread = Thread(target=_make, name="context")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _make() -> None:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    if driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), 0) == 0:
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)

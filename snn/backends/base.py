@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snn.backends.trainings import TrainingShape
+from snn.backends.launches import Steps, TrainingLaunch, TrainingShape
 
 Buffer = Hashable
 """Device memory: an address on CUDA, a block of host memory on the CPU backend."""
@@ -159,12 +159,8 @@ class Backend(ABC):
         """Launch an op of ``snn.backends.ops`` on its operands; without a stream, on the default one."""
 
     @abstractmethod
-    def training_plan(self, shape: TrainingShape) -> str:
-        """Describe how the shape's op trains it. Raises Unsupported with the reason if it cannot."""
-
-    def may_stop(self, shape: TrainingShape) -> bool:
-        """Whether a launch may stop without training anything (``LaunchPlan.may_stop``)."""
-        return False
+    def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
+        """How ``train`` trains the shape. Raises Unsupported with every reason if it cannot."""
 
     @abstractmethod
     def steps_per_launch(self, shape: TrainingShape) -> int:
@@ -173,6 +169,10 @@ class Backend(ABC):
         The CUDA backend launches a few steps: the driver may reject a launch that fits the device (under an
         MPS limit, for example). Raises Unsupported with the driver's reason, or OutOfMemory.
         """
+
+    @abstractmethod
+    def train(self, shape: TrainingShape, buffers: tuple[Any, ...], steps: Steps, stream: Any = None) -> None:
+        """Train these steps in one launch, on the shape's operands."""
 
     @abstractmethod
     def stream_create(self) -> Any:

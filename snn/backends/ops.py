@@ -7,17 +7,8 @@ and is the oracle of the kernels.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-
-from snn.backends.operand_sizes import (
-    of_convolutional,
-    of_filters,
-    of_layers,
-    of_patches,
-    of_training,
-    of_windows,
-)
 
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
@@ -25,21 +16,39 @@ PARTIAL_SUMS = 256
 THREADS = 256
 """Threads of a block of an operation that is no product."""
 
+_ELEMENTWISE = "kernels/elementwise.cu"
+_IMAGES = "rows channels height width"
+_CONVOLUTION = _IMAGES + " filters kernel padding"
+
+_DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
+    "high": lambda of: of["height"] + 2 * of["padding"] - of["kernel"] + 1,  # of a convolution's outputs
+    "wide": lambda of: of["width"] + 2 * of["padding"] - of["kernel"] + 1,
+    "high/size": lambda of: _DERIVED["high"](of) // of["size"],  # windows of those
+    "wide/size": lambda of: _DERIVED["wide"](of) // of["size"],
+    "height/size": lambda of: of["height"] // of["size"],
+    "width/size": lambda of: of["width"] // of["size"],
+    "weights+biases": lambda of: of["weights"] + of["biases"],
+    "W+b": lambda of: of["filters"] * (of["channels"] * of["kernel"] ** 2 + 1),
+    "W+b in 32s": lambda of: 32 * math.ceil(_DERIVED["W+b"](of) / 32),
+    "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
+    "inputs+1": lambda of: of["inputs"] + 1,
+}
+"""Factors of sizes that follow from an operation's numbers."""
+
 
 @dataclass(frozen=True)
 class Op:
     """An operation: its operands, its numbers, and from these the size of each operand in float32 elements.
 
     Of the numbers, those in ``reals`` are float32, the others whole. ``source`` is the kernel file of an
-    operation that is neither a product nor a convolution, ``threads`` how many threads it is launched with,
-    if not its first number.
+    operation that is neither a product nor a convolution. ``sizes`` are products of numbers, as "m*k", one
+    for each operand and last, if it is not the first number, one for the threads of a launch.
     """
 
     operands: tuple[str, ...]
     numbers: tuple[str, ...]
-    elements: Callable[..., tuple[int, ...]]
-    source: str = "kernels/elementwise.cu"
-    threads: Callable[..., int] = lambda *numbers: int(numbers[0])
+    sizes: tuple[str, ...]
+    source: str = _ELEMENTWISE
 
     @property
     def reals(self) -> tuple[str, ...]:
@@ -53,166 +62,124 @@ class Op:
     def is_convolution(self) -> bool:
         return self.numbers[:7] == tuple(_CONVOLUTION.split())
 
+    def elements(self, *values: float) -> tuple[int, ...]:
+        """Elements of each operand, from the numbers."""
+        of = dict(zip(self.numbers, map(int, values), strict=True))
+        return tuple(_product(size, of) for size in self.sizes[: len(self.operands)])
 
-def _op(operands: str, numbers: str, elements: Callable[..., tuple[int, ...]]) -> Op:
-    return Op(tuple(operands.split()), tuple(numbers.split()), elements)
+    def threads(self, *values: float) -> int:
+        """How many threads it is launched with."""
+        if len(self.sizes) == len(self.operands):
+            return int(values[0])
+        return _product(self.sizes[-1], dict(zip(self.numbers, map(int, values), strict=True)))
 
 
-def _layer(
-    source: str,
-    operands: str,
-    numbers: str,
-    elements: Callable[..., tuple[int, ...]],
-    threads: Callable[..., int],
-) -> Op:
-    return Op(
-        tuple(operands.split()), tuple(numbers.split()), elements, f"kernels/layers/{source}.cu", threads
+def _product(text: str, of: Mapping[str, int]) -> int:
+    return math.prod(
+        of[one] if one in of else int(one) if one.isdigit() else _DERIVED[one](of) for one in text.split("*")
     )
 
 
-_IMAGES = "rows channels height width"
-_CONVOLUTION = _IMAGES + " filters kernel padding"
+def _op(operands: str, numbers: str, threads: str = "", source: str = _ELEMENTWISE) -> Op:
+    """``operands``: each with its size, as "A:m*k B:k*n"."""
+    names, sizes = zip(*(one.split(":") for one in operands.split()), strict=True)
+    return Op(names, tuple(numbers.split()), (*sizes, threads) if threads else sizes, source)
+
+
+def _layer(source: str, operands: str, numbers: str, threads: str) -> Op:
+    return _op(operands, numbers, threads, f"kernels/layers/{source}.cu")
+
+
+_IMAGE = "rows*channels*height*width"
+_PATCHES = "rows*high*wide*channels*kernel*kernel"
+_WINDOWS = "rows*channels*height/size*width/size"
+_WEIGHTS, _OUTPUTS, _POOLED = (
+    "filters*channels*kernel*kernel",
+    "rows*filters*high*wide",
+    "rows*filters*high/size*wide/size",
+)
 
 
 def _convolution(operands: str, further: str = "") -> Op:
     """A direct convolution or a gradient of one, in the kernel file of the cell's kernel."""
-    names, numbers = operands.split(), f"{_CONVOLUTION} {further}".split()
-
-    def elements(*values: int) -> tuple[int, ...]:
-        given = dict(zip(numbers, values, strict=True))
-        rows, filters, kernel, size = (given.get(name, 1) for name in ("rows", "filters", "kernel", "size"))
-        high, wide = (given[side] + 2 * given["padding"] - kernel + 1 for side in ("height", "width"))
-        outputs, pooled = rows * filters * high * wide, rows * filters * (high // size) * (wide // size)
-        weights = filters * given["channels"] * kernel**2
-        inputs = rows * given["channels"] * given["height"] * given["width"]
-        sizes = {"W": weights, "dW": weights, "b": filters, "db": filters, "I": pooled}
-        sizes |= {"X": inputs, "D": inputs, "H": inputs, "S": given.get("parts", 0) * (weights + filters)}
-        sizes |= dict.fromkeys("ZG", pooled if "I" in names else outputs)
-        return tuple(sizes[name] for name in names)
-
-    return Op(tuple(names), tuple(numbers), elements)
+    names = operands.split()
+    sizes = dict.fromkeys("XDH", _IMAGE) | dict.fromkeys(("W", "dW"), _WEIGHTS)
+    sizes |= dict.fromkeys(("b", "db"), "filters") | {"I": _POOLED, "S": "parts*W+b"}
+    sizes |= dict.fromkeys("ZG", _POOLED if "I" in names else _OUTPUTS)
+    return _op(" ".join(f"{name}:{sizes[name]}" for name in names), f"{_CONVOLUTION} {further}")
 
 
-_PRODUCT = _op("A B C", "m k n", lambda m, k, n: (m * k, k * n, m * n))
-_MASKED = _op("A B C H", "m k n", lambda m, k, n: (m * k, k * n, m * n, m * n))
+_MATRICES = "A:m*k B:k*n "
+_PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
+_MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
+_SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
 
 OPS = {
     "matmul": _PRODUCT,  # C = A B
     "matmul_tn": _PRODUCT,  # C = A^T B
     "matmul_nt": _PRODUCT,  # C = A B^T
     "matmul_relu": _PRODUCT,  # C = max(A B, 0)
-    "matmul_bias": _op("A B C b", "m k n", lambda m, k, n: (m * k, k * n, m * n, n)),  # C = A B + b, by rows
+    "matmul_bias": _op(_MATRICES + "C:m*n b:n", "m k n"),  # C = A B + b, by rows
     "matmul_mask": _MASKED,  # C = A B where H > 0, else 0
     "matmul_nt_mask": _MASKED,  # C = A B^T where H > 0, else 0
-    "matmul_error": _op(  # E = A B - Y, D = scale E
-        "A B D Y E", "m k n scale", lambda m, k, n, scale: (m * k, k * n, m * n, m * n, m * n)
+    "matmul_error": _op(_MATRICES + "D:m*n Y:m*n E:m*n", "m k n scale"),  # E = A B - Y, D = scale E
+    "matmul_tn_update": _op(_MATRICES + "W:m*n", "m k n rate"),  # W -= rate A^T B
+    "matmul_tn_update_both": _op(_MATRICES + "W:m*n V:m*n", "m k n rate"),  # the same, and V = W^T
+    # W -= rate A^T B, b -= rate times the sum of the rows of B; the same, and V = W^T
+    "matmul_tn_update_bias": _op(_MATRICES + "W:m*n b:n", "m k n rate"),
+    "matmul_tn_update_both_bias": _op(_MATRICES + "W:m*n V:m*n b:n", "m k n rate"),
+    "relu": _op("Z:n", "n"),  # Z = max(Z, 0)
+    "error": _op("P:n Y:n E:n D:n", "n scale"),  # E = P - Y, D = scale E
+    "mask": _op("D:n H:n", "n"),  # D = D where H > 0, else 0
+    "update": _op("W:n G:n", "n rate"),  # W -= rate G
+    # the same, and V = W^T
+    "update_both": _op("W:rows*cols V:rows*cols G:rows*cols", "rows cols rate"),
+    "sum_squares": _op(f"G:n S:{PARTIAL_SUMS}", "n"),  # sum of S = sum of G^2
+    # G scaled to an L2 norm of at most max_norm, then W -= rate G; the same, and V = W^T
+    "clipped_update": _op(f"W:n G:n S:{PARTIAL_SUMS}", "n rate max_norm"),
+    "clipped_update_both": _op(
+        f"W:rows*cols V:rows*cols G:rows*cols S:{PARTIAL_SUMS}", "rows cols rate max_norm"
     ),
-    "matmul_tn_update": _op(  # W -= rate A^T B
-        "A B W", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n)
-    ),
-    "matmul_tn_update_both": _op(  # the same, and V = W^T
-        "A B W V", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n, m * n)
-    ),
-    "matmul_tn_update_bias": _op(  # W -= rate A^T B, b -= rate times the sum of the rows of B
-        "A B W b", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n, n)
-    ),
-    "matmul_tn_update_both_bias": _op(  # the same, and V = W^T
-        "A B W V b", "m k n rate", lambda m, k, n, rate: (m * k, k * n, m * n, m * n, n)
-    ),
-    "relu": _op("Z", "n", lambda n: (n,)),  # Z = max(Z, 0)
-    "error": _op("P Y E D", "n scale", lambda n, scale: (n, n, n, n)),  # E = P - Y, D = scale E
-    "mask": _op("D H", "n", lambda n: (n, n)),  # D = D where H > 0, else 0
-    "update": _op("W G", "n rate", lambda n, rate: (n, n)),  # W -= rate G
-    "update_both": _op(  # the same, and V = W^T
-        "W V G", "rows cols rate", lambda rows, cols, rate: (rows * cols,) * 3
-    ),
-    "sum_squares": _op("G S", "n", lambda n: (n, PARTIAL_SUMS)),  # sum of S = sum of G^2
-    "clipped_update": _op(  # G scaled to an L2 norm of at most max_norm, then W -= rate G
-        "W G S", "n rate max_norm", lambda n, rate, max_norm: (n, n, PARTIAL_SUMS)
-    ),
-    "clipped_update_both": _op(  # the same, and V = W^T
-        "W V G S",
-        "rows cols rate max_norm",
-        lambda rows, cols, rate, max_norm: (rows * cols, rows * cols, rows * cols, PARTIAL_SUMS),
-    ),
-    "transpose": _op("A T", "rows cols", lambda rows, cols: (rows * cols, rows * cols)),  # T = A^T
+    "transpose": _op("A:rows*cols T:rows*cols", "rows cols"),  # T = A^T
     # Of layers: Z and G are (rows, width), images (rows, channels, height, width).
-    "add_bias": _layer(  # Z += b in each row
-        "bias",
-        "Z b",
-        "rows width",
-        lambda rows, width: (rows * width, width),
-        lambda rows, width: rows * width,
+    "add_bias": _layer("bias", "Z:rows*width b:width", "rows width", "rows*width"),  # Z += b in each row
+    # s = the sum of the rows of G
+    "sum_rows": _layer("bias", "G:rows*width s:width", "rows width", f"{THREADS}*width"),
+    # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
+    "softmax_cross_entropy": _layer("softmax", *_SOFTMAX),
+    # T_i = A_i^T, of each of so many matrices
+    "transpose_each": _layer(
+        "im2col", "A:count*rows*cols T:count*rows*cols", "count rows cols", "count*rows*cols"
     ),
-    "sum_rows": _layer(  # s = the sum of the rows of G
-        "bias",
-        "G s",
-        "rows width",
-        lambda rows, width: (rows * width, width),
-        lambda rows, width: THREADS * width,
-    ),
-    "softmax_cross_entropy": _layer(  # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
-        "softmax",
-        "P Y E D",
-        "rows width scale",
-        lambda rows, width, scale: (rows * width, rows * width, rows, rows * width),
-        lambda rows, width, scale: rows,
-    ),
-    "transpose_each": _layer(  # T_i = A_i^T, of each of so many matrices
-        "im2col",
-        "A T",
-        "count rows cols",
-        lambda *sizes: (math.prod(sizes),) * 2,
-        lambda *sizes: math.prod(sizes),
-    ),
-    "im2col": _layer(  # a row of P for each position of the kernel on the padded X: what it covers there
-        "im2col", "X P", _IMAGES + " kernel padding", of_patches, lambda *numbers: of_patches(*numbers)[1]
-    ),
-    "col2im": _layer(  # X = for each element the sum of its copies in P, the transposed map of im2col
-        "im2col",
-        "P X",
-        _IMAGES + " kernel padding",
-        lambda *numbers: of_patches(*numbers)[::-1],
-        lambda *numbers: of_patches(*numbers)[0],
-    ),
-    "max_pool2d": _layer(  # Z = the largest of each window of size x size
-        "pooling", "X Z", _IMAGES + " size", of_windows, lambda *numbers: of_windows(*numbers)[1]
-    ),
-    "max_pool2d_gradient": _layer(  # D = G at the first largest element of each window, else 0
-        "pooling",
-        "G X D",
-        _IMAGES + " size",
-        lambda *numbers: (of_windows(*numbers)[1], *2 * of_windows(*numbers)[:1]),
-        lambda *numbers: of_windows(*numbers)[0],
+    # a row of P for each position of the kernel on the padded X: what it covers there
+    "im2col": _layer("im2col", f"X:{_IMAGE} P:{_PATCHES}", _IMAGES + " kernel padding", _PATCHES),
+    # X = for each element the sum of its copies in P, the transposed map of im2col
+    "col2im": _layer("im2col", f"P:{_PATCHES} X:{_IMAGE}", _IMAGES + " kernel padding", _IMAGE),
+    # Z = the largest of each window of size x size
+    "max_pool2d": _layer("pooling", f"X:{_IMAGE} Z:{_WINDOWS}", _IMAGES + " size", _WINDOWS),
+    # D = G at the first largest element of each window, else 0
+    "max_pool2d_gradient": _layer(
+        "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE
     ),
     # What published programs compute in place of a gradient: see snn/models/gradients.py.
-    "keep_first": _layer(  # G = G in its first elements, else 0
-        "published", "G", "n kept", lambda n, kept: (n,), lambda n, kept: n
-    ),
-    "published_wgrad": _layer(  # dW and db of a convolution: 0 but for every 32nd, a sum over 32 parameters
+    "keep_first": _layer("published", "G:n", "n kept", "n"),  # G = G in its first elements, else 0
+    # dW and db of a convolution: 0 but for every 32nd, a sum over 32 parameters
+    "published_wgrad": _layer(
         "published",
-        "X G dW db",
+        f"X:{_IMAGE} G:{_OUTPUTS} dW:{_WEIGHTS} db:filters",
         _IMAGES + " kernel padding filters",
-        of_filters,
-        lambda *numbers: math.ceil(sum(of_filters(*numbers)[2:]) / 32) * 32,
+        "W+b in 32s",
     ),
-    "published_linear_wgrad": _layer(  # dW = X^T G, db = the sum of the rows of G; each sum over 32 lanes
+    # dW = X^T G, db = the sum of the rows of G; each sum over 32 lanes
+    "published_linear_wgrad": _layer(
         "published",
-        "X G dW db",
+        "X:rows*inputs G:rows*width dW:inputs*width db:width",
         "rows inputs width",
-        lambda rows, inputs, width: (rows * inputs, rows * width, inputs * width, width),
-        lambda rows, inputs, width: 32 * width * (inputs + 1),
+        "32*width*inputs+1",
     ),
-    "published_softmax": _layer(  # softmax_cross_entropy, with the device's approximate exponential
-        "published",
-        "P Y E D",
-        "rows width scale",
-        lambda rows, width, scale: (rows * width, rows * width, rows, rows * width),
-        lambda rows, width, scale: rows,
-    ),
-    "fma_update": _layer(  # W -= rate G, rounded once
-        "published", "W G", "n rate", lambda n, rate: (n, n), lambda n, rate: n
-    ),
+    # softmax_cross_entropy, with the device's approximate exponential
+    "published_softmax": _layer("published", *_SOFTMAX),
+    "fma_update": _layer("published", "W:n G:n", "n rate", "n"),  # W -= rate G, rounded once
     # Direct convolutions of stride 1: X, D and H are (rows, channels, height, width), W (filters, channels,
     # kernel, kernel), Z and G (rows, filters, high, wide), with high = height + 2 padding - kernel + 1. With
     # an I, Z and G are those of the windows of size x size of a max pooling, and I holds which element of
@@ -227,37 +194,18 @@ OPS = {
     "conv2d_wgrad": _convolution("G X dW db"),  # the gradients of W and b
     "conv2d_wgrad_parts": _convolution("G X S", "parts"),  # sum of S = the same: S is (parts, W and b)
     "conv2d_wgrad_parts_pooled": _convolution("G I X S", "size parts"),
-    "sum_parts": _layer(  # dW and db, of so many elements, from the partial sums S
+    # dW and db, of so many elements, from the partial sums S
+    "sum_parts": _layer(
         "parts",
-        "S dW db",
+        "S:parts*weights+biases dW:weights db:biases",
         "parts weights biases",
-        lambda parts, weights, biases: (parts * (weights + biases), weights, biases),
-        lambda parts, weights, biases: THREADS * math.ceil((weights + biases) / 32),
+        f"{THREADS}*weights+biases by 32",
     ),
-    "update_parts": _layer(  # W -= rate dW, b -= rate db
+    # W -= rate dW, b -= rate db
+    "update_parts": _layer(
         "parts",
-        "S W b",
+        "S:parts*weights+biases W:weights b:biases",
         "parts weights biases rate",
-        lambda parts, weights, biases, rate: (parts * (weights + biases), weights, biases),
-        lambda parts, weights, biases, rate: THREADS * math.ceil((weights + biases) / 32),
+        f"{THREADS}*weights+biases by 32",
     ),
-    # So many steps of the trainings of so many members, which share X and Y and nothing else, from batch
-    # ``first`` on, the first batch again after the last; behind the numbers come the widths of the features
-    # and the hidden layers. Widths and batches are padded (``snn.backends.persistent_plans``), batches one by
-    # one; W is all weights of a member in turn, member by member. E is each member's error of the last batch.
-    # S is workspace, 0 at first: its head, in which the device counts steps (``snn.backends.trainings``), and
-    # behind that, of several members, the rate of each instead of ``rate``. A max_norm of 0 clips nothing,
-    # and outliers in X decide the kernel.
-    "train": _op(
-        "X Y W E S", "rows batch first steps sequential rate max_norm members outliers", of_training
-    ),
-    # The same of conv2d, ReLU, conv2d, ReLU, maxpool2d and linear, softmax and cross-entropy, with
-    # simultaneous updates. Behind the rate come the ``sizes`` of a ConvolutionalShape. Nothing is padded,
-    # E is the loss of each row when it was last trained on, S workspace, 0 at first.
-    "train_convolutional": _op("X Y W1 b1 W2 b2 W3 b3 E S", "rows batch first steps rate", of_convolutional),
-    # The same of linear layers with biases, or with several outputs, with the squared error or with softmax
-    # and cross-entropy; nothing is clipped. Behind the rate come the ``sizes`` of a LayeredShape. W is all
-    # parameters in turn, padded. E is, for each row when it was last trained on, its cross-entropy or its
-    # errors, S workspace, 0 at first.
-    "train_layers": _op("X Y W E S", "rows batch first steps rate", of_layers),
 }

@@ -5,7 +5,7 @@ from math import inf, prod
 from typing import Any
 
 from snn.errors import ConfigError
-from snn.hardware.memory import usable_bytes
+from snn.hardware.devices import usable_bytes
 from snn.models.layers import Conv2d
 from snn.models.network import build, network_label
 

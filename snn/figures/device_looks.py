@@ -10,7 +10,7 @@ from snn.hardware.devices import Device
 
 _LOOKS = [Look(*look) for look in zip(LINES[:-1], "os^phv", strict=True)]  # black is of published values
 _BESIDE = re.compile(r"(?P<name>CPU .+) \((?P<device>[^()/]+)/[^()]+\)")
-"""A CPU that ``snn.records.by_device`` names with the folder of a published set."""
+"""A CPU that ``snn merge`` names with the folder of a published set."""
 
 
 def looks(devices: Sequence[str]) -> dict[str, Look]:

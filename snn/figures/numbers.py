@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.analysis.status import DIVERGED
+from snn.analysis.verdicts import DIVERGED
 from snn.figures import deviations, layout, rows
 from snn.figures.style import looks, texts
 from snn.figures.ticks import at_values, is_wide, linear_axis, log_axis, plain

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from snn.analysis.status import DIVERGED
+from snn.analysis.verdicts import DIVERGED
 from snn.figures import deviations, layout
 from snn.figures.style import BLACK, BLUE, GREY, SMALLEST, Look, texts
 from snn.figures.ticks import is_wide, linear_axis, log_axis

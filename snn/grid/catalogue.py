@@ -1,7 +1,8 @@
 """Which tables and figures there are: those with a form of their own, and one of each for any other sweep.
 
-A form is a module: ``snn.tables.NAME`` says how a table is made, ``snn.figures.NAME`` how a figure is
-drawn. A line here says of what, and where the report lists it; the rules of ``workflow/`` are made of them.
+A table's form is a variable of its name in a module of ``snn.tables``, a figure's the module
+``snn.figures.NAME``. A line here says of what it is, and where the report lists it; the rules of
+``workflow/`` are made of them.
 """
 
 import re
@@ -55,8 +56,8 @@ class Table(Entry):
     A grid with only one of ``also`` gives the table too, if the reference is among its cells. The table shows
     the cells with the choices ``only``. With ``one_row_per`` dataset or network, a strategy may have one cell
     of each. ``published``: the values of this file stand beside the measured ones.
-    ``with_limits``: so do the limits of the device. ``form``: the module that makes it, where it is not
-    called as the table.
+    ``with_limits``: so do the limits of the device. ``form``: the module of ``snn.tables`` with its form,
+    where it is not called as the table.
     """
 
     sweep: str
@@ -90,6 +91,14 @@ class Microbenchmark(Entry):
 
     module: str
     with_limits: bool = False
+    form: str = "microbenchmarks"
+
+
+@dataclass(frozen=True)
+class Page(Entry):
+    """A table that is not of one sweep, with the module ``form`` where that is not called as the table."""
+
+    form: str | None = None
 
 
 MICROBENCHMARKS = {
@@ -109,6 +118,7 @@ TABLES = {
         also=("strategies", "kernels"),
         only={"dataset": "small", "precision": "fp32"},
         published="config/paper/correctness.yaml",
+        form="paper",
     ),
     "training_time": Table(
         PAPER_TABLES,
@@ -116,6 +126,7 @@ TABLES = {
         "dataset_size",
         one_row_per="dataset",
         published="config/paper/training_time.yaml",
+        form="paper",
     ),
     "speedup": Table(
         PAPER_TABLES,
@@ -123,6 +134,7 @@ TABLES = {
         "dataset_size",
         one_row_per="dataset",
         published="config/paper/speedup.yaml",
+        form="paper",
     ),
     "neurons": Table(
         PAPER_TABLES,
@@ -130,15 +142,22 @@ TABLES = {
         "neurons",
         one_row_per="network",
         published="config/paper/neurons.yaml",
+        form="paper",
     ),
     "depth": Table(
-        PAPER_TABLES, "VII depth", "depth", one_row_per="network", published="config/paper/depth.yaml"
+        PAPER_TABLES,
+        "VII depth",
+        "depth",
+        one_row_per="network",
+        published="config/paper/depth.yaml",
+        form="paper",
     ),
     "cnn_programs": Table(
         CNN_REPORT,
         "Tables 3 to 6: programs",
         "cnn_programs",
         published="config/cnn_report/cnn_programs.yaml",
+        form="cnn",
     ),
     "cnn_loader": Table(
         CNN_REPORT,
@@ -146,25 +165,31 @@ TABLES = {
         "cnn_loader",
         only={"strategy": "torch_loader"},
         published="config/cnn_report/cnn_loader.yaml",
+        form="cnn",
     ),
     "cnn_epochs": Table(
-        CNN_REPORT, "Figures 1 and 2: epochs", "cnn_epochs", published="config/cnn_report/cnn_epochs.yaml"
+        CNN_REPORT,
+        "Figures 1 and 2: epochs",
+        "cnn_epochs",
+        published="config/cnn_report/cnn_epochs.yaml",
+        form="cnn",
     ),
     "cnn_block_size": Table(
         CNN_REPORT,
         "Figures 3 and 4: block size",
         "cnn_block_size",
         published="config/cnn_report/cnn_block_size.yaml",
+        form="cnn",
     ),
     "cnn_block_epochs": Table(
         CNN_REPORT,
         "Figures 3 and 4: epochs",
         "cnn_block_size",
         published="config/cnn_report/cnn_block_size.yaml",
-        form="cnn_epochs",
+        form="cnn",
     ),
     "cnn_cpu": Table(CNN_REPORT, "GPU and CPU", "cnn_strategies", form="cpu"),
-    "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="peers", with_limits=True),
+    "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="sweep", with_limits=True),
     "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
     "attribution_neurons": Table(
         WHY, "where the time goes, by neurons", "neurons", one_row_per="network", form="attribution"
@@ -173,13 +198,20 @@ TABLES = {
         WHY, "where the time goes, by depth", "depth", one_row_per="network", form="attribution"
     ),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
-    "timeline": Table(WHY, "call by call", "dataset_size", one_row_per="dataset", only={"dataset": "small"}),
-    "precision": Table(SWEEPS, "precision", "precision"),
+    "timeline": Table(
+        WHY,
+        "call by call",
+        "dataset_size",
+        one_row_per="dataset",
+        only={"dataset": "small"},
+        form="attribution",
+    ),
+    "precision": Table(SWEEPS, "precision", "precision", form="sweep"),
     "cpu": Table(SWEEPS, "cpu", "cpu"),
-    "peers": Table(SWEEPS, "peers", "peers", with_limits=True),
-    "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates"),
+    "peers": Table(SWEEPS, "peers", "peers", with_limits=True, form="sweep"),
+    "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates", form="sweep"),
     "neighbours": Table(SWEEPS, "neighbours", "neighbours"),
-    "memory_remedies": Table(SWEEPS, "memory_remedies", "memory_remedies"),
+    "memory_remedies": Table(SWEEPS, "memory_remedies", "memory_remedies", form="memory"),
     "recommend": Table(OVERVIEW, "3 strategies ranked", "recommend"),
 }
 """Tables with a form of their own, and the cells that each is of."""
@@ -223,14 +255,14 @@ TIDY_TABLE = Table(SWEEPS, "{table}", "{table}", with_limits=True)
 TIDY_FIGURE = Figure(SWEEPS, "{figure}", "{figure}")
 
 PAGES = {
-    "recommendation": Entry(OVERVIEW, "1 what to use, and why"),
-    "overview": Entry(OVERVIEW, "2 which strategy is fastest"),
-    "gpu": Entry(PAPER_TABLES, "I the device"),
-    "datasets": Entry(PAPER_TABLES, "II data sets"),
-    "warnings": Entry(WHY, "the machine meanwhile"),
-    "device_limits": Entry(WHY, "what the device can do"),
-    "configuration": Entry(ORIGIN, "1 configuration"),
-    "provenance": Entry(ORIGIN, "2 provenance"),
+    "recommendation": Page(OVERVIEW, "1 what to use, and why"),
+    "overview": Page(OVERVIEW, "2 which strategy is fastest"),
+    "gpu": Page(PAPER_TABLES, "I the device", "origin"),
+    "datasets": Page(PAPER_TABLES, "II data sets", "paper"),
+    "warnings": Page(WHY, "the machine meanwhile", "origin"),
+    "device_limits": Page(WHY, "what the device can do", "origin"),
+    "configuration": Page(ORIGIN, "1 configuration", "origin"),
+    "provenance": Page(ORIGIN, "2 provenance", "origin"),
 }
 """Tables that are not of one sweep; each has a rule of its own."""
 
@@ -245,6 +277,13 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 def sweep_tables(sweeps: Iterable[str]) -> list[str]:
     """The tidy tables that sweeps of these names give: those whose name no other table has."""
     return [name for name in sweeps if name not in TABLES]
+
+
+def table_form(name: str) -> str:
+    """The form of a table, as ``snn.tables.table.find_table`` finds it: its module, and its name there."""
+    entries: dict[str, Table | Microbenchmark | Page] = {**PAGES, **MICROBENCHMARKS, **TABLES}
+    entry = entries.get(name)
+    return f"{entry.form or name}.{name}" if entry else f"{TIDY}.{TIDY}"
 
 
 def own_figures(tables: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from snn.config import groups
 from snn.config.groups import ROOT
 from snn.config.neighbour import strategy_beside
 
-_NEIGHBOUR = "snn.measurement.neighbour_process"
+_NEIGHBOUR = "snn.measurement.busy_neighbour"
 
 
 def of_cell(cell: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -29,6 +29,9 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _LEAST_OF_MEMORY = 0.6
 """The least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less."""
+
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where Linux says what a container may have, in its two forms."""
 
 _DRIVER_SECONDS = 60
 """How long a driver may take to start: a broken one may take for ever."""
@@ -98,28 +101,23 @@ def choices(backend: str, name: str | None = None) -> list[Device]:
     """
     if backend not in BACKENDS:
         raise DeviceError(f"device is {backend!r}: it must be one of {', '.join(BACKENDS)}")
-    found = [Device("cpu", _cpu_name())]
+    found, unusable = [Device("cpu", _cpu_name())], ""
     if backend != "cpu":
         try:
             # A job that was planned for a device does not wait for the driver twice.
             found = _visible_gpus(starts_driver=name is None)
         except _NoGpuError as error:
-            if backend == "cuda":
-                planned = f"{_other(name, found)} ({error.of_cuda})" if name else error.of_cuda
-                raise DeviceError(planned) from error
+            if backend == "cuda" and name is None:
+                raise DeviceError(error.of_cuda) from error
+            unusable = f" ({error.of_cuda})" if backend == "cuda" else ""
     named = [device for device in found if device.name == (name or found[0].name)]
-    if not named:
-        raise DeviceError(_other(str(name), found))
+    if unusable or not named:
+        here = " and ".join(dict.fromkeys(repr(device.name) for device in found))
+        raise DeviceError(
+            f"device.name is {name!r}, but this machine has {here}: run this job on a machine that has the "
+            f"planned one, or the workflow again, so that it is planned for this one{unusable}"
+        )
     return named
-
-
-def _other(planned: str, found: list[Device]) -> str:
-    """What is wrong where a job was planned for another device than those that there are."""
-    here = " and ".join(dict.fromkeys(repr(device.name) for device in found))
-    return (
-        f"device.name is {planned!r}, but this machine has {here}: run this job on a machine that has the "
-        "planned one, or the workflow again, so that it is planned for this one"
-    )
 
 
 def gpus_here() -> list[Device]:
@@ -136,16 +134,22 @@ def nvml_open(backend: str) -> Iterator[None]:
 
     The driver takes its time to open it first.
     """
-    opened = False
-    if backend != "cpu":
-        with suppress(pynvml.NVMLError):
-            pynvml.nvmlInit()
-            opened = True
-    try:
+    with ExitStack() as open_meanwhile:
+        if backend != "cpu":
+            with suppress(pynvml.NVMLError):
+                pynvml.nvmlInit()
+                open_meanwhile.callback(pynvml.nvmlShutdown)
         yield
+
+
+@contextmanager
+def open_gpu(uuid: str) -> Iterator[Any]:
+    """NVML's handle of a GPU. Raises pynvml.NVMLError."""
+    pynvml.nvmlInit()
+    try:
+        yield pynvml.nvmlDeviceGetHandleByUUID(uuid)
     finally:
-        if opened:
-            pynvml.nvmlShutdown()
+        pynvml.nvmlShutdown()
 
 
 def _visible_gpus(starts_driver: bool) -> list[Device]:
@@ -158,12 +162,11 @@ def _visible_gpus(starts_driver: bool) -> list[Device]:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         if isinstance(error, pynvml.NVMLError_LibraryNotFound):
-            raise _NoGpuError(
-                f"no NVIDIA driver was found ({error})", "install one", is_here=False
-            ) from error
-        raise _NoGpuError(
-            f"the NVIDIA driver does not work ({error})", "restart the machine, or reinstall the driver"
-        ) from error
+            problem = _NoGpuError(f"no NVIDIA driver was found ({error})", "install one", is_here=False)
+        else:
+            remedy = "restart the machine, or reinstall the driver"
+            problem = _NoGpuError(f"the NVIDIA driver does not work ({error})", remedy)
+        raise problem from error
     try:
         handles = _visible()
         supported = pynvml.nvmlSystemGetCudaDriverVersion() // 1000
@@ -206,11 +209,8 @@ def _failure_of_driver() -> str:
 
 def free_bytes(device: Device) -> int:
     """The bytes of a GPU's memory that no process holds."""
-    pynvml.nvmlInit()
-    try:
-        return pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(device.uuid)).free
-    finally:
-        pynvml.nvmlShutdown()
+    with open_gpu(str(device.uuid)) as gpu:
+        return pynvml.nvmlDeviceGetMemoryInfo(gpu).free
 
 
 def _visible() -> list[Any]:
@@ -292,27 +292,16 @@ def check_cuda(device: Device) -> None:
         return
     except driver.DriverError as error:
         raise DeviceError(f"{device.name} cannot be used: {error}") from error
-    nbytes = _memory_of(device.uuid)
-    if device.uuid.partition("-")[2].lower() != seen.uuid or seen.memory_bytes < _LEAST_OF_MEMORY * (
-        nbytes or 0
-    ):
+    nbytes = None  # NVML does not say it where GPU and host share their memory
+    with suppress(pynvml.NVMLError), open_gpu(device.uuid) as gpu:
+        nbytes = int(pynvml.nvmlDeviceGetMemoryInfo(gpu).total)
+    is_whole = seen.memory_bytes >= _LEAST_OF_MEMORY * (nbytes or 0)
+    if device.uuid.partition("-")[2].lower() != seen.uuid or not is_whole:
         raise DeviceError(
             f"CUDA uses a device with the UUID {seen.uuid} and {seen.memory_bytes} bytes, but the driver "
             f"describes {device.name} as {device.uuid} with {nbytes} bytes: set {VISIBLE} to the UUID of one "
             "device or part, as `nvidia-smi -L` lists them"
         )
-
-
-def _memory_of(uuid: str) -> int | None:
-    """Bytes of a device's memory, as NVML has it; None if it does not say, as where GPU and host share it."""
-    try:
-        pynvml.nvmlInit()
-        try:
-            return int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid)).total)
-        finally:
-            pynvml.nvmlShutdown()
-    except pynvml.NVMLError:
-        return None
 
 
 def _of_uuid(entry: str, count: int) -> Any:
@@ -374,13 +363,27 @@ def _capability(handle: Any) -> tuple[int, ...] | None:
 
 
 def _cpu_name() -> str:
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
+
+
+@cache
+def usable_bytes() -> int:
+    """The machine's memory, or what a container may have of it."""
+    found = [machine_bytes()]
+    for path in _MEMORY_LIMITS:
+        with suppress(OSError):
+            text = Path(path).read_text(encoding="ascii").strip()
+            found += [int(text)] if text.isdecimal() else []
+    return min(found)
+
+
+def machine_bytes() -> int:
+    """The machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def usable_processors() -> int:

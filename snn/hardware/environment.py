@@ -25,7 +25,9 @@ def of_jobs() -> dict[str, str]:
 
     Of PYTHONPATH, folders of installed packages stay, which a cluster's `module load` adds.
     """
-    kept = {name: value for name, value in os.environ.items() if _stays(name)}
+    kept = {
+        name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith("PYTHON")
+    }
     path = os.pathsep.join([str(_ROOT), *filter(_has_packages, _python_path())])
     return kept | {"PYTHONPATH": path, "MPLBACKEND": "Agg"}
 
@@ -51,10 +53,6 @@ def put_packages_first() -> None:
     """Let no module in a folder of PYTHONPATH replace an installed package or one of Python's own."""
     loose = {Path(entry).resolve() for entry in _python_path() if not _has_packages(entry)} - {_ROOT}
     sys.path.sort(key=lambda entry: Path(entry).resolve() in loose)  # stable
-
-
-def _stays(name: str) -> bool:
-    return not name.startswith("PYTHON") or name in _KEPT
 
 
 def _python_path() -> list[str]:

@@ -1,13 +1,14 @@
 """The limits of a device: measured peak rates and latencies, and the properties that the system reports."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
 import pynvml
 
-from snn.hardware.devices import is_part
+from snn.hardware.devices import is_part, open_gpu
 
 FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"
 """Units of limits."""
@@ -89,9 +90,7 @@ def properties(uuid: str) -> dict[str, Any]:
 
     Of a part of a GPU (MIG) nothing that the whole GPU has is reported as the part's.
     """
-    pynvml.nvmlInit()
-    try:
-        gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    with open_gpu(uuid) as gpu:
         asked: dict[str, Callable[[], Any]] = {
             "memory_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu).total,
             "cuda_cores": lambda: pynvml.nvmlDeviceGetNumGpuCores(gpu),
@@ -100,17 +99,12 @@ def properties(uuid: str) -> dict[str, Any]:
             "compute_capability": lambda: "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(gpu)),
             "copy_engines": lambda: _copy_engines(pynvml.nvmlDeviceGetPciInfo(gpu).busId),
         }
-        of_whole = _OF_WHOLE if is_part(gpu) else ()
-        return {name: None if name in of_whole else _answer(ask) for name, ask in asked.items()}
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _answer(ask: Callable[[], Any]) -> Any:
-    try:
-        return ask()
-    except (pynvml.NVMLError, RuntimeError):  # CuPy's errors are RuntimeErrors
-        return None
+        of_whole = set(_OF_WHOLE) if is_part(gpu) else set()
+        found: dict[str, Any] = dict.fromkeys(asked)
+        for name in asked.keys() - of_whole:
+            with suppress(pynvml.NVMLError, RuntimeError):  # CuPy's errors are RuntimeErrors
+                found[name] = asked[name]()
+        return found
 
 
 def _copy_engines(pci_bus_id: str) -> int:

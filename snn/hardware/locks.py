@@ -32,6 +32,11 @@ _WAITED = "waited {:.1f} s for another measurement on this machine"
 _PR_SET_PDEATHSIG = 1
 _FOLDER_LOCK = "snn.lock"
 _MOMENT = 0.05
+_OF_GPU = re.compile(r"snn-((GPU|MIG)-[\w./-]+)\.lock")
+
+_TICK = 20_000_000
+"""Nanoseconds by which a file's time may be behind the clock."""
+
 _HAS_WAITED = re.compile(_WAITED.format(0.5).replace("0.5", r"([0-9.]+)"))
 
 
@@ -128,7 +133,7 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
     names = list(descriptors)
     if _try(descriptors[names[0]], kind):
         return names[0]
-    time.sleep(_MOMENT)  # it may only have been looked at: snn/hardware/neighbours.py
+    time.sleep(_MOMENT)  # it may only have been looked at, by ``Neighbours``
     for name in names:
         if _try(descriptors[name], kind):
             return name
@@ -150,6 +155,42 @@ def _next_free(descriptors: dict[str, int], kind: int) -> str:
             if _try(descriptor, kind):
                 return name
         time.sleep(_MOMENT)
+
+
+class Neighbours:
+    """The other GPUs whose locks are held from now on.
+
+    A lock's file has the time when it was locked last, so that one is seen that comes and goes in between.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._own = lock_file(device.uuid or "cpu")
+        self._since = time.time_ns() - _TICK
+        self._found = self._busy()
+
+    def uuids(self) -> list[str]:
+        """The UUIDs of those that were held at some time until now, sorted."""
+        self._found |= self._busy()
+        return sorted(self._found)
+
+    def _busy(self) -> set[str]:
+        found = ((path, _OF_GPU.fullmatch(path.name)) for path in self._own.parent.glob("snn-*.lock"))
+        return {lock[1] for path, lock in found if lock and path != self._own and self._was_held(path)}
+
+    def _was_held(self, path: Path) -> bool:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:  # not a lock of ours
+            return False
+        try:
+            if os.fstat(descriptor).st_mtime_ns >= self._since:
+                return True
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
 
 def waits(said: str) -> bool:

@@ -8,11 +8,16 @@ import numpy as np
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS
 from snn.hardware.devices import usable_processors
-from snn.models.network import Network
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights
 from snn.models.training_step import prediction_step
+from snn.strategies.common.job import Job
 
 _ROWS = 64
 """Of a batch: few enough that a convolution's patches stay in a processor's cache."""
+
+_UNTRAINED_ROWS = 256
+"""So many of the last rows are enough for the order of magnitude of a loss before training."""
 
 
 class Errors(NamedTuple):
@@ -62,6 +67,16 @@ def predicted(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.
     with ThreadPoolExecutor(usable_processors()) as pool:
         outputs = list(pool.map(lambda batch: _forward(network, weights, batch), batches))
     return np.concatenate(outputs)
+
+
+def untrained_loss(job: Job) -> float:
+    """The loss of a job's network with the first draw of its seed's initial weights, on its last rows."""
+    X, Y = job.X[-_UNTRAINED_ROWS:], job.Y[-_UNTRAINED_ROWS:].astype(np.float64)
+    outputs = predicted(job.network, draw_weights(job.network, GlibcRandom(job.seed)), X).astype(np.float64)
+    with np.errstate(all="ignore"):
+        if not job.is_classification:
+            return float(np.mean(np.square(outputs - Y)))
+        return float(np.mean(np.logaddexp.reduce(outputs, axis=1) - (outputs * Y).sum(axis=1)))
 
 
 def _forward(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.ndarray:

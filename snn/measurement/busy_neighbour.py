@@ -1,27 +1,40 @@
-"""A busy neighbour: a process that trains on another GPU of the host all the time that a cell is measured."""
+"""A busy neighbour: a process that trains on another GPU of the host all the time that a cell is measured.
+
+Both ends are here: ``beside`` starts the process in the one that measures; ``main`` is what it runs. What to
+train is on its standard input. Its standard output is a file, in which it notes every epoch.
+"""
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from snn.config import groups
 from snn.config.neighbour import strategy_beside
 from snn.errors import SnnError, Unsupported
-from snn.hardware import environment
+from snn.hardware import environment, threads
 from snn.hardware.devices import Device
-from snn.hardware.locks import END_WITH_PARENT
-from snn.measurement import beats
-from snn.measurement.neighbour_process import UNSUPPORTED
+from snn.hardware.locks import END_WITH_PARENT, end_with_parent, gpu_lock
 
-_MODULE = "snn.measurement.neighbour_process"
+UNSUPPORTED = 3
+"""The status of a process whose strategy cannot train this here."""
+
+_MODULE = "snn.measurement.busy_neighbour"
 _MOMENT = 0.02
+_HEAD = struct.Struct("=qdd128s")
+_EPOCH = struct.Struct("=dd")
+_MOST = 1 << 20
+
+LONG = 0.5
+"""Seconds from which on an epoch is noted with the moments between which it ran."""
+
 _MOST_WAIT = 120.0
 """Seconds in which the neighbour must be at work: another measurement may have the other GPU until then."""
 
@@ -32,44 +45,74 @@ _PAUSE, _LONG = 1.0, 10.0
 """An epoch of more seconds, and longer than so many mean ones, is one in which it was not at work."""
 
 
+@dataclass(frozen=True)
+class Beats:
+    """``epochs`` were finished between the moments ``first`` and ``last``, on the GPU of this UUID, or none.
+
+    ``long`` has the two moments of each epoch that took long. Moments are those of ``time.monotonic``, which
+    all processes of a machine share.
+    """
+
+    epochs: int
+    first: float
+    last: float
+    uuid: str
+    long: tuple[tuple[float, float], ...]
+
+    def longest_since(self, moment: float) -> float:
+        """The seconds of the longest epoch after a moment, of which the last one is not finished: 0 if none
+        took long."""
+        epochs = [*self.long, (self.last, time.monotonic())]
+        return max((end - max(begin, moment) for begin, end in epochs if end > moment), default=0.0)
+
+
+class BeatWriter:
+    """Notes every epoch from now on in a file, which costs a microsecond."""
+
+    def __init__(self, descriptor: int, uuid: str) -> None:
+        self._descriptor, self._uuid = descriptor, uuid.encode()
+        self._epochs, self._end = 0, _HEAD.size
+        self._first = self._last = time.monotonic()
+
+    def beat(self) -> None:
+        """One more epoch has finished."""
+        now = time.monotonic()
+        self._epochs += 1
+        if now - self._last >= LONG:
+            self._end += os.pwrite(self._descriptor, _EPOCH.pack(self._last, now), self._end)
+        self._last = now
+        head = _HEAD.pack(self._epochs, self._first, self._last, self._uuid)
+        os.pwrite(self._descriptor, head, 0)
+
+
+def read_beats(descriptor: int) -> Beats | None:
+    """What was written last; None before the first epoch has finished."""
+    content = os.pread(descriptor, _MOST, 0)
+    if len(content) < _HEAD.size:
+        return None
+    epochs, first, last, uuid = _HEAD.unpack_from(content)
+    pauses = content[_HEAD.size :]
+    long = tuple(_EPOCH.iter_unpack(pauses[: len(pauses) // _EPOCH.size * _EPOCH.size]))
+    return Beats(epochs, first, last, uuid.rstrip(b"\0").decode(), long) if epochs else None
+
+
 class NeighbourError(SnnError):
     """The neighbour that a cell asks for was not at work all the time: the cell leaves no record."""
 
 
-class Nobody:
-    """What stands beside a cell that asks for no neighbour."""
-
-    def await_work(self) -> None:
-        """Nobody is waited for."""
-
-    def account(self) -> dict[str, Any]:
-        """Nothing is said of nobody."""
-        return {}
-
-
-class BusyNeighbour(Nobody):
+class BusyNeighbour:
     """The process beside a cell, from its start; ``output`` and ``errors`` are files that it writes."""
 
-    def __init__(self, strategy: str, order: Mapping[str, Any], output: IO[bytes], errors: IO[bytes]) -> None:
+    def __init__(self, strategy: str, order: IO[bytes], output: IO[bytes], errors: IO[bytes]) -> None:
         self._strategy, self._output, self._errors = strategy, output, errors
         self.process = subprocess.Popen(
             [sys.executable, "-m", _MODULE],
-            stdin=subprocess.PIPE,
+            stdin=order,
             stdout=output,
             stderr=errors,
             env=environment.of_jobs() | {END_WITH_PARENT: str(os.getpid())},
         )
-        self._order = json.dumps(order).encode()
         self._since, self._epochs_before = 0.0, 0
-
-    def give_order(self) -> None:
-        """Tell the process what to train."""
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(self._order)
-            self.process.stdin.close()
-        except BrokenPipeError:
-            pass  # it has ended, which ``await_work`` reports
 
     def await_work(self) -> None:
         """Wait until the neighbour trains.
@@ -78,7 +121,7 @@ class BusyNeighbour(Nobody):
         is not at work in time.
         """
         limit = time.monotonic() + _MOST_WAIT
-        while (found := self._read()) is None or found.epochs < _EPOCHS_BEFORE:
+        while (found := read_beats(self._output.fileno())) is None or found.epochs < _EPOCHS_BEFORE:
             if self.process.poll() == UNSUPPORTED:
                 raise Unsupported(f"as a neighbour, {self._strategy} cannot train this: {self._said()}")
             self._check_alive()
@@ -96,7 +139,7 @@ class BusyNeighbour(Nobody):
         Raises NeighbourError unless it was at work all the time.
         """
         self._check_alive()
-        now, found = time.monotonic(), self._read()
+        now, found = time.monotonic(), read_beats(self._output.fileno())
         assert found is not None  # it was at work
         mean = (found.last - found.first) / found.epochs
         pause, epochs = found.longest_since(self._since), found.epochs - self._epochs_before
@@ -112,9 +155,6 @@ class BusyNeighbour(Nobody):
             "epochs": epochs,
             "seconds": now - self._since,
         }
-
-    def _read(self) -> beats.Beats | None:
-        return beats.read(self._output.fileno())
 
     def _check_alive(self) -> None:
         status = self.process.poll()
@@ -134,8 +174,8 @@ class BusyNeighbour(Nobody):
 @contextmanager
 def beside(
     cell: Mapping[str, Any], device: Device, devices: Sequence[Device], data: str | None
-) -> Iterator[Nobody]:
-    """Start the neighbour that a cell asks for, on one of the other devices; it ends with this context.
+) -> Iterator[BusyNeighbour | None]:
+    """Start the neighbour that a cell asks for, if it does, on another device; it ends with this context.
 
     It trains what the cell trains, with the strategy ``protocol.neighbour``; on the CPU it shares the cell's.
     ``data`` is the prepared copy of the data set, if there is one. Raises Unsupported where there is no other
@@ -143,7 +183,7 @@ def beside(
     """
     strategy = strategy_beside(cell)
     if strategy is None:
-        yield Nobody()
+        yield None
         return
     others = [asdict(one) for one in devices if one.uuid != device.uuid]
     if device.uuid is not None and not others:
@@ -152,11 +192,59 @@ def beside(
             "and this process sees one: take a machine with two, or let CUDA_VISIBLE_DEVICES show both"
         )
     its_cell = {**cell, "strategy": groups.load("strategy", strategy)}
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        neighbour = BusyNeighbour(strategy, {"cell": its_cell, "data": data, "gpus": others}, output, errors)
+    with ExitStack() as files:
+        order, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        order.write(json.dumps({"cell": its_cell, "data": data, "gpus": others}).encode())
+        order.seek(0)
+        neighbour = BusyNeighbour(strategy, order, output, errors)
         try:
-            neighbour.give_order()
             yield neighbour
         finally:
             neighbour.process.kill()
             neighbour.process.wait()
+
+
+def main() -> int:
+    """Train until the process that started this one ends; a status and a message if that cannot be."""
+    parent = os.getppid()
+    end_with_parent()
+    order = json.load(sys.stdin)
+    try:
+        _train(order["cell"], order["data"], [Device(**one) for one in order["gpus"]], parent)
+    except SnnError as error:
+        print(error, file=sys.stderr)
+        return UNSUPPORTED if isinstance(error, Unsupported) else 2
+    return 0
+
+
+def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent: int) -> None:
+    threads.assign()  # before NumPy is imported
+
+    import numpy as np
+
+    from snn.measurement.cell import load_table, make_backend
+    from snn.measurement.passes import job_of
+    from snn.strategies.common.job import start
+
+    job = job_of(cell, load_table(cell, data))
+    with ExitStack() as held:
+        uuid = held.enter_context(gpu_lock(*gpus)).uuid if gpus else None
+        backend = make_backend(cell)
+        strategy = start(job, backend)
+        held.callback(strategy.close)
+        strategy.prepare(job.epochs)
+        with np.errstate(all="ignore"):  # its losses are of no interest
+            strategy.load(next(strategy.starts(job.network, job.seed)))
+            strategy.epoch()  # the first one takes longer
+            backend.synchronize()
+            beats = BeatWriter(sys.stdout.fileno(), uuid or "")
+            while os.getppid() == parent:  # where the kernel does not end this process with that one
+                strategy.load(next(strategy.starts(job.network, job.seed)))
+                for _ in range(job.epochs):
+                    strategy.epoch()
+                    backend.synchronize()
+                    beats.beat()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

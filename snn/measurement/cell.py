@@ -1,12 +1,15 @@
 """Measure one cell: from a checked configuration to a record."""
 
 import gc
+import math
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean, median, stdev
 from typing import Any
 
 from snn import backends, datasets
@@ -16,21 +19,24 @@ from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.grid import fingerprint
 from snn.hardware.devices import check_cuda, choices, nvml_open, say_unused_gpu
-from snn.hardware.locks import device_lock, in_turn
-from snn.hardware.monitor import state_before
-from snn.hardware.neighbours import Neighbours
+from snn.hardware.locks import Neighbours, device_lock, in_turn
+from snn.hardware.sampling import state_before
 from snn.measurement import provenance
+from snn.measurement.accuracy import Errors, untrained_loss
 from snn.measurement.busy_neighbour import beside
 from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
-from snn.measurement.record import build
-from snn.measurement.runs import Measurement
-from snn.measurement.untrained import untrained_loss
+from snn.measurement.runs import Measurement, Run
 from snn.models.gradients import PublishedNaive
+from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling import nvtx
+from snn.profiling.profile import Profile
+from snn.records.digest import sealed
+from snn.records.store import SCHEMA_VERSION
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
+from snn.strategies.common.traits import traits
 
 
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +59,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
-    table = datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
+    table = load_table(cell, data)
     check_memory(cell, table.values.shape)
     of_data = datasets.described(table, cell["dataset"])
     job, rules = job_of(cell, table), of_round(cell["protocol"], number)
@@ -68,12 +74,10 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
         untrained = None
         try:
             neighbour = stack.enter_context(beside(cell, device, devices, data))
-            published = cell["training"]["gradient"] == PublishedNaive.name
-            backend = backends.make(
-                device.backend, cell["kernel"], ROOT, cell["precision"]["name"], published
-            )
+            backend = make_backend(cell)
             check_cuda(device)
-            neighbour.await_work()
+            if neighbour:
+                neighbour.await_work()
         except Unsupported as error:
             measurement, profile_of_run = Measurement("unsupported", str(error)), None
             machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
@@ -82,18 +86,30 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
             measurement, profile_of_run, machine = measured(
                 job, rules, backend, device, progress, progress.of_run, progress.live, number
             )
-            at_work = neighbour.account()
+            at_work = neighbour.account() if neighbour else {}
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
         untrained = untrained_loss(job) if measurement.runs and not measurement.members else None
         elapsed = time.perf_counter() - clock
         busy = neighbours.uuids()
         if instrument != "none" and measurement.status in ("ok", "diverged"):
-            _annotate(job, backend, *_ranges())
+            _annotate(job, backend)
     described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
     machine |= {"host": host, "neighbours": busy} | ({"neighbour": at_work} if at_work else {})
-    return build(
+    return build_record(
         cell, number, measurement, profile_of_run, machine, described, source_hash, of_data, untrained
     )
+
+
+def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
+    """A cell's data set, or the prepared copy of it at this path."""
+    return datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
+
+
+def make_backend(cell: Mapping[str, Any]) -> Backend:
+    """The backend of a cell's device, kernel, precision and gradient."""
+    published = cell["training"]["gradient"] == PublishedNaive.name
+    precision = cell["precision"]["name"]
+    return backends.make(cell["device"]["backend"], cell["kernel"], ROOT, precision, published)
 
 
 def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
@@ -112,14 +128,110 @@ def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
 
 def _ranges() -> tuple[Callable[..., Any], Callable[[], Any]]:
     """What pushes and pops an NVTX range."""
-    from cupy.cuda import nvtx as cupy_nvtx
+    from cupy.cuda import nvtx as ranges
 
-    return cupy_nvtx.RangePush, cupy_nvtx.RangePop
+    return ranges.RangePush, ranges.RangePop
 
 
-def _annotate(job: Job, backend: Backend, push: Callable[..., Any], pop: Callable[[], Any]) -> None:
+def _annotate(job: Job, backend: Backend) -> None:
     """The pass with NVTX ranges; memory that has become too little for it does not cost what was measured."""
     try:
-        nvtx.annotate(job, backend, push, pop)
+        nvtx.annotate(job, backend, *_ranges())
     except OutOfMemory as error:
         print(f"snn: there are no NVTX ranges: {error}", file=sys.stderr)
+
+
+# ---- the record
+
+
+def build_record(
+    cell: Mapping[str, Any],
+    number: int,
+    measurement: Measurement,
+    profile: Profile | None,
+    machine: Mapping[str, Any],
+    provenance: Mapping[str, Any],
+    source_hash: str,
+    data: Mapping[str, Any],
+    untrained: float | None = None,
+) -> dict[str, Any]:
+    """Everything that the tables need of one cell, as JSON values, with a digest of it all.
+
+    ``data`` describes the table that was trained on (``snn.datasets.described``), ``untrained`` is the loss
+    of a network before it is trained on it. NaN and infinity become null.
+    """
+    squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
+    members = len(measurement.members)
+    runs = [_plain(run, squared, bool(members)) for run in measurement.runs]
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "status": measurement.status,
+        "reason": measurement.reason,
+        "cell": dict(cell),
+        "data": dict(data),
+        "traits": traits(cell["strategy"]),
+        "round": number,
+        "runs": runs,
+        "members": measurement.members,
+        "plan": measurement.plan,
+        "launch": measurement.launch,
+        "untrained_loss": _finite(untrained),
+        "summary": _summary(runs, members, measurement.setup_seconds, squared),
+        "ledger": measurement.ledger,
+        "pageable_fallbacks": measurement.pageable_fallbacks,
+        "stopped": measurement.stopped,
+        "warmup": asdict(measurement.warmup) if measurement.warmup else None,
+        "memory": measurement.memory,
+        "explanation": profile.plain() if profile else None,
+        "machine": dict(machine),
+        "provenance": {**provenance, "source_hash": source_hash},
+    }
+    return sealed(record)
+
+
+def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
+    """One run as JSON values; with several networks per launch, also the loss of each."""
+    plain: dict[str, Any] = {"seconds": run.seconds, "final_loss": _finite(run.final_loss)}
+    if squared:
+        plain["final_mse"] = plain["final_loss"]
+    if run.epochs:
+        plain["epochs"] = [
+            {"seconds": epoch.seconds, "mean_loss": _finite(epoch.mean_loss)} for epoch in run.epochs
+        ]
+    if run.test_accuracy is not None:
+        plain |= {"test_accuracy": run.test_accuracy, "test_seconds": run.test_seconds}
+    if run.test_errors is not None:
+        plain |= {f"test_{key}": _finite(value) for key, value in run.test_errors._asdict().items()}
+    return plain | ({"member_mse": list(map(_finite, run.losses))} if several else {})
+
+
+def _summary(
+    runs: Sequence[Mapping[str, Any]], members: int, setup_seconds: float | None, squared: bool
+) -> dict[str, float | int | None]:
+    """The summary of a round's runs, as JSON values. A mean is null if it is of no run, or not finite."""
+    seconds = [run["seconds"] for run in runs]
+    mean = _mean(seconds)
+    summary: dict[str, float | int | None] = {
+        "runs": len(runs),
+        "mean_seconds": mean,
+        "std_seconds": stdev(seconds) if len(runs) > 1 else None,
+        "mean_final_loss": _mean([run["final_loss"] for run in runs]),
+    }
+    if squared:
+        summary["mean_final_mse"] = summary["mean_final_loss"]
+    if mean is None:
+        return summary
+    summary |= {"median_seconds": median(seconds), "min_seconds": min(seconds), "max_seconds": max(seconds)}
+    summary["setup_seconds"] = setup_seconds
+    tested = ("test_accuracy", *(f"test_{key}" for key in Errors._fields))
+    summary |= {f"mean_{key}": _mean([run[key] for run in runs]) for key in tested if key in runs[0]}
+    return summary | ({"members": members, "mean_seconds_per_member": mean / members} if members else {})
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    given = [value for value in values if value is not None]
+    return _finite(fmean(given)) if given and len(given) == len(values) else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,7 +1,8 @@
 """The passes over one job, from its data to its last reading: probe, count, timed runs, profile."""
 
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -9,9 +10,7 @@ from snn import datasets
 from snn.backends.base import Backend
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
-from snn.hardware.monitor import Watch
-from snn.hardware.samples import Live, Sampler
-from snn.measurement.probe import probe
+from snn.hardware.sampling import Live, Sampler, Watch
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
@@ -23,10 +22,16 @@ from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test
 from snn.strategies.common.strategy import Progress as OfRun
 
+T = TypeVar("T")
+
 _NAMED = 12
 
 _EXPLAINED = 3
 """Rounds that end with a profile. Tables show the median of them; in further rounds it only takes time."""
+
+_SIDE = 256  # a matrix of the paper's step: 256 x 256 float32, 256 KiB
+_ALLOCATED = 4 << 20  # bytes: more than a driver's page, so that it maps memory each time
+_REPEATS = 15
 
 
 def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
@@ -93,59 +98,70 @@ def measured(
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
 
     ``progress`` and ``of_run`` are those of ``measure``; ``live`` sees the samples of the machine as they are
-    taken.
+    taken. Memory that is too full for the probe, an advice or the profile does not cost what was measured.
     """
     with Sampler(device, live) as sampler:
-        measurement, profile_of_run, machine = _passes(job, rules, backend, device, progress, of_run, number)
+        before, watch, profile_of_run = _unless_full(lambda: probe(backend)) or {}, Watch(device), None
+
+        def after_run(runs: list[Run]) -> None:
+            watch.after_run()
+            progress(runs)
+
+        measurement = measure(job, rules, backend, after_run, of_run)
+        seen = not factory.class_of(job.strategy).own_runtime
+        if seen and measurement.status == "out_of_memory":
+            fits = _unless_full(lambda: advice(job, backend.memory()[0], backend), Unsupported)
+            measurement.reason = "; ".join(filter(None, (measurement.reason, fits)))
+        elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
+            profile_of_run = _unless_full(lambda: profile(job, backend, rules.max_warmup_seconds))
+        probes = {"before": before, "after": _unless_full(lambda: probe(backend)) or {}}
+        machine = {"probe": probes, "readings": watch.finish()}
     windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
     return measurement, profile_of_run, machine | {"samples": sampler.described(windows)}
 
 
-def _passes(
-    job: Job,
-    rules: Round,
-    backend: Backend,
-    device: Device,
-    progress: Progress,
-    of_run: OfRun,
-    number: int,
-) -> tuple[Measurement, Profile | None, dict[str, Any]]:
-    before, watch = _costs(backend), Watch(device)
-
-    def after_run(runs: list[Run]) -> None:
-        watch.after_run()
-        progress(runs)
-
-    measurement = measure(job, rules, backend, after_run, of_run)
-    profile_of_run = None
-    seen = not factory.class_of(job.strategy).own_runtime
-    if seen and measurement.status == "out_of_memory":
-        measurement.reason = "; ".join(filter(None, (measurement.reason, _advice(job, backend))))
-    elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
-        profile_of_run = _profile(job, backend, rules.max_warmup_seconds)
-    probes = {"before": before, "after": _costs(backend)}
-    return measurement, profile_of_run, {"probe": probes, "readings": watch.finish()}
-
-
-def _costs(backend: Backend) -> dict[str, float]:
-    """The probe's costs; empty if the device's memory is too full, which the cell's status will say."""
+def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:
+    """What ``do`` returns; None if the device's memory is too full for it, or upon one of these errors."""
+    expected: tuple[type[Exception], ...] = (OutOfMemory, *errors)
     try:
-        return probe(backend)
-    except OutOfMemory:
-        return {}
-
-
-def _advice(job: Job, backend: Backend) -> str:
-    """Which batch size would fit; empty if there is not enough memory to find out."""
-    try:
-        return advice(job, backend.memory()[0], backend)
-    except (OutOfMemory, Unsupported):
-        return ""
-
-
-def _profile(job: Job, backend: Backend, max_seconds: float) -> Profile | None:
-    """The profile; memory that has become too little for it since does not cost what was measured."""
-    try:
-        return profile(job, backend, max_seconds)
-    except OutOfMemory:
+        return do()
+    except expected:
         return None
+
+
+def probe(backend: Backend) -> dict[str, float]:
+    """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
+
+    A short fixed measurement of what calls of the backend cost, which reveals drift over time. Each call is
+    followed by a synchronisation. The probe frees what it allocates, even on errors. What it allocates for
+    the first is 4 MiB: a small block costs a tenth where a page is partly used by anybody in the process,
+    such as PyTorch.
+    """
+    matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
+    costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(_ALLOCATED)))}
+    buffers = []
+    try:
+        for _ in range(3):
+            buffers.append(backend.malloc(matrix.nbytes))
+        A, B, C = buffers
+        backend.copy_in(A, matrix)
+        backend.copy_in(B, matrix)
+        costs["copy_us"] = _median(backend, lambda: backend.copy_in(A, matrix))
+        costs["launch_us"] = _median(backend, lambda: backend.launch("matmul", (A, B, C), (1, 1, 1)))
+        costs["product_us"] = _median(
+            backend, lambda: backend.launch("matmul", (A, B, C), (_SIDE, _SIDE, _SIDE))
+        )
+        return costs
+    finally:
+        for buffer in buffers:
+            backend.free(buffer)
+
+
+def _median(backend: Backend, call: Callable[[], None]) -> float:
+    seconds = []
+    for _ in range(_REPEATS + 1):
+        started = time.perf_counter()
+        call()
+        backend.synchronize()
+        seconds.append(time.perf_counter() - started)
+    return 1e6 * float(np.median(seconds[1:]))  # the first call includes lazy loading

@@ -14,7 +14,7 @@ from typing import Any
 
 from snn.backends.ops import OPS
 from snn.files.outputs import say
-from snn.hardware.samples import Sample
+from snn.hardware.sampling import Sample
 from snn.measurement.protocol import Round, of_round
 from snn.measurement.runs import Run
 from snn.models.network import build
@@ -137,10 +137,7 @@ class Printer:
             others = self._unfinished_others()
             total = sum(kind["jobs"] for kind in self._plan.values())
             parts.insert(0, f"job {total - sum(others.values())} of {total}")
-            left += sum(
-                count * self._guess(self._plan[name]["cell"], self._plan[name]["round"], mean)
-                for name, count in others.items()
-            )
+            left += sum(count * self._guess(self._plan[name], mean) for name, count in others.items())
         parts.append(f"about {_duration(left)} left")
         say(", ".join(parts), sys.stderr)
 
@@ -165,12 +162,12 @@ class Printer:
             parts = [f"{self._name}: {sample['t_s']:.0f} s", *_shown(sample, limits)]
             say(", ".join(parts), sys.stderr)
 
-    def _guess(self, other: Mapping[str, Any], number: int, run_seconds: float) -> float:
+    def _guess(self, kind: Mapping[str, Any], run_seconds: float) -> float:
         """Estimated seconds of another job, in proportion to its work; a CSV file counts as large as ours."""
+        cell, data = kind["cell"], kind["cell"]["dataset"]
         mine = work(self._cell, self._rows, self._features)
-        data = other["dataset"]
-        theirs = work(other, data["rows"] or self._rows, data["features"] or self._features)
-        return round_seconds(of_round(other["protocol"], number), run_seconds * theirs / mine)
+        theirs = work(cell, data["rows"] or self._rows, data["features"] or self._features)
+        return round_seconds(of_round(cell["protocol"], kind["round"]), run_seconds * theirs / mine)
 
     def _unfinished_others(self) -> Counter[str]:
         """How many jobs of each kind have no record yet, but this one."""

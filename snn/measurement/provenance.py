@@ -1,37 +1,57 @@
-"""The provenance of a measurement: device, software versions, source revision and host."""
+"""Where, with what and when something was measured: device, software, source revision, host, surroundings."""
 
+import os
 import platform
+import re
 import resource
 import sys
-from importlib import metadata
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pynvml
 
-from snn.files import revision
-from snn.hardware import surroundings
-from snn.hardware.devices import Device, find, usable_processors
+from snn.files import outputs, revision
+from snn.hardware import driver
+from snn.hardware.devices import Device, check_cuda, find, is_part, open_gpu, usable_processors
+from snn.hardware.locks import device_lock
+from snn.hardware.sampling import gpu_state
 from snn.hardware.threads import blas_threads
+from snn.records import store
+from snn.records.digest import sealed
+
+VARIABLES = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
+"""Of the environment: launches that wait, the precision of NVIDIA's libraries, the compiler of JAX."""
+
+_NODES, _PCI = Path("/sys/devices/system/node"), Path("/sys/bus/pci/devices")
+_MOST_LETTERS = 1000  # of a variable that a record keeps
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def describe(device: Device) -> dict[str, Any]:
     """Device, driver, library versions, source revision and host, as JSON values."""
+    cupy = import_module("cupy") if device.backend == "cuda" else None
     return {
         "device": device.name,
         "backend": device.backend,
         "device_uuid": device.uuid,
         "driver": device.driver,
-        "cuda_runtime": _cuda_runtime() if device.backend == "cuda" else None,
+        "cuda_runtime": cupy and cupy.cuda.runtime.runtimeGetVersion(),
         "versions": {
             "python": platform.python_version(),
             "numpy": np.__version__,
-            "cupy": _cupy_version() if device.backend == "cuda" else None,
+            "cupy": cupy and cupy.__version__,
             "numba": _version("numba"),
             "torch": _version("torch"),
             "jax": _version("jax"),
         },
         "blas_threads": blas_threads(),
-        "surroundings": surroundings.describe(device),
+        "surroundings": describe_surroundings(device),
         "git": revision.git(),
         "host": {
             "system": f"{platform.system()} {platform.machine()}",
@@ -42,24 +62,89 @@ def describe(device: Device) -> dict[str, Any]:
     }
 
 
-_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
-
-
-def _cuda_runtime() -> int:
-    from cupy.cuda import runtime
-
-    return runtime.runtimeGetVersion()
-
-
-def _cupy_version() -> str:
-    import cupy
-
-    return cupy.__version__
-
-
 def _version(package: str) -> str | None:
     """The version of a package without importing it; None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def describe_surroundings(device: Device) -> dict[str, Any]:
+    """What changes this process's times from outside, as JSON values; None for what the system does not say.
+
+    ``schedule``: how a thread waits for the GPU (cudaGetDeviceFlags): auto, spin, yield or blocking.
+    ``numa_nodes`` are those of the CPUs that the process may use.
+    """
+    return {
+        "environment": {name: _variable(name) for name in VARIABLES},
+        "schedule": None if device.uuid is None else driver.schedule(),
+        "numa_nodes": numa_nodes(),
+        "gpu_numa_node": None if device.uuid is None else gpu_numa_node(device.uuid),
+    }
+
+
+def numa_nodes() -> list[int] | None:
+    """The NUMA nodes whose CPUs this process may use; None if the system does not say it."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    usable, nodes = os.sched_getaffinity(0), []
+    for path in _NODES.glob("node[0-9]*/cpulist"):
+        with suppress(OSError, ValueError):
+            if usable & _cpus(path.read_text(encoding="ascii")):
+                nodes.append(int(path.parent.name.removeprefix("node")))
+    return sorted(nodes) or None
+
+
+def gpu_numa_node(uuid: str) -> int | None:
+    """The NUMA node that a GPU is connected to; None if the system does not say it."""
+    with suppress(pynvml.NVMLError, OSError, ValueError), open_gpu(uuid) as handle:
+        if is_part(handle):
+            handle = pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+        domain, _, place = pynvml.nvmlDeviceGetPciInfo(handle).busId.lower().partition(":")
+        node = int((_PCI / f"{domain[-4:]}:{place}" / "numa_node").read_text(encoding="ascii"))
+        return node if node >= 0 else None
+    return None
+
+
+def _variable(name: str) -> str | None:
+    value = os.environ.get(name, "").strip()[:_MOST_LETTERS]
+    return value.encode(errors="backslashreplace").decode() or None
+
+
+def _cpus(text: str) -> set[int]:
+    """The CPUs of a list such as ``0-3,8``."""
+    ranges = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return {cpu for first, last in ranges for cpu in range(int(first), int(last or first) + 1)}
+
+
+def measure_device(
+    device: Device, measure: Callable[[], Mapping[str, Any]], source_hash: Callable[[], str]
+) -> dict[str, Any]:
+    """A record of a device itself, sealed: what ``measure`` finds while nothing else uses the device.
+
+    With its state before and after, where and when.
+    """
+    with device_lock(device):
+        started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+        before = gpu_state(device)
+        found = measure()
+        after = gpu_state(device)
+        check_cuda(device)
+        elapsed = time.perf_counter() - clock
+    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash()}
+    return sealed(
+        {
+            **found,
+            "machine": {"before": before, "after": after},
+            "provenance": describe(device) | described,
+        }
+    )
+
+
+def write_record(output: str, make: Callable[[], dict[str, Any]]) -> None:
+    """Write what ``make`` returns, into a file that is checked before. Raises OutputError."""
+    path = outputs.checked(output)
+    record = make()
+    with outputs.reported(path):
+        store.write(path, record)

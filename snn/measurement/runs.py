@@ -1,11 +1,11 @@
 """Measure a job: count its operations in a separate instrumented pass, then time its runs."""
 
 import gc
-import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -72,7 +72,7 @@ class Measurement:
 
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members``
     describes the networks that one launch trains, where there are several. ``plan`` describes how a strategy
-    trains, where it has a choice.
+    trains, where it has a choice, ``launch`` the kernel and launch configuration of a training in one launch.
     """
 
     status: str = "ok"
@@ -81,6 +81,7 @@ class Measurement:
     runs: list[Run] = field(default_factory=list)
     members: list[dict[str, Any]] = field(default_factory=list)
     plan: str | None = None
+    launch: Mapping[str, Any] | None = None
     ledger: dict[str, int] = field(default_factory=dict)
     memory: dict[str, Any] = field(default_factory=dict)
     setup_seconds: float | None = None
@@ -163,7 +164,11 @@ def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, in
     remaining = job.epochs - len(snapshots)
     if not remaining:
         return {}
-    second, third = (_difference(snapshots[i], snapshots[i - 1]) for i in (1, 2))
+    # Peaks are not sums: of the counts of one epoch they are 0.
+    second, third = (
+        {key: 0 if key.startswith("peak_") else count - earlier[key] for key, count in later.items()}
+        for earlier, later in pairwise(snapshots)
+    )
     if second == third:
         return {key: remaining * value for key, value in second.items()}
     for _ in range(remaining):
@@ -181,8 +186,9 @@ def _time_runs(
         backend.synchronize()
         measurement.setup_seconds = time.perf_counter() - started
         measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
+        measurement.launch = strategy.launch
         measurement.warmup = _warm_up(job, rules, strategy, backend)
-        starts = itertools.islice(strategy.starts(job.network, job.seed), rules.first_run, None)
+        starts = islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs
         while measurement.stopped is None:
             is_long = measurement.warmup.seconds > _LONG_EPOCH * measurement.warmup.epochs
@@ -240,11 +246,9 @@ def _run(
     strategy.check_trained()
     losses = strategy.losses()
     run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
-    return (
-        run
-        if job.test is None or len(losses) > 1
-        else replace(run, **_tested(job, job.test, strategy, backend))
-    )
+    if job.test is None or len(losses) > 1:
+        return run
+    return replace(run, **_tested(job, job.test, strategy, backend))
 
 
 def _tested(job: Job, test: Test, strategy: Strategy, backend: Backend) -> dict[str, Any]:
@@ -271,8 +275,3 @@ def _timed(backend: Backend, work: Callable[[], Any]) -> float:
         return time.perf_counter() - started
     finally:
         gc.enable()
-
-
-def _difference(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
-    """The counts of one epoch; peaks are not sums, so they count as 0."""
-    return {key: 0 if key.startswith("peak_") else later[key] - earlier[key] for key in later}

@@ -16,7 +16,7 @@ from snn import backends
 from snn.backends.base import Backend
 from snn.config import groups
 from snn.errors import OutOfMemory, Unsupported
-from snn.hardware.memory import usable_bytes
+from snn.hardware.devices import usable_bytes
 from snn.microbenchmarks.allocators import CUPY_POOL, MALLOC, MALLOC_ASYNC, allocator
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading, refused
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from snn import backends
 from snn.backends.base import Backend
-from snn.backends.persistent_plans import Shape, padded
-from snn.backends.trainings import TrainingShape
+from snn.backends.launches import TrainingShape
 from snn.config import groups
 from snn.config.groups import ROOT
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading
@@ -24,7 +23,7 @@ from snn.models.layers import Layer, Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network, label, mlp
 from snn.strategies.common import factory
-from snn.strategies.common.layered_launch import shape_of
+from snn.strategies.common.one_launch import layered_shape, perceptron_shape
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.graph import Graph
 from snn.strategies.persistent import Persistent
@@ -139,11 +138,10 @@ def compiled_together(device: Backend, shapes: Sequence[Drawn]) -> Iterator[Draw
 
 def kernel_shapes(shape: Drawn) -> list[TrainingShape]:
     """What a kernel for a training in one launch may be compiled for, the one to be preferred first."""
-    layered = shape_of(shape.network, shape.batch)
+    layered = layered_shape(shape.network, shape.batch)
     if not shape.network.widths:
         return [layered]
-    widths = tuple(map(padded, (shape.features, *shape.hidden)))
-    return [Shape(widths, shape.batch, shape.network.update_order == "sequential", clipped=False), layered]
+    return [perceptron_shape(shape.network, shape.batch, np.zeros((1, 1), np.float32)), layered]
 
 
 def of_shape(device: Backend, shape: Drawn, name: str, effort: Effort) -> Reading:

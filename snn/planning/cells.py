@@ -12,11 +12,16 @@ import numpy as np
 from snn import datasets
 from snn.backends import kernel_source
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
-from snn.backends.trainings import TrainingShape, check_precision
+from snn.backends.launches import (
+    DeviceCapability,
+    LaunchConfiguration,
+    TrainingLaunch,
+    TrainingShape,
+    check_precision,
+)
 from snn.config.groups import ROOT
 from snn.errors import ConfigError, Unsupported
-from snn.hardware.memory import usable_bytes
+from snn.hardware.devices import usable_bytes
 from snn.measurement.passes import job_of
 from snn.strategies.common.job import Job
 
@@ -44,7 +49,7 @@ class PlannedGpu(CpuBackend):
         self.precision, self._capability = precision, capability
         self.no_capture = kernel_source.no_capture(kernel["source"])
 
-    def training_plan(self, shape: TrainingShape) -> str:
+    def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         check_precision(self.precision)
         if self._capability is None:
             raise Unsupported(
@@ -52,12 +57,12 @@ class PlannedGpu(CpuBackend):
                 "--device, or add it to config/gpus.yaml"
             )
         reasons: list[str] = []
-        for plan in shape.plans(self._capability):
-            if isinstance(plan, LaunchPlan):
-                # Which of several plans is the best for many networks is known when they are compiled.
+        for launch in shape.configurations(self._capability):
+            if isinstance(launch, LaunchConfiguration):
+                # Which of several is the best for many networks is known when they are compiled.
                 some = ", or fewer blocks with more if that is faster" if shape.members > 1 else ""
-                return "; ".join([f"{plan.words}{some}", *reasons])
-            reasons.append(plan)
+                return TrainingLaunch("; ".join([f"{launch.words}{some}", *reasons]), launch)
+            reasons.append(launch)
         raise Unsupported("; ".join(reasons))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from snn.backends.persistent_plans import DeviceCapability
+from snn.backends.launches import DeviceCapability
 from snn.config import known_gpus
 from snn.config.known_gpus import MIB
 from snn.config.suggestions import parts_of

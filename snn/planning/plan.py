@@ -10,7 +10,7 @@ from typing import Any
 
 from snn.config.sizes import check_matrices
 from snn.errors import ConfigError, Unsupported
-from snn.hardware.memory import usable_bytes
+from snn.hardware.devices import usable_bytes
 from snn.models.gradients import EXACT
 from snn.models.network import network_label
 from snn.planning import remedies

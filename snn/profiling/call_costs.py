@@ -86,7 +86,12 @@ def _median(seconds: list[float]) -> float:
     return 1e6 * float(np.median(seconds))
 
 
-_ON_DEFAULT = ("launch", "prefetch_in", "prefetch_out")  # which return, without a stream, before all is done
+_ON_DEFAULT = (
+    "launch",
+    "train",
+    "prefetch_in",
+    "prefetch_out",
+)  # which return, without a stream, before all is done
 _Seconds = Mapping[Signature, list[float]]
 
 
@@ -161,7 +166,7 @@ class Replay:
 
     def _argument(self, argument: Any) -> Any:
         if not isinstance(argument, Ref):
-            several = isinstance(argument, tuple)
+            several = type(argument) is tuple
             return tuple(self._argument(each) for each in argument) if several else argument
         handle, made_by = self._handles[argument.number], self._made_by[argument.number]
         if isinstance(handle, np.ndarray):

@@ -7,15 +7,13 @@ observe, count, time or leave out follows from that line.
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
-from snn.backends.ops import OPS
-from snn.backends.trainings import MOST_STEPS, TRAININGS, TrainingShape
+from snn.backends.launches import MOST_STEPS, TrainingLaunch, TrainingShape
 from snn.errors import Unsupported
 
 DEVICE, MANAGED, HOST = "device", "managed", "host"
@@ -106,6 +104,7 @@ class EveryCall(Backend):
     copy_in = _call("copy_in", "h2d_copies", "h2d_bytes", is_work=True)
     copy_out = _call("copy_out", "d2h_copies", "d2h_bytes", is_work=True)
     launch = _call("launch", "launches", is_work=True)
+    train = _call("launch", "launches", is_work=True)
     graph_launch = _call("launch", "graph_launches", is_work=True)
     synchronize = _call("waiting", "synchronizations")
     stream_synchronize = _call("waiting", "synchronizations")
@@ -121,7 +120,7 @@ class EveryCall(Backend):
     graph_destroy = _call("streams")
 
     part = managed_buffer = pool_bytes = memory = address = mark = seconds_between = _question()
-    training_plan = may_stop = steps_per_launch = _question()
+    training_launch = steps_per_launch = _question()
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -177,11 +176,8 @@ class NullBackend(EveryCall):
     def pool_bytes(self, pool: object) -> int:
         return 0
 
-    def training_plan(self, shape: TrainingShape) -> str:
-        return self._real.training_plan(shape)
-
-    def may_stop(self, shape: TrainingShape) -> bool:
-        return self._real.may_stop(shape)
+    def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
+        return self._real.training_launch(shape)
 
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return self._real.steps_per_launch(shape)
@@ -204,12 +200,12 @@ class Unlaunched(EveryCall):
         """Make a call, unless it is a launch that has run."""
         launched: Any = None
         if method.name == "launch":
-            op, buffers, numbers, *stream = arguments
-            if op in TRAININGS:  # may train for minutes
-                by_name = zip_longest(OPS[op].numbers, numbers)
-                numbers = tuple(1 if name == "steps" else number for name, number in by_name)
-                arguments = op, buffers, numbers, *stream
+            op, _, numbers, *_ = arguments
             launched = None if self._captures else (op, numbers)
+        elif method.name == "train":
+            shape, buffers, steps, *stream = arguments
+            one = steps._replace(number=1)  # all of them may take minutes
+            arguments, launched = (shape, buffers, one, *stream), (shape, one)
         elif method.name == "graph_launch":
             launched = id(arguments[0])
         if launched in self._ran:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.trainings import TRAININGS
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
 from snn.strategies.common import factory
@@ -40,9 +39,12 @@ class Ranges(Observer):
         if call.name == "launch":
             op, _, numbers = call.arguments
             name = f"{op} {'x'.join(str(n) for n in numbers if isinstance(n, int))}"
-            if self._by_call and op not in ("transpose", *TRAININGS):  # of no step: of a load, of all steps
+            if self._by_call and op != "transpose":  # of no step: of a load
                 self.next_launch(self._labels[self._launches % len(self._labels)])
                 label = self._label
+        elif call.name == "train":
+            shape, _, steps = call.arguments
+            name = f"{shape.op} {steps.rows}x{shape.batch}x{steps.first}x{steps.number}"
         self._push(label + name)
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:

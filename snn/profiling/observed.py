@@ -344,11 +344,15 @@ class ObservedBackend(EveryCall):
         if "buffer" in given and array:
             self.live.infer_purpose(given["buffer"], array)
         if "buffers" in given:
-            op, numbers = given["op"], given["numbers"]
-            operands = zip(OPS[op].operands, given["buffers"], OPS[op].elements(*numbers), strict=True)
+            if "op" in given:
+                op, numbers = given["op"], given["numbers"]
+                names, sizes = OPS[op].operands, OPS[op].elements(*numbers)
+            else:
+                shape, numbers = given["shape"], given["steps"]
+                op, names, sizes = shape.op, shape.operands, shape.elements(numbers.rows)
             given["buffers"] = tuple(
                 self.live.device_memory(buffer, 4 * elements, name, "of", op, numbers)
-                for name, buffer, elements in operands
+                for name, buffer, elements in zip(names, given["buffers"], sizes, strict=True)
             )
             handles["buffers"] = tuple(buffer.handle for buffer in handles["buffers"])
         for noun, handle in given.items():

@@ -182,6 +182,9 @@ class Tracer(Observer):
         name, size = call.name, (call.nbytes or 0,)
         if call.name == "launch":
             name, _, size = call.arguments
+        elif call.name == "train":
+            shape, _, steps = call.arguments
+            name, size = shape.op, (steps.rows, shape.batch, *steps[1:])
         elif call.name == "graph_launch":
             size = (live.kernels(call),)
         return Signature(name, size, call.page_locked, call.stream is not None, context)

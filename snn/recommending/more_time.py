@@ -6,10 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.comparability import common_rounds
 from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.power import rounds_needed
+from snn.analysis.speedups import common_rounds, rounds_needed
 from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.tables import overview
 

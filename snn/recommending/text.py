@@ -6,8 +6,7 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
-from snn.analysis.status import DIVERGED, OK
-from snn.analysis.verdicts import FASTEST, NOT_COMPARABLE, SHORTEST, SLOWER
+from snn.analysis.verdicts import DIVERGED, FASTEST, NOT_COMPARABLE, OK, SHORTEST, SLOWER
 from snn.config.groups import CONFIG, read_yaml
 from snn.datasets import Table, counts
 from snn.errors import one_line

@@ -10,10 +10,10 @@ from typing import Any
 
 from snn.errors import RecordError
 from snn.files import published_sets
-from snn.records import rounds, schema
+from snn.records import rounds
 from snn.records.microbenchmarks import FOLDER
 from snn.records.store import checked, read_both
-from snn.records.untrusted import lines, parse, read_json
+from snn.records.untrusted import check_schema, lines, parse, read_json
 
 RECORDS = "records.jsonl.gz"
 """An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
@@ -37,8 +37,8 @@ class Entry:
 
 def write(records: Iterable[Mapping[str, Any]], folder: Path) -> None:
     """Write an archive's records. The bytes depend on the records alone: the gzip header has no timestamp."""
-    lines = (json.dumps(record, separators=(",", ":"), sort_keys=True) + "\n" for record in records)
-    (folder / RECORDS).write_bytes(gzip.compress("".join(lines).encode("utf-8"), mtime=0))
+    text = "".join(json.dumps(record, separators=(",", ":"), sort_keys=True) + "\n" for record in records)
+    (folder / RECORDS).write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
 
 
 def read_all(folder: Path) -> dict[str, dict[str, Any]]:
@@ -63,28 +63,24 @@ def unchecked(folder: Path) -> dict[str, Entry]:
     file and line, where there is something else, or no record at all; then it names folders within that have
     some.
     """
+    problem, found = "there are no records in it", {}
     try:
         if not folder.exists():
             now = " or ".join(map(str, published_sets.moved(folder)))
-            raise RecordError(
-                f"{folder}: cannot be read: No such file or directory{now and f'; it is {now} now'}"
+            problem = f"cannot be read: No such file or directory{now and f'; it is {now} now'}"
+        elif folder.is_file() and folder.suffix != Path(RECORDS).suffix:
+            problem = (
+                f"it is neither a folder of results nor a {RECORDS}; {folder.parent}/*/ names its folders"
             )
-        if folder.is_file() and folder.suffix != Path(RECORDS).suffix:
-            raise RecordError(
-                f"{folder}: it is neither a folder of results nor a {RECORDS}; {folder.parent}/*/ names all "
-                "folders beside it"
-            )
-        if not has_cells(folder):
+        elif not has_cells(folder):
             only = f", only {FOLDER}" if of_microbenchmarks(folder) else ""
-            raise RecordError(
-                f"{folder}: there are no records in it: it has neither {CELLS} nor {RECORDS}{only}"
-                f"{_within(folder)}"
-            )
-        found = dict(_entries(folder))
+            problem += f": it has neither {CELLS} nor {RECORDS}{only}{_within(folder)}"
+        else:
+            found = dict(_entries(folder))
     except OSError as error:
-        raise RecordError(f"{folder}: cannot be read: {error}") from error
+        problem = f"cannot be read: {error}"
     if not found:
-        raise RecordError(f"{folder}: there are no records in it")
+        raise RecordError(f"{folder}: {problem}")
     return found
 
 
@@ -118,18 +114,17 @@ def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
         return
     for place, line in lines(folder / RECORDS if folder.is_dir() else folder):
         written = parse(line, place)
-        record = checked(written, place)
-        yield place, Entry(record, written)
+        yield place, Entry(checked(written, place), written)
 
 
 def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:
-    """The sweeps that were published with an archive, their axes and the names of their cells; None if none.
+    """The sweeps that were published with an archive, with axes and names of cells; None if none were.
 
-    Raises RecordError where the file is not one of sweeps.
+    Raises RecordError if the file is not one of sweeps.
     """
     path = folder / SWEEPS
     if not path.exists():
         return None
     sweeps: dict[str, dict[str, list[str]]] = read_json(path)
-    schema.check("sweeps", sweeps, str(path))
+    check_schema("sweeps", sweeps, str(path))
     return sweeps

@@ -1,16 +1,19 @@
-"""A record of a microbenchmark, checked as a cell's record is."""
+"""Records of a device: its limits, and its microbenchmarks, which are checked as a cell's record is."""
 
 from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from snn.errors import RecordError
-from snn.records import digest, schema
-from snn.records.store import saying_how_again
-from snn.records.untrusted import read_json
+from snn.hardware import limits
+from snn.records import digest, untrusted
+from snn.records.store import explain_rerun
 
 VERSION = 1
 """The schema version of a record of a microbenchmark."""
+
+FOLDER = "microbenchmarks"
+"""Where they stand in a folder of results, in a folder of each device, and in an archive."""
 
 _POINTS: Mapping[str, Collection[str]] = {
     "memory_access": ("pattern", "value", "access", "useful_bytes", "moved_bytes"),
@@ -25,21 +28,29 @@ _POINTS: Mapping[str, Collection[str]] = {
 def read(path: Path) -> dict[str, Any]:
     """A record of a microbenchmark. Raises RecordError, naming the file.
 
-    Of a record under ``results/microbenchmarks`` the message says how to measure it again.
+    For a record under ``results/microbenchmarks`` the message says how to measure it again.
     """
-    with saying_how_again(path):
-        return _read(path)
+    with explain_rerun(path):
+        record = _read(path, "microbenchmark", (VERSION,), VERSION)
+        for number, reading in enumerate(record["readings"]):
+            _check_reading(f"{path}: readings[{number}]", record["name"], reading)
+        return record
 
 
-FOLDER = "microbenchmarks"
-"""Where they stand in a folder of results, in a folder of each device, and in an archive."""
+def read_limits(path: Path) -> dict[str, Any]:
+    """A record of a device's limits; those of version 1 have no digest. Raises RecordError, naming the file.
+
+    For a record under ``results/limits`` the message says how to measure it again.
+    """
+    with explain_rerun(path):
+        return _read(path, "limits", (1, limits.VERSION), limits.VERSION)
 
 
 def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str, dict[str, Any]]:
     """By name the records of an archive or a folder of results, of GPUs if it has any of them.
 
-    Those of other devices than ``devices`` are left aside, if those are given. Raises RecordError where the
-    folder cannot be read, and where two are of one microbenchmark, for a table is about one device.
+    Those of other devices than ``devices`` are left out, if those are given. Raises RecordError if the folder
+    cannot be read, or if two are of one microbenchmark, for a table is about one device.
     """
     try:
         paths = sorted((folder / FOLDER).rglob("*.json"))
@@ -57,26 +68,30 @@ def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str,
     return {name: record for name, (_, record) in chosen.items()}
 
 
-def _read(path: Path) -> dict[str, Any]:
-    record: dict[str, Any] = read_json(path)
-    version = record.get("microbenchmark_version") if isinstance(record, dict) else None
-    if version != VERSION:
+def _read(path: Path, kind: str, versions: Collection[int], sealed: int) -> dict[str, Any]:
+    """A record of this kind and one of these versions, of which ``sealed`` is the one with a digest."""
+    record: dict[str, Any] = untrusted.read_json(path)
+    version = record.get(f"{kind}_version") if isinstance(record, dict) else None
+    if type(version) is not int or version not in versions:
         raise RecordError(
-            f"{path}: microbenchmark version {schema.shown(version)}, this program reads {VERSION}"
+            f"{path}: {kind} version {untrusted.shown(version)}, but this program reads "
+            f"{' and '.join(map(str, versions))}"
         )
-    digest.check(record, str(path))
-    schema.check("microbenchmark", record, str(path))
-    for number, reading in enumerate(record["readings"]):
-        missing = [key for key in _POINTS[record["name"]] if key not in reading["point"]]
-        if missing:
-            raise RecordError(f"{path}: readings[{number}].point of {record['name']} has no {missing[0]}")
-        is_ok = reading["status"] == "ok"
-        series = reading.get("series", {})
-        if bool(reading["seconds"] or series) != is_ok or bool(reading["reason"]) == is_ok:
-            raise RecordError(
-                f"{path}: readings[{number}] is {reading['status']}, with {len(reading['seconds'])} samples "
-                f"and the reason {schema.shown(reading['reason'])}: it must have either samples or a reason"
-            )
-        if len({len(values) for values in series.values()}) > 1:
-            raise RecordError(f"{path}: readings[{number}].series has lists of different lengths")
+    if version == sealed:
+        digest.check(record, str(path))
+    untrusted.check_schema(kind, record, str(path))
     return record
+
+
+def _check_reading(place: str, name: str, reading: Mapping[str, Any]) -> None:
+    missing = [key for key in _POINTS[name] if key not in reading["point"]]
+    if missing:
+        raise RecordError(f"{place}.point of {name} has no {missing[0]}")
+    is_ok, series = reading["status"] == "ok", reading.get("series", {})
+    if bool(reading["seconds"] or series) != is_ok or bool(reading["reason"]) == is_ok:
+        raise RecordError(
+            f"{place} is {reading['status']}, with {len(reading['seconds'])} samples and the reason "
+            f"{untrusted.shown(reading['reason'])}: it must have either samples or a reason"
+        )
+    if len({len(values) for values in series.values()}) > 1:
+        raise RecordError(f"{place}.series has lists of different lengths")

@@ -33,7 +33,7 @@ def host(provenance: Mapping[str, Any]) -> list[Any]:
 
 
 def surroundings(record: Record) -> dict[str, str]:
-    """What changes the times of a record from outside (``snn.hardware.surroundings``), by what it is.
+    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is.
 
     Only what concerns its strategy, device and kernel; empty for earlier records, which do not say it.
     """
@@ -80,19 +80,15 @@ def _check_rounds(rounds: Mapping[str, Record]) -> None:
 def _measured_with(record: Record) -> dict[str, Any]:
     """What all rounds of a cell must share. A ledger is compared where there is one."""
     provenance, traits = record["provenance"], record.get("traits")
+    shared = {"sources": provenance["source_hash"], "BLAS threads": provenance.get("blas_threads")}
     left_out = set()
     if traits:
-        taking_part = {traits["own_runtime"], "numba" if traits["on_host"] else None}
-        left_out = set(_OPTIONAL) - taking_part
-    versions = {
-        f"versions of {package}": version
-        for package, version in provenance["versions"].items()
-        if package not in left_out
-    }
-    rest = {"sources": provenance["source_hash"], "BLAS threads": provenance.get("blas_threads"), **versions}
-    around = surroundings(record)
-    around.pop(NUMA, None)  # rounds may be measured on GPUs in turn
-    return rest | around | ({"ledgers": record["ledger"]} if record["ledger"] else {})
+        left_out = set(_OPTIONAL) - {traits["own_runtime"], "numba" if traits["on_host"] else None}
+    packages = provenance["versions"].keys() - left_out
+    shared |= {f"versions of {package}": provenance["versions"][package] for package in sorted(packages)}
+    shared |= surroundings(record) | ({"ledgers": record["ledger"]} if record["ledger"] else {})
+    shared.pop(NUMA, None)  # rounds may be measured on GPUs in turn
+    return shared
 
 
 def _shown(value: Any) -> str:

@@ -1,18 +1,20 @@
 """A record: the JSON file that holds what was measured of one cell in one round.
 
 What a record says is checked here, and nowhere else: ``read`` and ``checked`` are the door for every table.
+A record that passes is the one that was written (its digest), fits its schema, and has the shape that tables
+rely on. That its writer computes the right values is shown by tests, not checked again by every reader.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from snn.errors import ConfigError, RecordError, shown
 from snn.files.outputs import replaced
-from snn.records import consistency, digest, schema
-from snn.records.untrusted import read_json
+from snn.records import digest, untrusted
 
 SCHEMA_VERSION = 5
 _READ = (2, 3, 4, SCHEMA_VERSION)
@@ -20,6 +22,26 @@ _SEALED = (4, SCHEMA_VERSION)
 _TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
 _NETWORK: dict[str, Any] = {"recompute": []}
 """How every cell trained before there was a choice."""
+
+_ALL_OR_NONE = ("epochs", "member_mse", "test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2")
+"""What every run of a record has, or none."""
+
+_EVENT: dict[str, set[type]] = {
+    "call": {str},
+    "size": {list},
+    "stream": {int, type(None)},
+    "start_us": {int, float},
+    "end_us": {int, float},
+    "device_start_us": {int, float, type(None)},
+    "device_end_us": {int, float, type(None)},
+    "device_bytes": {int},
+    "page_locked_bytes": {int},
+    "site": {int},
+}
+"""The columns of a trace with their types; checked by column, which is quicker than by value."""
+
+_known: dict[tuple[str, int, int, int], dict[str, Any]] = {}
+"""The records that this process has read, by path, inode, size and time of the last change."""
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
@@ -33,11 +55,11 @@ def write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def check_replaced(path: Path, key: str) -> None:
-    """Raise ConfigError, naming ``key``, where the file that a record would replace is none, nor empty."""
+    """Raise ConfigError, naming ``key``, if the file that a record would replace is neither one nor empty."""
     if not path.exists() or not path.stat().st_size:
         return
     with suppress(RecordError):
-        found = read_json(path)
+        found = untrusted.read_json(path)
         if isinstance(found, dict) and "schema_version" in found:
             return
     raise ConfigError(
@@ -46,22 +68,29 @@ def check_replaced(path: Path, key: str) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record in today's form. Raises RecordError, naming the file, as ``checked`` does.
+    """A record in today's form, which callers do not change. Raises RecordError, naming the file.
 
-    Of a record under ``results/cells`` the message says how to measure it again.
+    A process reads, hashes and checks a file once, until it changes. For a record under ``results/cells``
+    the message says how to measure it again.
     """
+    with suppress(OSError):
+        now = path.stat()
+        key = (str(path), now.st_ino, now.st_size, now.st_mtime_ns)
+        if key not in _known:
+            _known[key] = read_both(path)[1]
+        return _known[key]
     return read_both(path)[1]
 
 
 def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """A record under the key names that it was written with, and in today's form, as by ``read``."""
-    with saying_how_again(path):
-        written = read_json(path)
+    with explain_rerun(path):
+        written = untrusted.read_json(path)
         return written, checked(written, str(path))
 
 
 @contextmanager
-def saying_how_again(path: Path) -> Iterator[None]:
+def explain_rerun(path: Path) -> Iterator[None]:
     """Add to a RecordError how to measure a workflow's record again."""
     try:
         yield
@@ -70,7 +99,7 @@ def saying_how_again(path: Path) -> Iterator[None]:
 
 
 def again(path: Path | str) -> str:
-    """How to measure a workflow's record again, for the end of a message; empty of any other file."""
+    """How to measure a workflow's record again, for the end of a message; empty for any other file."""
     of_workflow = ("results/cells/", "results/limits/", "results/microbenchmarks/")
     is_of_workflow = any(folder in Path(path).as_posix() for folder in of_workflow)
     return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
@@ -79,13 +108,14 @@ def again(path: Path | str) -> str:
 def checked(record: Any, place: str) -> dict[str, Any]:
     """The record in today's form.
 
-    Raises RecordError, naming the place, where the record was changed after it was written, has an unknown
-    schema version, does not fit the schema, or disagrees with itself. Versions 2 and 3 have no digest.
+    Raises RecordError, naming the place, if the record was changed after it was written, has an unknown
+    schema version, does not fit the schema, or has parts of different lengths. Versions 2 and 3 have no
+    digest.
     """
     version = record.get("schema_version") if isinstance(record, dict) else None
-    if version not in _READ:
+    if type(version) is not int or version not in _READ:
         raise RecordError(
-            f"{place}: the schema version is {schema.shown(version)}, "
+            f"{place}: the schema version is {untrusted.shown(version)}, "
             f"but this program reads 2 to {SCHEMA_VERSION}"
         )
     if version in _SEALED:
@@ -94,35 +124,110 @@ def checked(record: Any, place: str) -> dict[str, Any]:
         lifted = lift(record)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{place}: not a record of schema version {version}: {error!r}") from error
-    schema.check("record", lifted, place)
-    consistency.check(lifted, place)
+    untrusted.check_schema("record", lifted, place)
+    if problem := next(_misshapen(lifted), None):
+        raise RecordError(f"{place}: {problem}")
     return lifted
 
 
 def lift(record: dict[str, Any]) -> dict[str, Any]:
     """A record under today's key names, whichever version of the program wrote it; the input is unchanged."""
-    cell = record.get("cell", {})
-    protocol = cell.get("protocol", {})
-    if "precision" in protocol:  # renamed to relative_error
-        renamed = {key: value for key, value in protocol.items() if key != "precision"}
-        renamed["relative_error"] = protocol["precision"]
-        record = {**record, "cell": {**cell, "protocol": renamed}}
-    if record.get("stopped") == "precision":
-        record = {**record, "stopped": "relative_error"}
+    record = dict(record)
+    if record.get("stopped") == "precision":  # renamed to relative_error
+        record["stopped"] = "relative_error"
+    if "cell" in record:
+        cell = record["cell"] = dict(record["cell"])
+        if "precision" in cell.get("protocol", {}):
+            protocol = cell["protocol"] = dict(cell["protocol"])
+            protocol["relative_error"] = protocol.pop("precision")
+        if "training" in cell:
+            cell["training"] = {**_TRAINED, **cell["training"]}
+        if isinstance(cell.get("network"), dict):
+            cell["network"] = {**_NETWORK, **cell["network"]}
     provenance = record.get("provenance", {})
     if "blas_threads" in provenance.get("versions", {}):  # the text of an environment variable
-        versions = {**provenance["versions"]}
+        versions = dict(provenance["versions"])
         threads = versions.pop("blas_threads")
-        provenance = {**provenance, "versions": versions, "blas_threads": threads and int(threads)}
-        record = {**record, "provenance": provenance}
-    if "training" in cell:
-        cell = record["cell"]
-        record = {**record, "cell": {**cell, "training": {**_TRAINED, **cell["training"]}}}
-    if isinstance(cell.get("network"), dict):
-        cell = record["cell"]
-        record = {**record, "cell": {**cell, "network": {**_NETWORK, **cell["network"]}}}
+        number = threads and int(threads)
+        record["provenance"] = {**provenance, "versions": versions, "blas_threads": number}
     if record.get("schema_version") == 2:  # every loss was the mean squared error
-        runs = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
-        summary = {**record["summary"], "mean_final_loss": record["summary"]["mean_final_mse"]}
-        record = {**record, "schema_version": 3, "runs": runs, "summary": summary}
+        record["runs"] = [{**run, "final_loss": run["final_mse"]} for run in record.get("runs", ())]
+        mean = record["summary"]["mean_final_mse"]
+        record |= {"schema_version": 3, "summary": {**record["summary"], "mean_final_loss": mean}}
+    plan = record.get("plan")
+    if "launch" not in record and isinstance(plan, str) and not plan.startswith(("graph:", "NumPy")):
+        record["launch"] = {"kernel": _kernel_of_plan(plan, record["cell"])}
     return record
+
+
+def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
+    """What JSON Schema cannot say of a record's shape, and tables rely on: complaints about its parts."""
+    cell, runs, status = record["cell"], record["runs"], record["status"]
+    network, epochs = cell["network"], cell["training"]["epochs"]
+    if ("hidden" in network) == ("layers" in network) or ("layers" in network and "loss" not in network):
+        yield "cell.network must have hidden, or layers and a loss"
+    ran = status in ("ok", "diverged")
+    if ran and not runs:
+        yield f"status is {status}, but runs is empty"
+    if ran != (record["stopped"] is not None):
+        yield f"status is {status}, but stopped is {record['stopped']}"
+    if (status == "ok") != (record["reason"] is None):
+        yield f"status is {status}, but reason is {untrusted.shown(record['reason'])}"
+    for key in _ALL_OR_NONE:
+        if len({key in run for run in runs}) > 1:
+            yield f"some runs have {key}, and others have not"
+    members = len(record.get("members", ()))
+    for i, run in enumerate(runs):
+        if len(run.get("member_mse", ())) != members:
+            yield f"runs[{i}].member_mse has another number of losses than the {members} members"
+        if "epochs" in run and len(run["epochs"]) != epochs:
+            yield f"runs[{i}] has {len(run['epochs'])} epochs, but training.epochs is {epochs}"
+        if ("test_accuracy" in run) != ("test_seconds" in run):
+            yield f"runs[{i}] has only one of test_accuracy and test_seconds"
+        if None in (run["final_loss"], *run.get("member_mse", ())) and status == "ok":
+            yield f"status is ok, but a loss of runs[{i}] is null, which means not finite"
+    columns = record.get("machine", {}).get("samples", {}).get("columns", {})
+    for name, values in columns.items():
+        if len(values) != len(columns["t_s"]):
+            yield f"machine.samples.columns.{name} has {len(values)} values, and t_s {len(columns['t_s'])}"
+    if record["explanation"] and record["explanation"]["trace"]["events"]:
+        for problem in _misshapen_trace(record["explanation"]["trace"]):
+            yield f"explanation.trace.events: {problem}"
+
+
+def _misshapen_trace(trace: Mapping[str, Any]) -> Iterator[str]:
+    columns, events = trace["columns"], trace["events"]
+    if sorted(columns) != sorted(_EVENT):
+        yield f"the columns are {untrusted.shown(columns)}: they must be {', '.join(_EVENT)}"
+    elif set(map(type, events)) != {list} or set(map(len, events)) != {len(columns)}:
+        yield "not every event has a value for every column"
+    else:
+        values = dict(zip(columns, zip(*events, strict=True), strict=True))
+        for name, column in values.items():
+            if not set(map(type, column)) <= _EVENT[name]:
+                yield f"a value of {name} is not of the right type"
+        if not set(map(type, chain.from_iterable(values["size"]))) <= {int, float}:
+            yield "a size is not a number"
+        if not 0 <= min(values["site"]) <= max(values["site"]) < len(trace["sites"]):
+            yield "a site is not one of explanation.trace.sites"
+        of_device = zip(values["device_start_us"], values["device_end_us"], strict=True)
+        if any((start is None) != (end is None) for start, end in of_device):
+            yield "the device's work has only one of its two times"
+
+
+def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
+    """The kernel of a training in one launch, of which a record has only the plan in words.
+
+    The plan's first clause says how it trains, the others why not otherwise.
+    """
+    words, _, reasons = plan.partition(";")
+    if "cluster" in words:
+        return "one_layer"
+    if "groups of" in words:
+        return {2: "two_layers", 3: "three_layers"}[len(cell["network"]["hidden"])]
+    if "image" in words:
+        return "convolution"
+    training = cell["training"]
+    is_usual = training["reduction"] == "mean" and training["gradient"] == "exact"
+    has_grid = "hidden" in cell["network"] and is_usual and "no grid:" not in reasons
+    return "grid" if has_grid else "layers"

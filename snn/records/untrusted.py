@@ -1,11 +1,16 @@
-"""JSON that anyone may have written: only regular files are read, up to a size, and only strict JSON."""
+"""JSON that anyone may have written: only regular files, up to a size, strict JSON that fits its schema.
+
+The schemas lie next to this module. They are of draft 4, in which 1.0 is not an integer.
+"""
 
 import gzip
 import json
+import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,9 @@ MOST_BYTES = 64 << 20
 
 MOST_ARCHIVE_BYTES = 256 << 20
 """The most that an archive may decompress to: some 20,000 records, a hundred times the largest published."""
+
+LARGEST_INTEGER = (1 << 63) - 1
+"""What a column of integers in a table can hold."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -41,10 +49,13 @@ def parse(text: str, place: str) -> Any:
 def strict(text: str) -> Any:
     """The value of a JSON text. Raises ValueError for what is not strict JSON.
 
-    A key that occurs twice in an object, NaN, Infinity, and text that UTF-8 cannot encode are refused.
+    Errors are also a key that occurs twice in an object, NaN, Infinity, a number that is too large for a
+    float or for 64 bits, and text that UTF-8 cannot encode.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
+        value = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_float, parse_float=_float, parse_int=_int
+        )
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError as error:
@@ -74,6 +85,60 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
         raise RecordError(f"{path}: cannot be read: {error}") from error
 
 
+def load_schema(name: str) -> dict[str, Any]:
+    """The JSON schema of this name."""
+    path = Path(__file__).with_name(f"{name}.schema.json")
+    schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return schema
+
+
+def check_schema(name: str, value: Any, place: str) -> None:
+    """Raise RecordError, with key, value and what would fit, if a value does not fit this schema."""
+    from fastjsonschema import JsonSchemaValueException
+
+    try:
+        _validator(name, detailed=False)(value)
+    except JsonSchemaValueException:
+        try:
+            _validator(name, detailed=True)(value)
+        except JsonSchemaValueException as error:
+            raise RecordError(f"{place}: {_complaint(error)}") from None
+
+
+@cache
+def _validator(name: str, detailed: bool) -> Callable[[Any], Any]:
+    """The check of a schema. One whose errors have values takes five times as long to compile."""
+    import fastjsonschema  # only what reads a record needs it
+
+    check: Callable[[Any], Any] = fastjsonschema.compile(
+        load_schema(name), use_default=False, use_formats=False, detailed_exceptions=detailed
+    )
+    return check
+
+
+def _complaint(error: Any) -> str:
+    """``cell.training.epochs is 0: it must be bigger than or equal to 1``, for a JsonSchemaValueException."""
+    key = error.name.removeprefix("data").removeprefix(".") or "it"
+    key = key if key.isprintable() else repr(key)
+    if error.rule in ("required", "dependencies"):
+        needed = error.rule_definition
+        if error.rule == "dependencies":
+            needed = [
+                other for present, others in needed.items() if present in error.value for other in others
+            ]
+        return f"{key} lacks {', '.join(sorted(set(needed) - error.value.keys()))}"
+    if error.rule == "additionalProperties":
+        unknown = error.value.keys() - error.definition["properties"].keys()
+        return f"{key} has the unknown key {shown(min(unknown))}"
+    return f"{key} is {shown(error.value)}: it{error.message.removeprefix(error.name)}"
+
+
+def shown(value: Any) -> str:
+    """A value for a message: as Python writes it, cut off if it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -83,5 +148,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is not a number of JSON")
+def _float(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word} is not a number of JSON, or too large")
+    return number
+
+
+def _int(word: str) -> int:
+    number = int(word)  # a ValueError if it has thousands of digits
+    if abs(number) > LARGEST_INTEGER:
+        raise ValueError(f"{shown(number)} has more than 64 bits")
+    return number

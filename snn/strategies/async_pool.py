@@ -6,8 +6,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.host_driven import HostDriven, multiply_on_stream
 
 
 class AsyncPool(HostDriven):
@@ -21,15 +20,12 @@ class AsyncPool(HostDriven):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._stream: Any = None
         self._pool: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self._stream = self.backend.stream_create()
         self._pool = self.backend.pool_create(self._stream)
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
@@ -39,7 +35,7 @@ class AsyncPool(HostDriven):
             for matrix in (A, B, C):
                 buffers.append(backend.pool_malloc(pool, matrix.nbytes))
             dA, dB, dC = buffers
-            on_stream.multiply(backend, stream, (dA, dB, dC), A, B, C)
+            multiply_on_stream(backend, stream, (dA, dB, dC), A, B, C)
         finally:
             for buffer in buffers:
                 backend.pool_free(pool, buffer)
@@ -50,7 +46,4 @@ class AsyncPool(HostDriven):
         if self._pool is not None:
             self.backend.pool_destroy(self._pool)
             self._pool = None
-        if self._stream is not None:
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
         super().close()

@@ -9,10 +9,8 @@ from snn.backends.base import Backend
 from snn.backends.cpu import ops
 from snn.errors import Unsupported
 from snn.models import host_ops
-from snn.strategies.common.cpu_baseline import CpuBaseline, check_threads
-from snn.strategies.common.cpu_layers import Operations
-from snn.strategies.common.cpu_perceptron import Arithmetic
-from snn.strategies.common.optional import required
+from snn.strategies.common.cpu import Arithmetic, CpuBaseline, Operations, check_threads
+from snn.strategies.common.strategy import required
 
 
 class Blas(CpuBaseline):

@@ -3,8 +3,7 @@
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.common.tiles import TileSlots
+from snn.strategies.common.host_driven import HostDriven, TileSlots
 
 
 class Combined(HostDriven):

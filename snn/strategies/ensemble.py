@@ -10,7 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
-from snn.strategies.common.single_launch import SingleLaunch
+from snn.strategies.common.one_launch import OneLaunch
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Member:
     start: int
 
 
-class Ensemble(SingleLaunch):
+class Ensemble(OneLaunch):
     """Training of many members in one launch: every combination of the listed values, times ``starts``.
 
     An empty list stands for the value of the cell. Start k has the initial weights that run k of any other
@@ -39,6 +39,7 @@ class Ensemble(SingleLaunch):
     """
 
     side_by_side = True
+    any_network = False
 
     def __init__(
         self,
@@ -53,13 +54,11 @@ class Ensemble(SingleLaunch):
         self._initialisers, self._learning_rates = initialisers, learning_rates
         self._rate = float("nan")  # the cell's; set by ``setup``
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        self._rate = learning_rate
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self._rate = rate
         any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
         self.rates = [member.learning_rate for member in self._members_for(network, any_seed)]
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
 
     def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
         """Initial weights of all members, one after the other; the same for every run."""

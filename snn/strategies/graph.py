@@ -23,10 +23,8 @@ class Graph(Resident):
         super().__init__(backend)
         self._graph: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         self.load([np.zeros(shape, dtype=np.float32) for shape in network.shapes])
         super().epoch()
         self.backend.graph_begin(self._stream)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from snn.strategies.common.managed import ManagedMemory
+from snn.strategies.common.host_driven import ManagedMemory
 
 _ADVICE = {"data": ("read_mostly",), "weights": ("preferred_location", "accessed_by")}
 

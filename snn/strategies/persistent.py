@@ -6,19 +6,23 @@ from snn.backends.base import Backend
 from snn.errors import OutOfMemory, SnnError, Unsupported
 from snn.models.layers import Linear, ReLU
 from snn.models.network import Network
-from snn.strategies.common.convolutional_launch import ConvolutionalLaunch
-from snn.strategies.common.layered_launch import LayeredLaunch
-from snn.strategies.common.single_launch import SingleLaunch
+from snn.strategies.common.one_launch import (
+    Describe,
+    OneLaunch,
+    convolutional_shape,
+    layered_shape,
+    perceptron_shape,
+)
 from snn.strategies.common.strategy import Strategy
 from snn.strategies.graph import Graph
 
 
-def _launches(network: Network) -> tuple[type[Strategy], ...]:
-    """What may train the network in one launch, the one to be preferred first."""
+def _shapes_for(network: Network) -> tuple[Describe, ...]:
+    """What the network may be to a kernel, the one to be preferred first."""
     if network.widths is not None and network.outputs == 1:
-        return SingleLaunch, LayeredLaunch
+        return perceptron_shape, layered_shape
     linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
-    return (LayeredLaunch,) if linear else (ConvolutionalLaunch,)
+    return (layered_shape,) if linear else (convolutional_shape,)
 
 
 class Persistent(Strategy):
@@ -30,9 +34,9 @@ class Persistent(Strategy):
     host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
     kernel has stopped.
 
-    The backend's plan chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
+    The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
     other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
-    network a block for each part of an image. If there is no plan for the network, if its buffers do not fit,
+    network a block for each part of an image. If there is none for the network, if its buffers do not fit,
     or if the driver refuses the launch, ``graph`` trains instead, and ``plan`` says why.
     """
 
@@ -43,18 +47,16 @@ class Persistent(Strategy):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._strategy: Strategy = SingleLaunch(backend)
+        self._strategy: Strategy = OneLaunch(backend)
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         reasons: list[str] = []
         failure: type[SnnError] = Unsupported
-        for launch in _launches(network):
-            self._strategy = launch(self.backend)
+        for describe in _shapes_for(network):
+            self._strategy = OneLaunch(self.backend, describe)
             try:
                 self._strategy.check_network(network)
-                self._strategy.setup(network, X, Y, batch_size, learning_rate)
+                self._strategy.setup(network, X, Y, batch_size, rate)
             except (Unsupported, OutOfMemory) as error:
                 planned, failure = self._strategy.plan, type(error)
                 reason = f"{planned}: {error}" if planned else str(error)
@@ -64,12 +66,13 @@ class Persistent(Strategy):
                     break  # what was planned is refused, and so would the next launch be
             else:
                 self.plan = "; ".join([str(self._strategy.plan), *reasons])
+                self.launch = self._strategy.launch
                 return
         if self.fallback is None:
             raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
         self._strategy.keeps_losses = self.keeps_losses
-        self._strategy.setup(network, X, Y, batch_size, learning_rate)
+        self._strategy.setup(network, X, Y, batch_size, rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
         self._strategy.load(weights)

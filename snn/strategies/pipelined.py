@@ -45,10 +45,8 @@ class Pipelined(DeviceDriven):
         self._slots: list[_Slot] = []
         self._next = 0
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         self._data = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
         self._copy_stream = self.backend.stream_create()
         batch = min(batch_size, len(X))

@@ -7,8 +7,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import per_call
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.host_driven import HostDriven, multiply_per_call
 
 
 class Pool(HostDriven):
@@ -24,18 +23,16 @@ class Pool(HostDriven):
         super().__init__(backend)
         self._pool: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self._pool = self.backend.pool_create()
         self._free = partial(self.backend.pool_host_free, self._pool)
         self._malloc = partial(self.backend.pool_malloc, self._pool)
         self._free_device = partial(self.backend.pool_free, self._pool)
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        per_call.multiply(self.backend, A, B, C, self._malloc, self._free_device)
+        multiply_per_call(self.backend, A, B, C, self._malloc, self._free_device)
         return C
 
     def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:

@@ -1,15 +1,12 @@
 """Every host and device matrix allocated once, before training."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.common.rehearsal import Rehearsal
+from snn.strategies.common.host_driven import HostDriven, Rehearsal, multiply_on_stream
 
 
 class Preallocated(HostDriven):
@@ -25,15 +22,11 @@ class Preallocated(HostDriven):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._stream: Any = None
-        self._buffers: list[Any] = []
         self._step: list[np.ndarray] = []
         self._next = 0
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         self._stream = self.backend.stream_create()
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
         for sizes in zip(*step.products, strict=True):
@@ -51,7 +44,7 @@ class Preallocated(HostDriven):
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
         try:
-            on_stream.multiply(self.backend, self._stream, self._buffers, A, B, C)
+            multiply_on_stream(self.backend, self._stream, self._buffers, A, B, C)
         finally:
             self.backend.stream_synchronize(self._stream)
         return C
@@ -69,9 +62,4 @@ class Preallocated(HostDriven):
 
     def close(self) -> None:
         self._step = []
-        while self._buffers:
-            self.backend.free(self._buffers.pop())
-        if self._stream is not None:
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
         super().close()

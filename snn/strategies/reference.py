@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from snn.strategies.common import per_call
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.host_driven import HostDriven, multiply_per_call
 
 
 class Reference(HostDriven):
@@ -15,5 +14,5 @@ class Reference(HostDriven):
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        per_call.multiply(self.backend, A, B, C, self.backend.malloc, self.backend.free)
+        multiply_per_call(self.backend, A, B, C, self.backend.malloc, self.backend.free)
         return C

@@ -20,10 +20,8 @@ class Resident(DeviceDriven):
         super().__init__(backend)
         self._batches: list[Batch] = []
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         uploaded = self.upload(X, "data"), self.upload(Y, "data")
         for start in range(0, len(X), batch_size):
             rows = min(batch_size, len(X) - start)

@@ -2,11 +2,8 @@
 
 from functools import partial
 
-from snn.strategies.common import numba_layers
-from snn.strategies.common.cpu_baseline import CpuBaseline
-from snn.strategies.common.cpu_layers import Operations
-from snn.strategies.common.cpu_perceptron import Arithmetic
-from snn.strategies.common.numba_loops import compiled
+from snn.strategies.common.cpu import Arithmetic, CpuBaseline, Operations
+from snn.strategies.common.numba import operation, perceptron_loops
 
 
 class Sequential(CpuBaseline):
@@ -19,7 +16,7 @@ class Sequential(CpuBaseline):
     convolves = True
 
     def arithmetic(self) -> Arithmetic:
-        return compiled(parallel=False)
+        return perceptron_loops(parallel=False)
 
     def operations(self) -> Operations:
-        return partial(numba_layers.operation, False)
+        return partial(operation, False)

@@ -24,10 +24,8 @@ class Synchronous(DeviceDriven):
         self._on_device: tuple[Any, Any]
         self._whole: Batch
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         data = [self._pageable(matrix.shape, "data") for matrix in (X, Y)]
         for held, matrix in zip(data, (X, Y), strict=True):
             held[...] = matrix

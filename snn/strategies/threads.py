@@ -4,12 +4,9 @@ from functools import partial
 from typing import Any
 
 from snn.backends.base import Backend
-from snn.strategies.common import numba_layers
-from snn.strategies.common.cpu_baseline import CpuBaseline, check_threads
-from snn.strategies.common.cpu_layers import Operations
-from snn.strategies.common.cpu_perceptron import Arithmetic
-from snn.strategies.common.numba_loops import compiled
-from snn.strategies.common.optional import required
+from snn.strategies.common.cpu import Arithmetic, CpuBaseline, Operations, check_threads
+from snn.strategies.common.numba import operation, perceptron_loops
+from snn.strategies.common.strategy import required
 
 
 class Threads(CpuBaseline):
@@ -35,10 +32,10 @@ class Threads(CpuBaseline):
         numba.set_num_threads(self._threads)
 
     def arithmetic(self) -> Arithmetic:
-        return compiled(parallel=True)
+        return perceptron_loops(parallel=True)
 
     def operations(self) -> Operations:
-        return partial(numba_layers.operation, True)
+        return partial(operation, True)
 
     def close(self) -> None:
         if self._numba is not None:

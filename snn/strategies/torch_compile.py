@@ -10,9 +10,7 @@ from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.files import cache
 from snn.models.network import Network
-from snn.strategies.common.torch import TorchStrategy, capture_graph, clipped
-from snn.strategies.common.torch_layers import TorchLayers
-from snn.strategies.common.torch_perceptron import TorchPerceptron
+from snn.strategies.common.torch import TorchLayers, TorchPerceptron, TorchStrategy, capture_graph, clipped
 
 _NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
 
@@ -45,11 +43,9 @@ class TorchCompile(TorchStrategy):
         self._graph: Any = None
         self._captured_errors: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         cache.lend("torch", "TORCHINDUCTOR_CACHE_DIR")
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
         step = make_step(self._torch, self._model, network.clip_norm, self._rate, self.keeps_losses)
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
         with self.without_autograd(), _compiler_required():

@@ -43,10 +43,8 @@ class TorchEager(TorchStrategy):
         self._W_transposed: list[Any] = []
         self._norm: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         if network.widths is None:
             self._steps = [partial(self._step_of_layers, *batch) for batch in self._batches]
             return

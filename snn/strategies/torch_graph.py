@@ -7,7 +7,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.network import Network
-from snn.strategies.common.optional import PEERS, required
+from snn.strategies.common.strategy import PEERS, required
 from snn.strategies.common.torch import capture_graph
 from snn.strategies.torch_eager import TorchEager
 
@@ -25,13 +25,11 @@ class TorchGraph(TorchEager):
         self._graph: Any = None
         self._captured_errors: Any = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         required("torch", PEERS)
         if self.backend.is_processor:
             raise Unsupported("CUDA graphs need a CUDA device: use torch_eager on the CPU")
-        super().setup(network, X, Y, batch_size, learning_rate)
+        super().setup(network, X, Y, batch_size, rate)
         with self.without_autograd():
             self._graph, self._captured_errors = capture_graph(self._torch, super().all_steps)
 

@@ -11,10 +11,8 @@ from snn.errors import Unsupported
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
-from snn.strategies.common.exact_gradient import check_exact_gradient
-from snn.strategies.common.optional import PEERS, required
-from snn.strategies.common.strategy import Strategy
-from snn.strategies.common.torch_settings import Settings, device_of, translated
+from snn.strategies.common.strategy import PEERS, Strategy, check_exact_gradient, required
+from snn.strategies.common.torch import Settings, device_of, translated
 
 
 class TorchLoader(Strategy):
@@ -51,9 +49,7 @@ class TorchLoader(Strategy):
                 f"network.update_order={network.update_order} is not possible: choose simultaneous"
             )
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         torch = self._torch = required("torch", PEERS)
         self._device = device_of(torch, self.backend)
         if self._pin_memory and self.backend.is_processor:
@@ -65,7 +61,7 @@ class TorchLoader(Strategy):
         nn, reduction = torch.nn, network.reduction
         is_classification = network.loss is CROSS_ENTROPY
         self._criterion = (nn.CrossEntropyLoss if is_classification else nn.MSELoss)(reduction=reduction)
-        self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(learning_rate)))
+        self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(rate)))
         targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
         self._loader = self._load_from(X, targets)
 

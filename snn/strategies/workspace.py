@@ -2,15 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.models.network import Network
-from snn.strategies.common import on_stream
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.common.rehearsal import Rehearsal, Request
+from snn.strategies.common.host_driven import HostDriven, Rehearsal, Request, multiply_on_stream
 
 _ALIGNMENT = 256  # bytes, as cudaMalloc aligns its blocks
 
@@ -76,30 +73,26 @@ class Workspace(HostDriven):
         super().__init__(backend)
         self._stack = Stack()
         self._offsets: dict[int, tuple[int, np.ndarray]] = {}
-        self._stream: Any = None
-        self._device_arena: Any = None
         self._host_arena: np.ndarray | None = None
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
-        super().setup(network, X, Y, batch_size, learning_rate)
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
         product = max(sum(map(aligned, sizes)) for sizes in step.products)
         self._stream = self.backend.stream_create()
-        self._device_arena = self.backend.malloc(product, "workspace")
+        self._buffers.append(self.backend.malloc(product, "workspace"))
         self._host_arena = self.allocate((stack_bytes(step.requests) // 4,), "workspace", self.page_locked)
 
     def matmul(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
         C = self.result((A.shape[0], B.shape[1]))
-        backend, stream, arena = self.backend, self._stream, self._device_arena
+        backend, stream, arena = self.backend, self._stream, self._buffers[0]
         offset_B = aligned(A.nbytes)
         offset_C = offset_B + aligned(B.nbytes)
         dA = backend.part(arena, 0, A.nbytes)
         dB = backend.part(arena, offset_B, B.nbytes)
         dC = backend.part(arena, offset_C, C.nbytes)
         try:
-            on_stream.multiply(backend, stream, (dA, dB, dC), A, B, C)
+            multiply_on_stream(backend, stream, (dA, dB, dC), A, B, C)
         finally:
             backend.stream_synchronize(stream)
         return C
@@ -121,10 +114,4 @@ class Workspace(HostDriven):
 
     def close(self) -> None:
         self._offsets, self._host_arena = {}, None
-        if self._device_arena is not None:
-            self.backend.free(self._device_arena)
-            self._device_arena = None
-        if self._stream is not None:
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
         super().close()

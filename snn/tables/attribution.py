@@ -1,6 +1,4 @@
-"""Time breakdown of one training run by strategy, data set and network, and the time predicted from per-call
-costs.
-"""
+"""Where the time of one training run goes: by part, beside what per-call costs predict, and by call."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,9 +6,8 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.outcome import outcome
-from snn.analysis.speedups import over_reference
-from snn.tables.sweep import LEDGER
+from snn.analysis.speedups import over_baselines
+from snn.tables.table import DEVICE, LEDGER, Rows, Table, cells_table, optional, reference, status
 
 PART = "part."
 LABELS = {
@@ -26,41 +23,79 @@ LABELS = {
 }
 """The parts of a run's time, from those that the paper's strategies remove to those that they cannot."""
 
-TITLE = "Time breakdown of one training, and the time predicted from per-call costs"
+
+_references = reference("dataset", "network")
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per strategy, data set and network: seconds of one run by part, their sum, predicted, measured.
+def _parts(rows: Rows) -> pd.DataFrame:
+    """Seconds of each part, of a separate instrumented pass with a timer around every call, and their sum."""
+    parts = rows.frame[[name for name in rows.frame if name.startswith(PART)]]
+    table = parts.rename(columns={name: name.removeprefix(PART) + "_s" for name in parts})
+    return table.assign(attributed_s=parts.sum(axis=1, min_count=1))
 
-    The parts come from a separate instrumented pass with a timer around every call. ``predicted_s`` is the
-    host arithmetic plus the ledger's calls at their costs, which are measured without any training.
-    ``predicted_speedup`` stands beside ``speedup``, unless these passes and costs are of several GPUs.
-    ``note`` says where the parts add up to another time than the runs took, beyond a threshold. The ledger's
-    counts are exact; a part divided by the number of its calls is the mean cost of one call.
-    """
-    parts = [name for name in frame if name.startswith(PART)]
-    table = frame[["strategy", "dataset", "network", *parts]].rename(
-        columns={name: name.removeprefix(PART) + "_s" for name in parts}
+
+def _predicted(rows: Rows) -> pd.Series:
+    """The host arithmetic plus the ledger's calls at their costs, which are measured without any training."""
+    unknown = pd.Series(float("nan"), rows.frame.index)
+    calls, arithmetic = (
+        rows.frame.get(name, unknown) for name in ("predicted_calls_s", f"{PART}host_arithmetic")
     )
-    table["attributed_s"] = frame[parts].sum(axis=1, min_count=1)
-    table["mean_s"], table["std_s"] = frame["mean_s"], frame["std_s"]
-    unknown = pd.Series(float("nan"), frame.index)
-    arithmetic = frame.get(f"{PART}host_arithmetic", unknown)
-    table["predicted_s"] = frame.get("predicted_calls_s", unknown) + arithmetic
-    table["speedup"] = over_reference(frame, ["dataset", "network"], thresholds)["speedup"]
-    trained = frame["dataset"] + " " + frame["network"]
-    is_reference = frame["strategy"] == "reference"
-    reference = table["predicted_s"][is_reference].set_axis(trained[is_reference])
-    gpus = frame.get("explained_on", unknown).astype(object).fillna("")
-    same_gpu = gpus == trained.map(gpus[is_reference].set_axis(trained[is_reference]))
-    ratios = trained.map(reference) / table["predicted_s"]
-    table["predicted_speedup"] = ratios.where(same_gpu & ~gpus.str.contains(", "))
-    share = table["attributed_s"] / table["mean_s"]
-    limit = thresholds["parts_differ"]
-    table["note"] = [
+    return (calls + arithmetic).rename("predicted_s")
+
+
+def _predicted_speedup(rows: Rows) -> pd.DataFrame:
+    """The reference's predicted time over the row's, if both are of one GPU; and a note on the parts' sum."""
+    cells, predicted = rows.frame, _predicted(rows)
+    trained = cells["dataset"] + " " + cells["network"]
+    is_reference = cells["strategy"] == "reference"
+
+    def of_reference(values: pd.Series) -> pd.Series:
+        return trained.map(values[is_reference].set_axis(trained[is_reference]))
+
+    gpus = cells.get("explained_on", pd.Series(float("nan"), cells.index)).astype(object).fillna("")
+    ratios = of_reference(predicted) / predicted
+    share = _parts(rows)["attributed_s"] / cells["mean_s"]
+    limit = rows.thresholds["parts_differ"]
+    notes = [
         "" if 1 / limit <= each <= limit else f"the parts add up to {each:.3g} times the mean of the runs"
         for each in share.fillna(1)
     ]
-    for name in LEDGER:
-        table[name] = frame.get(f"ledger.{name}")
-    return table.join(outcome(frame)).join(frame[["machine", "device", "backend"]])
+    comparable = (gpus == of_reference(gpus)) & ~gpus.str.contains(", ")
+    return pd.DataFrame({"predicted_speedup": ratios.where(comparable), "note": notes})
+
+
+attribution = attribution_neurons = attribution_depth = cells_table(
+    "Time breakdown of one training, and the time predicted from per-call costs",
+    "strategy dataset network",
+    _parts,
+    "mean_s std_s",
+    _predicted,
+    lambda rows: over_baselines(rows.frame, _references(rows.frame), rows.thresholds)["speedup"],
+    _predicted_speedup,
+    optional("ledger.", *LEDGER),
+    status,
+    DEVICE,
+)
+
+
+def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per call of an instrumented pass of two steps, which slows every call a little.
+
+    Microseconds since the start are on the host's clock, and on the device's where it has device work.
+    ``stream`` 0 is the default stream.
+    """
+    tables = [pd.DataFrame(columns=["strategy", "device", "backend"])]
+    for _, row in cells.iterrows():
+        trace = row["trace"]
+        if trace:
+            events = pd.DataFrame(trace["events"], columns=trace["columns"])
+            events = events.rename(columns={"page_locked_bytes": "pinned_bytes", "site": "call_site"})
+            events["call_site"] = [trace["sites"][site] for site in events["call_site"]]
+            events["size"] = ["x".join(map(str, size)) for size in events["size"]]
+            events["stream"] = events["stream"].astype("Int64")
+            events.insert(0, "strategy", row["strategy"])
+            tables.append(events.assign(device=row["device"], backend=row["backend"]))
+    return pd.concat(tables[1:], ignore_index=True) if tables[1:] else tables[0]
+
+
+timeline = Table("Two steps of training, call by call", _timeline)

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import is_empty
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, speedup
+from snn.analysis.speedups import SPEEDUP, common_rounds, speedup
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE, NOT_SIGNIFICANT, SAME
 from snn.config.neighbour import NONE
 

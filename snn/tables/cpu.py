@@ -6,106 +6,100 @@ The only table that divides times of two devices by each other: a CPU's by those
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from snn.analysis.classification import beside_times
-from snn.analysis.comparability import common_rounds
 from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.outcome import outcome
-from snn.analysis.speedups import warning
+from snn.analysis.speedups import common_rounds, warning
 from snn.tables.overview import options_of
+from snn.tables.table import DEVICE, Pairs, Rows, Table, assemble, scores, status
 
-_NONE = (np.nan, np.nan, np.nan)
-_ITSELF = ratio([[1.0], [1.0]], [[1.0], [1.0]])
-
-TITLE = "CPU and GPU of the same machine"
+_BASELINES = ("sequential", "fastest_cpu")
 
 
-def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per cell, with the device it was measured on, and two speedups with their 95% intervals.
+def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per cell, with the device it was measured on, and its speedups over both baselines.
 
-    ``speedup_over_sequential`` is over the baseline ``sequential``, which runs on one CPU core;
-    ``speedup_over_fastest_cpu`` over the fastest CPU baseline, which ``fastest_cpu`` names. Each has a
-    verdict, which is empty for the baseline itself. ``ran_on`` is ``host`` for CPU baselines, otherwise
-    ``device``; ``note`` warns of wide intervals. ``frame`` has been checked to be of one machine.
+    The verdict over the baseline itself is empty. ``cells`` have been checked to be of one machine.
     """
-    point = settings(frame, ("dataset", "network", "training"))
-    points = texts(frame, point)
-    names = pd.Series([_name(row, frame) for _, row in frame.iterrows()], index=frame.index)
-    more = varied(frame, point, ["dataset", "network"])
-    precision = ["precision"] if frame["precision"].nunique() > 1 else []
-    rows = [_speedups(i, frame[points == points[i]], names, thresholds) for i in frame.index]
-    return pd.DataFrame(
-        {
-            "strategy": frame["strategy"],
-            "options": [name.partition(" (")[2].rstrip(")") for name in names],
-            **{key: frame[key] for key in ("dataset", "network", "kernel", *precision, *more)},
-            "ran_on": frame["on_host"].map({True: "host", False: "device"}),
-            **{key: frame[key] for key in ("mean_s", "std_s")},
-            **beside_times(frame),
-            "runs": frame["runs"],
-        }
-    ).join([pd.DataFrame(rows, index=frame.index), outcome(frame), frame[["machine", "device", "backend"]]])
+    names = [_name(row, cells) for _, row in cells.iterrows()]
+    more = varied(cells, settings(cells, ("dataset", "network", "training")), ["dataset", "network"])
+    precision = ["precision"] if cells["precision"].nunique() > 1 else []
+    columns = [_speedups(cells, names, i, numbers, thresholds) for i, numbers in enumerate(_baselines(cells))]
+    return assemble(
+        Rows(
+            cells.assign(
+                options=[name.partition(" (")[2].rstrip(")") for name in names],
+                ran_on=cells["on_host"].map({True: "host", False: "device"}),
+            ),
+            paper,
+            thresholds,
+        ),
+        " ".join(["strategy options dataset network kernel", *precision, *more, "ran_on mean_s std_s"]),
+        scores,
+        "runs",
+        lambda rows: pd.DataFrame(columns, rows.frame.index),
+        status,
+        DEVICE,
+    )
 
 
-def pairs(frame: pd.DataFrame) -> list[tuple[int, int]]:
-    """The numbers of the rows that are compared: a baseline, and a row over it."""
-    points = texts(frame, settings(frame, ("dataset", "network", "training")))
+def _pairs(cells: pd.DataFrame) -> Pairs:
+    pairs = [(number, i) for i, numbers in enumerate(_baselines(cells)) for number in numbers if number >= 0]
+    return list(dict.fromkeys(pairs))
+
+
+def _baselines(cells: pd.DataFrame) -> list[tuple[int, int]]:
+    """At each row's point, the numbers of ``sequential`` and of the fastest row of the host; or -1."""
+    points = texts(cells, settings(cells, ("dataset", "network", "training")))
+    host = cells[cells["on_host"] & cells["mean_s"].notna()]
     found = []
-    for i in frame.index:
-        sequential, fastest = _host_baselines(frame[points == points[i]])
-        found += [(int(rows.index[0]), int(i)) for rows in (sequential, fastest) if len(rows)]
-    return list(dict.fromkeys(found))
+    for point in points:
+        there = host[points[host.index] == point]
+        sequential = there[there["strategy"] == "sequential"]
+        fastest = there.sort_values("mean_s", kind="stable")
+        numbers = [int(rows.index[0]) if len(rows) else -1 for rows in (sequential, fastest)]
+        found.append((numbers[0], numbers[1]))
+    return found
 
 
-def _host_baselines(point: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of ``sequential``, and all of the host by their mean time; the first of each is a baseline."""
-    host = point[point["on_host"] & point["mean_s"].notna()]
-    return host[host["strategy"] == "sequential"], host.sort_values("mean_s", kind="stable")
-
-
-def _name(row: pd.Series, frame: pd.DataFrame) -> str:
+def _name(row: pd.Series, cells: pd.DataFrame) -> str:
     """The strategy's name with its options, if rows differ in them; of threads always how many."""
-    options = options_of(row, frame, "strategy")
+    options = options_of(row, cells, "strategy")
     threads = row.get("strategy.threads")
     if not options and pd.notna(threads):
         options = [f"threads {threads:.0f}"]
     return f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"]
 
 
-def _speedups(i: Any, point: pd.DataFrame, names: pd.Series, thresholds: Thresholds) -> dict[str, Any]:
-    sequential, fastest = _host_baselines(point)
-    found = {
-        "speedup_over_sequential": _ratio(sequential, i, point),
-        "speedup_over_fastest_cpu": _ratio(fastest, i, point),
-    }
-    columns = {
-        f"{name}{end}": value
-        for name, values in found.items()
-        for end, value in zip(("", "_ci_low", "_ci_high"), values or _NONE, strict=False)
-    }
-    words = {
-        name.replace("speedup", "verdict"): ratio_verdict(values, thresholds["same"], thresholds["one_round"])
-        for name, values in found.items()
-        if values and values is not _ITSELF
-    }
-    notes = dict.fromkeys(warning(values, thresholds) for values in found.values() if values)
+def _speedups(
+    cells: pd.DataFrame, names: list[str], i: int, numbers: tuple[int, int], thresholds: Thresholds
+) -> dict[str, Any]:
+    ratios: dict[str, float] = {}
+    words: dict[str, str] = {}
+    notes: dict[str, None] = {}
+    for name, number in zip(_BASELINES, numbers, strict=True):
+        found = None
+        if number == i:
+            found = ratio([[1.0], [1.0]], [[1.0], [1.0]])
+        elif number >= 0 and not pd.isna(cells["mean_s"].iloc[i]):
+            found = ratio(*common_rounds(cells.iloc[number], cells.iloc[i]))
+        for field, end in (("value", ""), ("low", "_ci_low"), ("high", "_ci_high")):
+            ratios[f"speedup_over_{name}{end}"] = getattr(found, field) if found else float("nan")
+        words[f"verdict_over_{name}"] = _word(found, thresholds) if found and number != i else ""
+        notes[warning(found, thresholds) if found else ""] = None
+    fastest = numbers[1]
     return {
-        **columns,
-        **dict.fromkeys((f"verdict_over_{name}" for name in ("sequential", "fastest_cpu")), ""),
+        **ratios,
         **words,
-        "fastest_cpu": names[fastest.index[0]] if len(fastest) else "",
+        "fastest_cpu": names[fastest] if fastest >= 0 else "",
         "note": "; ".join(filter(None, notes)),
     }
 
 
-def _ratio(baselines: pd.DataFrame, i: Any, point: pd.DataFrame) -> Ratio | None:
-    """The row's speedup over the first baseline; None where a side has no time."""
-    if baselines.empty or pd.isna(point.loc[i, "mean_s"]):
-        return None
-    if baselines.index[0] == i:
-        return _ITSELF
-    return ratio(*common_rounds(baselines.iloc[0], point.loc[i]))
+def _word(found: Ratio, thresholds: Thresholds) -> str:
+    return ratio_verdict(found, thresholds["same"], thresholds["one_round"])
+
+
+cpu = cnn_cpu = Table("CPU and GPU of the same machine", _build, _pairs)

@@ -48,7 +48,6 @@ _TO_BASELINE = {
     NOT_SIGNIFICANT: "against",
     NOT_COMPARABLE: "with",
 }
-_ORDER = tuple(_TO_BASELINE)
 _TRIVIAL = ("", REFERENCE, BASELINE)
 
 Cell = Mapping[str, Any]
@@ -74,38 +73,31 @@ def build(
     ``advice`` says it in words, with the baseline where that is not the reference. Records of cells
     beside a neighbour are left out. Raises RecordError as ``frame.tabulate`` does, and where none is left.
     """
-    devices = _without_neighbours(devices)
-    cells = {name: cell for records in devices.values() for name, cell in _cells(records).items()}
-    measured = _measured(devices, cells, thresholds)
-    rows: dict[str, Row] = {}
-    for of_device in measured:
-        cell = cells[of_device["cell"]]
-        key = _text([_settings(cell), of_device["baseline"]])
-        row = rows.setdefault(key, {"cell": cell, "baseline": of_device["baseline"], "devices": {}})
-        known = row["devices"].get(of_device["measured_on"])
-        if known is None or _weight(of_device) > _weight(known):
-            row["devices"][of_device["measured_on"]] = of_device
-    return _table(list(rows.values()), list(devices), paper, paper_device, thresholds)
-
-
-def _without_neighbours(
-    devices: Mapping[str, Mapping[str, frame.Record]],
-) -> dict[str, dict[str, frame.Record]]:
-    kept = {
+    alone = {
         name: {place: one for place, one in records.items() if strategy_beside(one["cell"]) is None}
         for name, records in devices.items()
     }
-    kept = {name: records for name, records in kept.items() if records}
-    if not kept:
+    measured = {name: records for name, records in alone.items() if records}
+    if not measured:
         raise RecordError("every record is of a cell beside a neighbour: there is no time of one alone")
-    return kept
+    cells = {
+        frame.name_of(record["cell"]): record["cell"]
+        for records in measured.values()
+        for record in records.values()
+    }
+    rows: dict[str, Row] = {}
+    for one in _speedups(measured, cells, thresholds):
+        cell, baseline = cells[one["cell"]], one["baseline"]
+        row = rows.setdefault(
+            _text([_settings(cell), baseline]), {"cell": cell, "baseline": baseline, "devices": {}}
+        )
+        known = row["devices"].setdefault(one["measured_on"], one)
+        if _weight(one) > _weight(known):
+            row["devices"][one["measured_on"]] = one
+    return _table(list(rows.values()), list(measured), paper, paper_device, thresholds)
 
 
-def _cells(records: Mapping[str, frame.Record]) -> dict[str, Cell]:
-    return {frame.name_of(record["cell"]): record["cell"] for record in records.values()}
-
-
-def _measured(
+def _speedups(
     devices: Mapping[str, Mapping[str, frame.Record]], cells: Mapping[str, Cell], thresholds: Thresholds
 ) -> list[Row]:
     """A row per device and cell, with its speedup. Each device is a point of its own: no ratio spans two."""
@@ -115,13 +107,10 @@ def _measured(
     rows = pd.concat([one.astype(object) for one in frames], ignore_index=True).copy()  # in one piece
     work = [_text([_settings(cells[name], _WORK), cells[name]["protocol"]]) for name in rows["cell"]]
     rows = rows.assign(work=work)
-    options = [
-        *(name for name in rows if name.startswith("strategy.") and name not in _OF_CHOICE),
-        *(f"kernel.{name}" for name in _OPTIONS_OF_KERNEL),
-    ]
+    options = [name for name in rows if name.startswith("strategy.") and name not in _OF_CHOICE]
+    options += [f"kernel.{name}" for name in _OPTIONS_OF_KERNEL]
     numbers, names = baselines(rows, ["measured_on", "work", *options])
-    ratios = over_baselines(rows, numbers, thresholds)
-    return rows.assign(**ratios, baseline=names).to_dict("records")
+    return rows.assign(**over_baselines(rows, numbers, thresholds), baseline=names).to_dict("records")
 
 
 def _settings(cell: Cell, sections: Sequence[str] = (*_WORK, "strategy", "kernel", "precision")) -> Row:
@@ -132,7 +121,8 @@ def _settings(cell: Cell, sections: Sequence[str] = (*_WORK, "strategy", "kernel
             of_kernel = section == "kernel" and key not in ("name", *_OPTIONS_OF_KERNEL)
             if not (of_kernel or key == "_target_" or is_empty(value)):
                 found[f"{section}.{key}"] = setting(value)
-    found.pop("dataset.path", None) if "dataset.sha256" in found else None
+    if "dataset.sha256" in found:
+        found.pop("dataset.path", None)
     return found | ({"kernel.work": "1-1"} if "kernel" in sections and "work" not in cell["kernel"] else {})
 
 
@@ -164,7 +154,10 @@ def _table(
         for column in PER_DEVICE
     }
     columns[f"published_speedup {paper_device}"] = [next(iter(values), None) for values in of_paper]
-    columns["published_note"] = [_other_values(values[1:]) for values in of_paper]
+    columns["published_note"] = [
+        f"elsewhere in the paper {', '.join(f'{value:.2f}' for value in values[1:])}" if values[1:] else ""
+        for values in of_paper
+    ]
     filled = {name: values for name, values in columns.items() if not all(map(is_empty, values))}
     counts = {name: "Int64" for name in filled if name.startswith("runs ")}
     return table.join(pd.DataFrame(filled, index=table.index).infer_objects().astype(counts))
@@ -182,10 +175,6 @@ def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
     differing = varied(names.join(settings), list(settings), list(_NAMES))
     shown = [name for name in _NAMES if name not in _WHERE_VARIED or names[name].nunique() > 1]
     return names[shown].join(settings[differing])
-
-
-def _other_values(values: Sequence[float]) -> str:
-    return f"elsewhere in the paper {', '.join(f'{value:.2f}' for value in values)}" if values else ""
 
 
 def as_published(device: str) -> str:
@@ -221,16 +210,9 @@ def _advice(strategy: str, baseline: str, words: Mapping[str, str]) -> str:
 
     A baseline that is not the reference is named: ``blas slower than sequential on CPU AMD EPYC``.
     """
-    order = [*_ORDER, *(word for word in words.values() if word not in _ORDER)]
-    name = baseline.partition(", ")[0]
-    parts = [
-        f"{word}{_beside(word, name)} on {' and '.join(device for device in words if words[device] == word)}"
-        for word in dict.fromkeys(order)
-        if word in words.values()
-    ]
+    name, parts = baseline.partition(", ")[0], []
+    for word in dict.fromkeys([*_TO_BASELINE, *words.values()]):
+        devices = " and ".join(device for device in words if words[device] == word)
+        than = f" {_TO_BASELINE[word]} {name}" if name not in _TRIVIAL and word in _TO_BASELINE else ""
+        parts += [f"{word}{than} on {devices}"] if devices else []
     return f"{strategy} {', '.join(parts)}" if parts else ""
-
-
-def _beside(word: str, baseline: str) -> str:
-    named = baseline not in _TRIVIAL and word in _TO_BASELINE
-    return f" {_TO_BASELINE[word]} {baseline}" if named else ""

@@ -6,19 +6,17 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.classification import SCORES, beside_times
-from snn.analysis.comparability import common_rounds, reason
+from snn.analysis.frame import SCORES, beside_times, outcome
 from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.outcome import outcome
-from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, over_baselines, speedup
-from snn.analysis.status import OK
+from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, common_rounds, over_baselines, reason, speedup
 from snn.analysis.verdicts import (
     AS_FAST,
     FASTER,
     FASTEST,
     NOT_COMPARABLE,
     NOT_SIGNIFICANT,
+    OK,
     SAME,
     SHORTEST,
     SLOWER,

@@ -48,16 +48,18 @@ def ending_at_once() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def kill_jobs() -> None:
-    """Kill all processes that this one has started, and those that they have."""
-    _kill(_jobs())
+def kill_jobs(jobs: Iterable[psutil.Process] | None = None) -> None:
+    """Kill all processes that this one has started, and those that they have, or these of them."""
+    for job in _jobs() if jobs is None else jobs:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(job.pid, signal.SIGKILL)
 
 
 def _end(elsewhere: Callable[[], None] | None, number: int, frame: FrameType | None) -> None:
     _say(f"ended by {signal.Signals(number).name}: the same command continues where this one stopped")
     jobs = _jobs()
     sys.setswitchinterval(60)  # seconds, so that no other thread reports a killed job as a failure
-    _kill(jobs)
+    kill_jobs(jobs)
     if elsewhere is not None:
         try:
             elsewhere()
@@ -77,11 +79,6 @@ def _say(line: str) -> None:
             os.write(2, f"{line}\n".encode())
 
 
-def _jobs() -> list[int]:
-    return [child.pid for child in psutil.Process().children(recursive=True)]
-
-
-def _kill(pids: Iterable[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def _jobs() -> list[psutil.Process]:
+    found: list[psutil.Process] = psutil.Process().children(recursive=True)
+    return found

@@ -7,15 +7,16 @@ their working directory and a run ID as their name (snakemake-executor-plugin-sl
 import re
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from snn.errors import SnnError
 
 MARK = Path(".snakemake/snn_slurm")
-"""Made before a workflow submits jobs, and removed when all of them have succeeded."""
+"""In a folder that may have jobs: made before a workflow submits any, removed when all have succeeded."""
 
 EXECUTOR = "snakemake_executor_plugin_slurm"
 """The package of Snakemake's executor that submits such jobs."""
@@ -42,27 +43,12 @@ class Job:
     waits: bool
 
 
-def mark(folder: Path) -> None:
-    """Note that a folder may have jobs from now on."""
-    (folder / MARK).touch()
-
-
-def unmark(folder: Path) -> None:
-    """Note that all jobs of a folder have ended."""
-    (folder / MARK).unlink(missing_ok=True)
-
-
-def is_marked(folder: Path) -> bool:
-    """Whether a folder may have jobs."""
-    return (folder / MARK).exists()
-
-
 def jobs_of(folder: Path) -> list[Job]:
     """The unfinished jobs of workflows in a folder, without asking Slurm if there can be none.
 
     Raises SlurmError if Slurm cannot be asked.
     """
-    states = states_of(folder) if is_marked(folder) else {}
+    states = states_of(folder) if (folder / MARK).exists() else {}
     return [Job(number, waits=state == "PENDING") for number, state in states.items() if is_at_work(state)]
 
 
@@ -153,3 +139,48 @@ def _cancel(numbers: Iterable[str], *which: str) -> str:
             f"scancel fails: {error}; jobs of a workflow are still there: {' '.join(chosen)}"
         ) from error
     return " ".join(done.stderr.split()) or f"status {done.returncode}" if done.returncode else ""
+
+
+class Preempted:
+    """The preempted jobs of a workflow, as it learns of them from the states of all jobs of its folder.
+
+    Snakemake waits for ever for one that Slurm does not start again: its executor takes a preempted job for
+    one that Slurm will resume. With ``slurm-no-requeue``, and on a cluster that cancels what it preempts, it
+    never does.
+    """
+
+    def __init__(self, before: Mapping[str, str]) -> None:
+        """``before``: the states before the workflow has submitted any job."""
+        self._earlier = frozenset(before)
+        self._jobs = set[str]()
+        self._was_idle = False
+
+    def alone(self, states: Mapping[str, str]) -> list[str]:
+        """The preempted jobs, if for the second time in turn no job is left but these; else none."""
+        own = {number: state for number, state in states.items() if number not in self._earlier}
+        for number, state in own.items():
+            (self._jobs.add if state == PREEMPTED else self._jobs.discard)(number)
+        was_idle, self._was_idle = self._was_idle, not any(map(is_at_work, own.values()))
+        return sorted(self._jobs) if was_idle and self._was_idle else []
+
+
+def watch_for_preemption(folder: Path, seconds: float, then: Callable[[list[str]], None]) -> None:
+    """Call ``then`` from a thread, once, with the preempted jobs of a folder when no other job is left.
+
+    Slurm is asked every so many seconds. It forgets a job some minutes after its end; the thread does not.
+    Where it does not answer, it is asked again later. Raises SlurmError if it cannot be asked at the start.
+    """
+    preempted = Preempted(states_of(folder))
+
+    def ask() -> None:
+        while True:
+            time.sleep(seconds)
+            try:
+                jobs = preempted.alone(states_of(folder))
+            except SlurmError:
+                continue
+            if jobs:
+                then(jobs)
+                return
+
+    threading.Thread(target=ask, daemon=True, name="preempted").start()

@@ -20,7 +20,7 @@ from snn.errors import SnnError
 from snn.grid import more_rounds as planned_rounds
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.measurement import cell, device_record
+from snn.measurement import cell, provenance
 from snn.recommending import grid_file, pilot, workflow
 
 FAULTS = ("traceback", "hang", "accepted", "not named", "written elsewhere")
@@ -139,7 +139,7 @@ def _without_work() -> Iterator[None]:
 
     with (
         mock.patch.object(cell, "device_lock", side_effect=Accepted),
-        mock.patch.object(device_record, "device_lock", side_effect=Accepted),
+        mock.patch.object(provenance, "device_lock", side_effect=Accepted),
         mock.patch.object(quadratic, "make", make_small),
         mock.patch.object(idx_images.Published, "_found", side_effect=Accepted),
         mock.patch.object(pilot, "run", side_effect=Accepted),

@@ -23,15 +23,16 @@ rule measure_limits:
 
 rule build_device_limits:
     input:
-        limits=lambda wildcards: limits_of(wildcards.of),
+        limits=lambda wildcards: [limits_of(wildcards.of)],
     output:
         csv="results/tables/{of}device_limits.csv",
         page=page("device_limits"),
     localrule: True
     params:
         limits_hash=lambda wildcards: limits_hash(PLANS[wildcards.of].device),
-        code=code_of("build_device_limits"),
+        form="origin.device_limits",
+        code=code_of("build_page", "snn.tables.origin"),
     message:
         "build table {wildcards.of}device_limits"
     script:
-        "../scripts/build_device_limits.py"
+        "../scripts/build_page.py"

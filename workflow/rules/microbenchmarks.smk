@@ -57,8 +57,9 @@ for NAME in MICROBENCHMARKS:
                 wildcards.microbenchmark, PLANS[wildcards.of]
             ),
             limits_hash=limits_hash_of if ENTRY.with_limits else None,
-            code=code_of("build_microbenchmark", f"snn.tables.{NAME}"),
+            form=catalogue.table_form(NAME),
+            code=code_of("build_page", f"snn.tables.{ENTRY.form}"),
         message:
             "build table {wildcards.of}{wildcards.microbenchmark}"
         script:
-            "../scripts/build_microbenchmark.py"
+            "../scripts/build_page.py"

@@ -34,19 +34,20 @@ rule build_overview:
 
 rule build_gpu:
     input:
-        limits=lambda wildcards: limits_of(wildcards.of),
+        limits=limits_input,
         paper="config/paper/gpu.yaml",
     output:
         csv="results/tables/{of}gpu.csv",
         page=page("gpu"),
     localrule: True
     params:
-        limits_hash=lambda wildcards: limits_hash(PLANS[wildcards.of].device),
-        code=code_of("build_gpu"),
+        limits_hash=limits_hash_of,
+        form="origin.gpu",
+        code=code_of("build_page", "snn.tables.origin"),
     message:
         "build table {wildcards.of}gpu"
     script:
-        "../scripts/build_gpu.py"
+        "../scripts/build_page.py"
 
 
 def trainings_of(folder):
@@ -70,11 +71,12 @@ rule build_datasets:
             key: vars(PLANS[wildcards.of].device)[of]
             for key, of in (("device", "name"), ("backend", "backend"))
         },
-        code=code_of("build_datasets"),
+        form="paper.datasets",
+        code=code_of("build_page", "snn.tables.paper"),
     message:
         "build table {wildcards.of}datasets"
     script:
-        "../scripts/build_datasets.py"
+        "../scripts/build_page.py"
 
 
 rule build_configuration:
@@ -93,18 +95,19 @@ rule build_configuration:
         ),
         microbenchmarks=lambda wildcards: as_text(PLANS[wildcards.of].microbenchmarks),
         device=device_of,
-        code=code_of("build_configuration"),
+        form="origin.configuration",
+        code=code_of("build_page", "snn.tables.origin"),
     message:
         "build table {wildcards.of}configuration"
     script:
-        "../scripts/build_configuration.py"
+        "../scripts/build_page.py"
 
 
 if workflow.is_main_process:
-    if refusal := targets.no_report(
+    if error := start_checks.error_of_report(
         sys.argv[1:],
         list(PAGES),
         {rule.name for rule in workflow.rules},
         GRID,
     ):
-        refuse(refusal)
+        refuse(error)

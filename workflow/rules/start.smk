@@ -9,7 +9,7 @@ from snn.grid import notes
 from snn.hardware.devices import say_unused_gpu
 from snn.hardware.locks import folder_lock
 from snn.records import store
-from snn.workflow import leftovers, preempted, slurm, targets, too_large
+from snn.workflow import leftovers, slurm, start_checks
 from snn.workflow.signals import kill_jobs
 
 
@@ -58,7 +58,7 @@ def correct_notes():
     notes = leftovers.Notes()
     leftovers.keep_whole(notes, is_whole)
     # Of a job that failed in the queue, Snakemake notes the parameters, but an older record is still there.
-    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.is_marked(Path.cwd()))
+    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.MARK.exists())
     leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
     leftovers.mark_damaged(notes, PAGES, is_whole)
     leftovers.mark_incomplete(notes, PAGES)
@@ -76,8 +76,8 @@ def check_targets():
                 f"{target}: not a record of {GRID}: give the same "
                 "--config grid=... and device=... or devices=... as when it was measured"
             )
-        if refusal := targets.refusal(target, made, GRID):
-            refuse(refusal)
+        if error := start_checks.error_of_target(target, made, GRID):
+            refuse(error)
 
 
 def jobs_left():
@@ -118,7 +118,7 @@ def hold_workflow_lock():
         if JOBS_LEFT:
             slurm.await_end(Path.cwd())
             start_again()
-        slurm.unmark(Path.cwd())
+        slurm.MARK.unlink(missing_ok=True)
         if workflow.executor_plugin.executor.__module__.startswith(slurm.EXECUTOR):
             if "" in PLANS:
                 said = (
@@ -128,9 +128,9 @@ def hold_workflow_lock():
                     f"{said}: --config 'devices=[NAME]' plans for others",
                     file=sys.stderr,
                 )
-            slurm.mark(Path.cwd())
+            slurm.MARK.touch()
             seconds = workflow.remote_execution_settings.seconds_between_status_checks
-            preempted.watch(Path.cwd(), seconds, submit_again)
+            slurm.watch_for_preemption(Path.cwd(), seconds, submit_again)
     except SnnError as error:
         raise WorkflowError(str(error)) from None
 
@@ -143,7 +143,7 @@ if workflow.is_main_process:
     notes.tell(GRID_FILE)
     for PLAN in PLANS.values():
         say_unused_gpu(PLAN.backend, PLAN.device)
-    for WARNING in too_large.warnings(PLANS.values()):
+    for WARNING in start_checks.warn_of_large_cells(PLANS.values()):
         print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
     JOBS_LEFT = jobs_left()
     if PLANNED_AFTER is not None:

@@ -15,7 +15,7 @@ def limits_hash_of(wildcards):
 
 for TABLE in (*OWN_TABLES, catalogue.TIDY):
     ENTRY = catalogue.TABLES.get(TABLE, catalogue.TIDY_TABLE)
-    FORM = ENTRY.form or TABLE
+    FORM = catalogue.table_form(TABLE)
 
     rule:
         name:
@@ -40,7 +40,7 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
             ),
             images=lambda wildcards: images_of(wildcards.table, wildcards.of),
             limits_hash=limits_hash_of if ENTRY.with_limits else None,
-            code=code_of("build_table", f"snn.tables.{FORM}"),
+            code=code_of("build_table", f"snn.tables.{FORM.partition('.')[0]}"),
         message:
             "build table {wildcards.of}{wildcards.table}"
         script:

@@ -12,7 +12,8 @@ from snn.figures.trained import of_records
 from snn.files import sealed
 from snn.report import summary as opening
 from snn.report.write import to_html, write, write_page
-from snn.tables import overview, overview_text, provenance, recommend, recommendation, warnings
+from snn.tables import overview, overview_text, recommend, recommendation
+from snn.tables.origin import provenance, warnings
 
 refuse_plainly()
 
@@ -20,9 +21,9 @@ verdicts = read_yaml(Path(snakemake.input.verdicts))
 records = frame.checked(snakemake.params.records)
 points = overview.points_of(records, verdicts)
 origins = provenance.build(records)
-write(origins, snakemake.output.origins, snakemake.output.origins_page, provenance.TITLE)
+write(origins, snakemake.output.origins, snakemake.output.origins_page, provenance.title)
 watched = warnings.build(records, verdicts)
-write(watched, snakemake.output.warnings, snakemake.output.warnings_page, warnings.TITLE)
+write(watched, snakemake.output.warnings, snakemake.output.warnings_page, warnings.title)
 table = overview.build(points, verdicts)
 if snakemake.params.is_recommended:
     table = recommend.advising_budget(table)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.cpu import ops
-from snn.backends.trainings import MOST_STEPS, TrainingShape
+from snn.backends.cpu import ops, trainings
+from snn.backends.launches import MOST_STEPS, Steps, TrainingLaunch, TrainingShape
 from snn.errors import Unsupported, out_of_memory
 
 _PAGE = 4096
@@ -44,6 +44,11 @@ def _refused(reason: str) -> Callable[..., Any]:
         raise Unsupported(reason)
 
     return refuse
+
+
+def _nothing() -> Callable[..., Any]:
+    """A method for what has nothing to do on a CPU."""
+    return lambda self, *arguments: None
 
 
 class CpuBackend(Backend):
@@ -92,39 +97,27 @@ class CpuBackend(Backend):
     ) -> None:
         getattr(ops, op)(*(buffer.words for buffer in buffers), *numbers)
 
-    def training_plan(self, shape: TrainingShape) -> str:
+    def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         many = f", {shape.members} networks one after the other" if shape.members > 1 else ""
-        return f"NumPy, all epochs in one call{many}"
+        return TrainingLaunch(f"NumPy, all epochs in one call{many}")
 
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return MOST_STEPS
 
+    def train(
+        self, shape: TrainingShape, buffers: tuple[HostBuffer, ...], steps: Steps, stream: int | None = None
+    ) -> None:
+        trainings.train(shape, [buffer.words for buffer in buffers], steps)
+
     def stream_create(self) -> int:
         return next(self._stream_numbers)
-
-    def stream_destroy(self, stream: int) -> None:
-        """Nothing is pending on a stream of the CPU."""
-
-    def stream_synchronize(self, stream: int) -> None:
-        """Nothing is pending on a stream of the CPU."""
-
-    def synchronize(self) -> None:
-        """Nothing is pending on the CPU."""
 
     def event_create(self) -> int:
         return next(self._event_numbers)
 
-    def event_destroy(self, event: int) -> None:
-        """Nothing is pending on the CPU."""
-
-    def event_record(self, event: int, stream: int) -> None:
-        """Nothing is pending on the CPU."""
-
-    def event_wait(self, event: int, stream: int) -> None:
-        """Nothing is pending on the CPU."""
-
-    def event_synchronize(self, event: int) -> None:
-        """Nothing is pending on the CPU."""
+    _never_pending = _nothing()
+    stream_destroy = stream_synchronize = synchronize = _never_pending
+    event_destroy = event_record = event_wait = event_synchronize = _never_pending
 
     _no_graphs = _refused("CUDA graphs need a CUDA device")
     graph_begin = graph_end = graph_launch = graph_destroy = _no_graphs

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from snn.hardware.devices import machine_bytes
 from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Limit, Measured
-from snn.hardware.memory import machine_bytes
 
 _SIDE = 512
 _COPIED_BYTES = 1 << 26  # more than the caches of a CPU hold

@@ -12,11 +12,9 @@ from cupy.cuda import runtime
 from snn.backends import kernel_source
 from snn.backends.base import Backend
 from snn.backends.cuda.kernels import Kernels
-from snn.backends.cuda.managed import Managed
+from snn.backends.cuda.memory import CupyPool, DriverPool, Managed, address_of, as_array
 from snn.backends.cuda.persistent import Trainer, naming_waits
-from snn.backends.cuda.pools import CupyPool, DriverPool
-from snn.backends.cuda.views import address_of, as_array
-from snn.backends.trainings import TRAININGS, TrainingShape, check_precision
+from snn.backends.launches import Steps, TrainingLaunch, TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, OutOfMemory, Unsupported, out_of_memory
 
@@ -24,15 +22,8 @@ _MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 _REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
 _FAIL_AFTER_A_LAUNCH = (
     *("malloc", "free", "host_alloc", "host_free", "copy_in", "copy_out", "launch", "memory", "mark"),
-    *(
-        "steps_per_launch",
-        "stream_create",
-        "stream_destroy",
-        "stream_synchronize",
-        "synchronize",
-        "seconds_between",
-    ),
-    *("event_create", "event_destroy", "event_record", "event_wait", "event_synchronize"),
+    *("train", "steps_per_launch", "stream_create", "stream_destroy", "stream_synchronize", "synchronize"),
+    *("event_create", "event_destroy", "event_record", "event_wait", "event_synchronize", "seconds_between"),
 )
 
 
@@ -167,30 +158,30 @@ class CudaBackend(Backend):
     def launch(
         self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int | None = None
     ) -> None:
-        if op in TRAININGS:
-            self._trainer(TRAININGS[op].of(numbers)).launch(op, buffers, numbers, stream or 0)
-        else:
-            self._kernels.launch(op, buffers, numbers, stream or 0)
+        self._kernels.launch(op, buffers, numbers, stream or 0)
 
-    def training_plan(self, shape: TrainingShape) -> str:
+    def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         check_precision(self.precision)
-        return self._trainer(shape).words
+        return self._trainer(shape).launch
 
-    def may_stop(self, shape: TrainingShape) -> bool:
-        return self._trainer(shape).may_stop
+    def train(
+        self, shape: TrainingShape, buffers: tuple[int, ...], steps: Steps, stream: int | None = None
+    ) -> None:
+        self._trainer(shape).train(buffers, steps, stream or 0)
 
     def steps_per_launch(self, shape: TrainingShape) -> int:
         return self._trainer(shape).steps_per_launch
 
     def _trainer(self, shape: TrainingShape) -> Trainer:
-        if shape not in self._trainers:
+        trainer = self._trainers.get(shape)
+        if trainer is None:
             trainer = Trainer(shape, self._root)
             if not self._trainers:
                 # A kernel that gives up makes the next call fail and all after it, those that free, too.
                 for name in _FAIL_AFTER_A_LAUNCH:
                     setattr(self, name, naming_waits(getattr(self, name)))
             self._trainers[shape] = trainer
-        return self._trainers[shape]
+        return trainer
 
     def stream_create(self) -> int:
         return runtime.streamCreate()

@@ -13,7 +13,7 @@ from cupy.cuda import driver
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
 from snn.backends.cuda.cublas import Cublas
-from snn.backends.launch_shapes import MOST_Y, check_grid, check_sizes, launch_shape
+from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
 from snn.backends.ops import OPS, Op
 from snn.errors import Unsupported
 
@@ -67,7 +67,7 @@ class Kernels:
         only = (("ONLY", 1), (f"ONLY_{op}", 1))
         source = self._text(self._convolution)
         module = _module(source, self._block, (1, 1), self._precision, (*shape, *only))
-        x, y, threads = (_constant(module, f"{op}_{name}") for name in ("grid_x", "grid_y", "threads"))
+        x, y, threads = (modules.constant(module, f"{op}_{name}") for name in ("grid_x", "grid_y", "threads"))
         check_grid(op, numbers, y)
         return _Launcher(module.get_function(op), OPS[op], numbers, (x, y), (threads, 1))
 
@@ -106,10 +106,6 @@ class _Launcher:
 
 def _cast(kinds: str, numbers: Sequence[float]) -> list[float]:
     return [float(x) if kind == "f" else int(x) for kind, x in zip(kinds, numbers, strict=True)]
-
-
-def _constant(module: cupy.RawModule, name: str) -> int:
-    return int(cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global(name)).get()[0])
 
 
 @cache

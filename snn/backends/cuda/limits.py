@@ -11,19 +11,25 @@ import cupy
 import numpy as np
 from cupy.cuda import driver, runtime
 
-from snn.backends.cuda import latencies
 from snn.backends.cuda.cooperative import CooperativeLaunch, compiled_launches
 from snn.backends.cuda.timing import Launch, address, load, memory_of, seconds_per_round, warm_up
 from snn.errors import Unsupported
-from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured, too_old
+from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Limit, Measured, too_old
 
-KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu")
+KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu", "kernels/limits/latencies.cu")
 """What is launched: the limits depend on it."""
 
 _THREADS = 512  # block size that keeps an SM busy
 _CHAINS = 8  # of kernels/limits/rates.cu
 _CLUSTERS = (2, 4, 8, 16)
 _L2_SHARE = 0.25  # fraction of L2 that is read, small enough to stay there
+
+_LINE = 128  # bytes, as in the kernels
+_L1_BYTES = 16 << 10  # less than any L1 has
+_CHAIN_SHARE = 8  # of L2 is the chain that stays in it
+_FAR_BYTES = 256 << 20  # several times the L2 of any device, and few enough pages for its tables
+_STEPS = 4096  # loads per sample
+_SAMPLES = 15
 
 # limit, kernel, operations per thread and round, minimum compute capability of its instruction
 _PRODUCTS = (
@@ -52,7 +58,7 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
     capability = int(device.compute_capability[:-1]), int(device.compute_capability[-1])
     multiprocessors = device.attributes["MultiProcessorCount"]
     l2_bytes = device.attributes["L2CacheSize"]
-    rates, waits = (load(root / source) for source in KERNELS)
+    rates, waits = (load(root / source) for source in KERNELS[:2])
     limits = [
         *_products(effort, rates, multiprocessors, capability),
         *_memory(effort, rates, multiprocessors, l2_bytes),
@@ -60,7 +66,7 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
         _graph_node(effort, waits),
         *_clusters(effort, waits, capability),
         *_grids(effort, waits, multiprocessors),
-        *latencies.measure(root, l2_bytes),
+        *_latencies(root, l2_bytes),
     ]
     return Measured(tuple(limits), multiprocessors, l2_bytes)
 
@@ -243,3 +249,50 @@ def _limit(what: str, blocks: int, how: str, measure: Callable[[], tuple[float, 
 
 def _seconds_per_round(effort: Effort, launch: Launch, **further: Any) -> tuple[float, ...]:
     return tuple(seconds_per_round(launch, effort.least_seconds, effort.repeats, **further))
+
+
+# ---- latencies in cycles: chains of loads that wait for each other
+
+
+def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[Limit]:
+    """Cycles per load from shared memory, L1, L2 and main memory; frees what it allocates."""
+    module = load(root / KERNELS[2])
+    shared, l1, memory = (module.get_function(f"chase_{name}") for name in ("shared", "l1", "memory"))
+    fill = module.get_function("fill_chain")
+    yield _latency("shared_latency", "shared memory", shared, (), 0, samples)
+    free, _ = runtime.memGetInfo()
+    for what, where, function, nbytes in (
+        ("l1_latency", "L1", l1, _L1_BYTES),
+        ("l2_latency", "L2", memory, _power_of_two(l2_bytes // _CHAIN_SHARE)),
+        ("dram_latency", "main memory", memory, _power_of_two(min(_FAR_BYTES, free // 4))),
+    ):
+        lines = nbytes // _LINE
+        with memory_of(nbytes) as chain:
+            fill((256,), (256,), (address(chain), np.uint32(lines)))
+            with memory_of(2 * l2_bytes):  # fills L2 with something else
+                warm = 0 if what == "dram_latency" else lines
+                yield _latency(what, f"{where}, {nbytes} bytes", function, (address(chain),), warm, samples)
+
+
+def _latency(what: str, where: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int) -> Limit:
+    """Cycles per load, ``warm`` loads after the launch; the first sample is not kept."""
+    found = []
+    with memory_of(16) as state:  # the word, and 8 bytes later the cycles
+        for _ in range(samples + 1):
+            numbers = (np.int32(warm), np.int32(_STEPS))
+            function((1,), (1,), (*chain, address(state), address(state + 8), *numbers))
+            found.append(_cycles(state + 8) / _STEPS)
+    how = f"{_STEPS} loads from {where}, each from where the last one said"
+    return Limit(what, 1, CYCLES, how, tuple(found[1:]))
+
+
+def _cycles(place: int) -> int:
+    """What a kernel wrote there, when it has ended."""
+    found = np.zeros(1, np.int64)
+    runtime.memcpy(found.ctypes.data, place, found.nbytes, runtime.memcpyDeviceToHost)
+    return int(found[0])
+
+
+def _power_of_two(nbytes: int) -> int:
+    """The largest power of two that is not more, at least a line."""
+    return 1 << (max(nbytes, _LINE).bit_length() - 1)

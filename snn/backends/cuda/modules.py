@@ -46,6 +46,11 @@ def load(source: str, options: tuple[str, ...] = ()) -> cupy.RawModule:
     return cupy.RawModule(code=source, options=options, backend="nvrtc")
 
 
+def constant(module: cupy.RawModule, name: str) -> int:
+    """The value of a module's integer constant."""
+    return int(cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global(name)).get()[0])
+
+
 def compiled(source: str, options: tuple[str, ...], architecture: str) -> bytes:
     """The machine code of a source, by NVRTC without Python's lock. Raises NotCompiledError."""
     library, program, size = _library(), ctypes.c_void_p(), ctypes.c_size_t()

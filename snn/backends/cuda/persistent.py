@@ -15,9 +15,11 @@ from cupy.cuda import driver, runtime
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import CooperativeLaunch, failure
-from snn.backends.ops import OPS
-from snn.backends.persistent_plans import DeviceCapability, LaunchPlan
-from snn.backends.trainings import (
+from snn.backends.launches import (
+    DeviceCapability,
+    LaunchConfiguration,
+    Steps,
+    TrainingLaunch,
     TrainingShape,
     checked,
     error_of_wait,
@@ -31,57 +33,52 @@ _PORTABLE, _MAPPED = 1, 2  # flags of cudaHostAlloc
 
 
 class Trainer:
-    """The best plan for a shape that this device can launch. Raises Unsupported, with every reason."""
+    """The best launch for a shape on this device. Raises Unsupported, with every reason."""
 
     def __init__(self, shape: TrainingShape, root: Path) -> None:
-        limits = _limits()
+        device = device_capability()
         reasons: list[str] = []
         launchers: list[_Launcher] = []
-        for plan in shape.plans(limits):
-            if isinstance(plan, str):
-                reasons.append(plan)
+        for launch in shape.configurations(device):
+            if isinstance(launch, str):
+                reasons.append(launch)
                 continue
             try:
-                launcher = _Launcher(plan, limits, root)
+                launchers.append(_Launcher(launch, device, root))
             except Unsupported as error:
-                reasons.append(f"{plan.refused}: {error}")
+                reasons.append(f"not {launch.words}: {error}")
                 continue
-            if launcher.reason:
-                reasons.append(launcher.reason)
-                continue
-            launchers.append(launcher)
             if shape.members == 1:
                 break
         if not launchers:
             raise Unsupported("; ".join(reasons))
         # Networks that do not fit wait for others: with fewer blocks for each, all may be done sooner.
         best = min(launchers, key=lambda it: it.cost(shape.members))
-        held = f", at most {best.held} networks at the same time" if shape.members > 1 else ""
-        self.words = "; ".join([best.plan.words + held, *reasons])
-        self._best, self._shape, self.may_stop = best, shape, best.plan.may_stop
+        together = best.held if shape.members > 1 else None
+        held = f", at most {best.held} networks at the same time" if together else ""
+        words = "; ".join([best.configuration.words + held, *reasons])
+        self.launch = TrainingLaunch(words, best.configuration, together)
+        self._best, self._shape = best, shape
 
-    def launch(self, op: str, buffers: Sequence[int], numbers: Sequence[float], stream: int) -> None:
-        """Train many steps: a training op of ``snn.backends.ops``."""
-        named = dict(zip(OPS[op].numbers, numbers, strict=False))
-        checked("rows + batch", int(named["rows"] + named["batch"]))  # sums that kernels compute
-        checked("steps + 1", int(named["steps"] + 1))
-        rows, first, steps = (int(named[name]) for name in ("rows", "first", "steps"))
-        pointers = [ctypes.c_void_p(buffer) for buffer in buffers]
-        reals = [ctypes.c_float(named[name]) for name in OPS[op].reals]
-
-        self._best.check_workspace(op, OPS[op].elements(*numbers)[-1])
-        self._best.launch([*pointers, *map(ctypes.c_int, (rows, first, steps)), *reals], stream)
+    def train(self, buffers: Sequence[int], steps: Steps, stream: int) -> None:
+        """Train many steps in one launch."""
+        shape = self._shape
+        checked("rows + batch", steps.rows + shape.batch)  # sums that kernels compute
+        checked("steps + 1", steps.number + 1)
+        pointers = map(ctypes.c_void_p, buffers)
+        reals = map(ctypes.c_float, shape.reals(steps))
+        self._best.check_workspace(shape.op, shape.elements(steps.rows)[-1])
+        self._best.launch([*pointers, *map(ctypes.c_int, steps[:3]), *reals], stream)
 
     @cached_property
     def steps_per_launch(self) -> int:
         """How many steps a launch may train, by the time that a few take on a batch of zeros."""
-        op, batch, clip = self._shape.op, self._shape.batch, float(self._shape.clipped)
-        sizes = OPS[op].elements(*self._shape.numbers(batch, 0, 1, 0.0, clip))
-        with _zeros(sizes) as buffers:
+        batch, clip = self._shape.batch, float(self._shape.clipped)
+        with _zeros(self._shape.elements(batch)) as buffers:
 
             def timed(steps: int) -> float:
                 started = time.perf_counter()
-                self.launch(op, buffers, self._shape.numbers(batch, 0, steps, 0.0, clip), 0)
+                self.train(buffers, Steps(batch, 0, steps, 0.0, clip), 0)
                 runtime.streamSynchronize(0)
                 return time.perf_counter() - started
 
@@ -111,23 +108,22 @@ def _zeros(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def compile_ahead(trainings: Iterable[Sequence[TrainingShape]], root: Path) -> None:
-    """Compile the first plan of each training, on all processors at once: its trainer finds it compiled.
+    """Compile the first launch of each training, on all processors at once: its trainer finds it compiled.
 
-    A training may be of several shapes, the one to be preferred first.
-
-    A compilation that fails does so again when the shape is trained.
+    A training may be of several shapes, the one to be preferred first. A compilation that fails does so again
+    when the shape is trained.
     """
-    limits = _limits()
-    plans = (
-        next((one for it in shapes for one in it.plans(limits) if isinstance(one, LaunchPlan)), None)
-        for shapes in trainings
-    )
+    device = device_capability()
     with ThreadPoolExecutor(usable_processors()) as pool:
-        for plan in filter(None, plans):
-            pool.submit(_module, plan, root)
+        for shapes in trainings:
+            launches = (one for shape in shapes for one in shape.configurations(device))
+            first = next((one for one in launches if isinstance(one, LaunchConfiguration)), None)
+            if first:
+                pool.submit(_module, first, root)
 
 
-def _limits() -> DeviceCapability:
+def device_capability() -> DeviceCapability:
+    """What the current device is able to launch."""
     device = cupy.cuda.Device()
     capability = device.compute_capability
     return DeviceCapability(
@@ -137,44 +133,42 @@ def _limits() -> DeviceCapability:
     )
 
 
-def _module(plan: LaunchPlan, root: Path) -> cupy.RawModule:
-    options = tuple(f"-D{name}={value}" for name, value in plan.defines)
-    return modules.load(kernel_source.text(root / plan.source), options)
+def _module(one: LaunchConfiguration, root: Path) -> cupy.RawModule:
+    options = tuple(f"-D{name}={value}" for name, value in one.defines)
+    return modules.load(kernel_source.text(root / one.source), options)
 
 
 class _Launcher:
-    """A compiled plan. ``held``: networks that the device trains simultaneously; ``reason``: why it is 0."""
+    """A compiled launch. ``held``: networks that the device trains at the same time.
 
-    def __init__(self, plan: LaunchPlan, limits: DeviceCapability, root: Path) -> None:
-        self.plan, self.held, self.reason = plan, 0, ""
-        module = _module(plan, root)
+    Raises Unsupported if there is none.
+    """
+
+    def __init__(self, one: LaunchConfiguration, device: DeviceCapability, root: Path) -> None:
+        self.configuration = one
+        module = _module(one, root)
         try:
-            shared_bytes = _constant(module, "shared_bytes")
+            self._workspace = modules.constant(module, "workspace_floats")
         except driver.CUDADriverError as error:
             raise failure(error.status, "cuModuleLoadData") from error
-        self._workspace = _constant(module, "workspace_floats")
-        if shared_bytes > limits.shared_bytes:
-            self.reason = plan.too_large(shared_bytes, limits)
-            return
         if _report() is not None:
             address = ctypes.c_uint64(ctypes.addressof(_report()))
             pointer = module.get_global("wait_report").ptr
             runtime.memcpy(pointer, ctypes.addressof(address), 8, runtime.memcpyHostToDevice)
-        function = module.get_function("train_persistent")
         self.launch = CooperativeLaunch(
-            function,
-            checked("blocks", plan.blocks),
-            plan.threads,
-            plan.cluster,
-            shared_bytes,
-            together=plan.clusters > 1,
+            module.get_function("train_persistent"),
+            checked("blocks", one.blocks),
+            one.threads,
+            one.cluster,
+            modules.constant(module, "shared_bytes"),
+            together=one.clusters > 1,
         )
-        if plan.cluster:
-            self.held = self.launch.held_clusters() // plan.clusters
+        if one.cluster:
+            self.held = self.launch.held_clusters() // one.clusters
         else:
-            self.held = int(self.launch.held_blocks() * limits.multiprocessors >= plan.blocks)
+            self.held = int(self.launch.held_blocks() * device.multiprocessors >= one.blocks)
         if not self.held:
-            self.reason = f"{plan.refused}: the device does not hold them at the same time"
+            raise Unsupported("the device does not hold them at the same time")
 
     def check_workspace(self, op: str, allocated: int) -> None:
         """Raise RuntimeError if so many floats of workspace are fewer than the kernel uses."""
@@ -185,11 +179,7 @@ class _Launcher:
 
     def cost(self, members: int) -> float:
         """Of a step of all members, relative to other plans."""
-        return self.plan.total_cost(members, self.held, self.launch.held_blocks())
-
-
-def _constant(module: cupy.RawModule, name: str) -> int:
-    return int(cupy.ndarray(1, dtype=cupy.int32, memptr=module.get_global(name)).get()[0])
+        return self.configuration.total_cost(members, self.held, self.launch.held_blocks())
 
 
 @cache

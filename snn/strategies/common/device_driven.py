@@ -12,7 +12,7 @@ from snn.models.network import Network
 from snn.models.remedies import sharing
 from snn.models.step import Launch, Step, transposed
 from snn.models.training_step import batch_steps, micro_batch, prediction_step
-from snn.strategies.common.on_device import OnDevice
+from snn.strategies.common.strategy import Strategy
 
 KERNELS = ("kernels/elementwise.cu",)
 """What is launched beside the products: a cell of a strategy that imports this module depends on it."""
@@ -48,6 +48,26 @@ class _Bound(NamedTuple):
     own: tuple[tuple[int, int, int], ...]
 
 
+class OnDevice(Strategy):
+    """One stream, device buffers and pinned host arrays, all of which ``close`` frees."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._stream: Any = None
+        self._buffers: list[Any] = []
+        self._host: list[np.ndarray] = []
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+            self.backend.stream_destroy(self._stream)
+            self._stream = None
+        while self._buffers:
+            self.backend.free(self._buffers.pop())
+        while self._host:
+            self.backend.host_free(self._host.pop())
+
+
 class DeviceDriven(OnDevice):
     """Parameters, activations and gradients live on the device, allocated once; one stream does all work.
 
@@ -67,15 +87,13 @@ class DeviceDriven(OnDevice):
         self._rows = self._trained = 0
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self.network = network
         self._stream = self.backend.stream_create()
         batch = self._batch = min(batch_size, len(X))
         self._micro = min(batch, micro_batch(network, batch_size))
         self._row_bytes = 4 * X.shape[1], 4 * Y.shape[1]
-        steps = {rows: self._plan(network, rows, learning_rate) for rows in (batch, len(X) % batch or batch)}
+        steps = {rows: self._plan(network, rows, rate) for rows in (batch, len(X) % batch or batch)}
         of_row = network.loss.errors(network.outputs)
         rows_of_errors = len(X) if self.keeps_losses else batch
         self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)

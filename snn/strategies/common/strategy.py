@@ -1,7 +1,8 @@
 """The contract of a strategy."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,9 @@ class Strategy(ABC):
     plan: str | None = None
     """How it trains, in words, where that is chosen in ``setup``, and why."""
 
+    launch: Mapping[str, Any] | None = None
+    """The kernel of a training in one launch, and its configuration (``TrainingLaunch.record``)."""
+
     keeps_losses: bool = False
     """Whether the loss of every batch of an epoch is kept, for ``epoch_losses``; set before ``setup``."""
 
@@ -62,9 +66,7 @@ class Strategy(ABC):
         self.backend = backend
 
     @abstractmethod
-    def setup(
-        self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, learning_rate: float
-    ) -> None:
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         """Take the data, X (n, features) and Y (n, outputs), float32, and allocate what lives as long."""
 
     def check_network(self, network: Network) -> None:
@@ -140,3 +142,25 @@ class Strategy(ABC):
     @abstractmethod
     def close(self) -> None:
         """Free everything; harmless when called twice or before ``setup``."""
+
+
+PEERS = "pip install -r envs/requirements-peers.txt"
+
+
+def required(package: str, install_command: str = "make env") -> Any:
+    """The imported package. Raises Unsupported, with the command that installs it, if the import fails."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise Unsupported(
+            f"{package} cannot be imported ({error}): `{install_command}` installs it"
+        ) from error
+
+
+def check_exact_gradient(network: Network, by: str) -> None:
+    """Raise Unsupported where the network is to be trained along something else than its gradient."""
+    if network.gradient.name != "exact":
+        raise Unsupported(
+            f"training.gradient={network.gradient.name} replaces launches of a step, and {by} has a step of "
+            "its own: choose training.gradient=exact"
+        )

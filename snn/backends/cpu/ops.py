@@ -1,0 +1,347 @@
+"""The work of ``snn.backends.ops`` in NumPy: what the CPU backend does, and the oracle of the kernels.
+
+Every function takes flat float32 arrays, each at least as long as its operand, and numbers.
+"""
+
+import math
+
+import numpy as np
+
+from snn.backends.ops import PARTIAL_SUMS
+from snn.models import host_ops
+
+# ---- flat arrays as the matrices and images that they hold: views, but where a copy is said
+
+
+def as_matrix(flat, rows, cols):
+    return flat[: rows * cols].reshape(rows, cols)
+
+
+def as_images(flat, rows, channels, height, width):
+    return flat[: rows * channels * height * width].reshape(rows, channels, height, width)
+
+
+def as_filters(flat, filters, channels, kernel):
+    return flat[: filters * channels * kernel**2].reshape(filters, channels, kernel, kernel)
+
+
+def outputs_of(rows, channels, height, width, filters, kernel, padding):
+    """A convolution's outputs: how many, and their shape."""
+    high, wide = (side + 2 * padding - kernel + 1 for side in (height, width))
+    return rows * filters * high * wide, (rows, filters, high, wide)
+
+
+def patches_of(images, kernel, padding):
+    """(rows, channels, y, x, kernel, kernel), a view of the padded images."""
+    padded_images = np.pad(images, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    return np.lib.stride_tricks.sliding_window_view(padded_images, (kernel, kernel), axis=(2, 3))
+
+
+def unpool(G, which, rows, channels, height, width, filters, kernel, padding, size):
+    """The gradient of a convolution's outputs, from that of its windows and which of each is the largest."""
+    _, shape = outputs_of(rows, channels, height, width, filters, kernel, padding)
+    high, wide = shape[2] // size, shape[3] // size
+    pooled = rows * filters * high * wide
+    chosen = np.zeros((rows, filters, high, wide, size * size), G.dtype)
+    at = which[:pooled].astype(np.int64).reshape(*chosen.shape[:-1], 1)
+    np.put_along_axis(chosen, at, G[:pooled].reshape(at.shape), axis=-1)
+    spread = chosen.reshape(rows, filters, high, wide, size, size).transpose(0, 1, 2, 4, 3, 5)
+    gradients = np.zeros(shape, G.dtype)
+    gradients[:, :, : high * size, : wide * size] = spread.reshape(rows, filters, high * size, wide * size)
+    return gradients.reshape(-1)
+
+
+def places_of(images, size):
+    """A view of each place in the windows, in row-major order: (rows, channels, windows down, and across)."""
+    high, wide = (side // size * size for side in images.shape[2:])
+    return [images[:, :, y:high:size, x:wide:size] for y in range(size) for x in range(size)]
+
+
+def windows_of(X, rows, channels, height, width, size):
+    """(rows, channels, windows down, windows across, elements in row-major order), a copy."""
+    high, wide = height // size, width // size
+    whole = as_images(X, rows, channels, height, width)[:, :, : high * size, : wide * size]
+    split = whole.reshape(rows, channels, high, size, wide, size).transpose(0, 1, 2, 4, 3, 5)
+    return split.reshape(rows, channels, high, wide, size * size)
+
+
+# ---- by element, sums over rows or parts, transposes, losses, updates
+
+
+def relu(Z, n):
+    np.maximum(Z[:n], 0, out=Z[:n])
+
+
+def error(P, Y, E, D, n, scale):
+    np.subtract(P[:n], Y[:n], out=E[:n])
+    np.multiply(E[:n], np.float32(scale), out=D[:n])
+
+
+def mask(D, H, n):
+    host_ops.mask(D[:n], H[:n])
+
+
+def update(W, G, n, rate):
+    W[:n] -= np.float32(rate) * G[:n]
+
+
+def update_both(W, V, G, rows, cols, rate):
+    update(W, G, rows * cols, rate)
+    transpose(W, V, rows, cols)
+
+
+def fma_update(W, G, n, rate):
+    W[:n] = W[:n].astype(np.float64) - np.float64(np.float32(rate)) * G[:n]
+
+
+def sum_squares(G, S, n):
+    S[:PARTIAL_SUMS] = 0
+    S[0] = np.vdot(G[:n], G[:n])
+
+
+def clipped_update(W, G, S, n, rate, max_norm):
+    norm = np.sqrt(S[:PARTIAL_SUMS].sum())
+    scale = np.float32(max_norm / (norm + 1e-6)) if norm > max_norm else np.float32(1)
+    update(W, G[:n] * scale, n, rate)
+
+
+def clipped_update_both(W, V, G, S, rows, cols, rate, max_norm):
+    clipped_update(W, G, S, rows * cols, rate, max_norm)
+    transpose(W, V, rows, cols)
+
+
+def transpose(A, T, rows, cols):
+    as_matrix(T, cols, rows)[...] = as_matrix(A, rows, cols).T
+
+
+def transpose_each(A, T, count, rows, cols):
+    size = count * rows * cols
+    T[:size].reshape(count, cols, rows)[...] = A[:size].reshape(count, rows, cols).transpose(0, 2, 1)
+
+
+def keep_first(G, n, kept):
+    G[kept:n] = 0
+
+
+def add_bias(Z, b, rows, width):
+    as_matrix(Z, rows, width)[...] += b[:width]
+
+
+def sum_rows(G, s, rows, width):
+    np.sum(as_matrix(G, rows, width), axis=0, out=s[:width])
+
+
+def sum_parts(S, dW, db, parts, weights, biases):
+    sums = as_matrix(S, parts, weights + biases).sum(axis=0)
+    dW[:weights], db[:biases] = sums[:weights], sums[weights:]
+
+
+def update_parts(S, W, b, parts, weights, biases, rate):
+    sums = as_matrix(S, parts, weights + biases).sum(axis=0)
+    update(W, sums[:weights], weights, rate)
+    update(b, sums[weights:], biases, rate)
+
+
+def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
+    """D may be P."""
+    shifted = as_matrix(P, rows, width) - as_matrix(P, rows, width).max(axis=1, keepdims=True)
+    exponentials, targets = np.exp(shifted), as_matrix(Y, rows, width)
+    sums = exponentials.sum(axis=1, keepdims=True)
+    E[:rows] = ((np.log(sums) - shifted) * targets).sum(axis=1)
+    as_matrix(D, rows, width)[...] = np.float32(scale) * (exponentials / sums - targets)
+
+
+# ---- products, and what follows one in the same kernel
+
+
+def matmul(A, B, C, m, k, n):
+    np.matmul(as_matrix(A, m, k), as_matrix(B, k, n), out=as_matrix(C, m, n))
+
+
+def matmul_tn(A, B, C, m, k, n):
+    np.matmul(as_matrix(A, k, m).T, as_matrix(B, k, n), out=as_matrix(C, m, n))
+
+
+def matmul_nt(A, B, C, m, k, n):
+    np.matmul(as_matrix(A, m, k), as_matrix(B, n, k).T, out=as_matrix(C, m, n))
+
+
+def matmul_relu(A, B, C, m, k, n):
+    matmul(A, B, C, m, k, n)
+    relu(C, m * n)
+
+
+def matmul_bias(A, B, C, b, m, k, n):
+    matmul(A, B, C, m, k, n)
+    add_bias(C, b, m, n)
+
+
+def matmul_mask(A, B, C, H, m, k, n):
+    matmul(A, B, C, m, k, n)
+    mask(C, H, m * n)
+
+
+def matmul_nt_mask(A, B, C, H, m, k, n):
+    matmul_nt(A, B, C, m, k, n)
+    mask(C, H, m * n)
+
+
+def matmul_error(A, B, D, Y, E, m, k, n, scale):
+    matmul(A, B, E, m, k, n)
+    error(E, Y, E, D, m * n, scale)
+
+
+def matmul_tn_update(A, B, W, m, k, n, rate):
+    update(W, as_matrix(A, k, m).T.dot(as_matrix(B, k, n)).reshape(-1), m * n, rate)
+
+
+def matmul_tn_update_both(A, B, W, V, m, k, n, rate):
+    matmul_tn_update(A, B, W, m, k, n, rate)
+    transpose(W, V, m, n)
+
+
+def matmul_tn_update_bias(A, B, W, b, m, k, n, rate):
+    matmul_tn_update(A, B, W, m, k, n, rate)
+    update(b, as_matrix(B, k, n).sum(axis=0), n, rate)
+
+
+def matmul_tn_update_both_bias(A, B, W, V, b, m, k, n, rate):
+    matmul_tn_update_bias(A, B, W, b, m, k, n, rate)
+    transpose(W, V, m, n)
+
+
+# ---- convolutions, their gradients, pooling, and the patches that make a convolution a product
+
+
+def im2col(X, P, rows, channels, height, width, kernel, padding):
+    patches = patches_of(as_images(X, rows, channels, height, width), kernel, padding)
+    patches = patches.transpose(0, 2, 3, 1, 4, 5)  # rows, y, x, channels, kernel, kernel
+    P[: patches.size].reshape(patches.shape)[...] = patches
+
+
+def col2im(P, X, rows, channels, height, width, kernel, padding):
+    high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+    shape = rows, high, wide, channels, kernel, kernel
+    patches = P[: math.prod(shape)].reshape(shape).transpose(0, 3, 4, 5, 1, 2)
+    total = np.zeros((rows, channels, height + 2 * padding, width + 2 * padding), P.dtype)
+    for y in range(kernel):
+        for x in range(kernel):
+            total[:, :, y : y + high, x : x + wide] += patches[:, :, y, x]
+    inner = total[:, :, padding : padding + height, padding : padding + width]
+    as_images(X, rows, channels, height, width)[...] = inner
+
+
+def conv2d(X, W, b, Z, rows, channels, height, width, filters, kernel, padding):
+    patches = patches_of(as_images(X, rows, channels, height, width), kernel, padding)
+    outputs = np.tensordot(patches, as_filters(W, filters, channels, kernel), ((1, 4, 5), (1, 2, 3)))
+    outputs = outputs.transpose(0, 3, 1, 2) + b[:filters].reshape(-1, 1, 1)
+    as_images(Z, *outputs.shape)[...] = outputs
+
+
+def conv2d_relu(X, W, b, Z, *numbers):
+    conv2d(X, W, b, Z, *numbers)
+    relu(Z, outputs_of(*numbers)[0])
+
+
+def conv2d_relu_pool(X, W, b, Z, which, *numbers):
+    *shape, size = numbers
+    count, images = outputs_of(*shape)
+    unpooled = np.empty(count, Z.dtype)
+    conv2d_relu(X, W, b, unpooled, *shape)
+    windows = windows_of(unpooled, *(*images, size))
+    largest = windows.argmax(axis=-1)
+    which[: largest.size] = largest.reshape(-1)
+    Z[: largest.size] = np.take_along_axis(windows, largest[..., None], axis=-1).reshape(-1)
+
+
+def conv2d_dgrad(G, W, D, rows, channels, height, width, filters, kernel, padding):
+    numbers = rows, channels, height, width, filters, kernel, padding
+    gradients = as_images(G, *outputs_of(*numbers)[1])
+    patches = np.tensordot(gradients, as_filters(W, filters, channels, kernel), (1, 0))
+    patches = np.ascontiguousarray(patches).reshape(-1)  # rows, y, x, channels, kernel, kernel
+    col2im(patches, D, rows, channels, height, width, kernel, padding)
+
+
+def conv2d_dgrad_mask(G, W, D, H, *numbers):
+    conv2d_dgrad(G, W, D, *numbers)
+    mask(D, H, math.prod(numbers[:4]))
+
+
+def conv2d_dgrad_pooled(G, which, W, D, *numbers):
+    conv2d_dgrad(unpool(G, which, *numbers), W, D, *numbers[:-1])
+
+
+def conv2d_dgrad_pooled_mask(G, which, W, D, H, *numbers):
+    conv2d_dgrad_mask(unpool(G, which, *numbers), W, D, H, *numbers[:-1])
+
+
+def conv2d_wgrad(G, X, dW, db, rows, channels, height, width, filters, kernel, padding):
+    numbers = rows, channels, height, width, filters, kernel, padding
+    gradients = as_images(G, *outputs_of(*numbers)[1])
+    patches = patches_of(as_images(X, rows, channels, height, width), kernel, padding)
+    as_filters(dW, filters, channels, kernel)[...] = np.tensordot(gradients, patches, ((0, 2, 3), (0, 2, 3)))
+    db[:filters] = gradients.sum(axis=(0, 2, 3))
+
+
+def conv2d_wgrad_parts(G, X, S, *numbers):
+    *shape, parts = numbers
+    weights = shape[4] * shape[1] * shape[5] ** 2
+    sums = as_matrix(S, parts, weights + shape[4])
+    sums[1:] = 0
+    conv2d_wgrad(G, X, sums[0, :weights], sums[0, weights:], *shape)
+
+
+def conv2d_wgrad_parts_pooled(G, which, X, S, *numbers):
+    *shape, _, parts = numbers
+    conv2d_wgrad_parts(unpool(G, which, *numbers[:-1]), X, S, *shape, parts)
+
+
+def max_pool2d(X, Z, rows, channels, height, width, size):
+    first, *others = places_of(as_images(X, rows, channels, height, width), size)
+    pooled = as_images(Z, *first.shape)
+    pooled[...] = first
+    for place in others:
+        np.maximum(pooled, place, out=pooled)
+
+
+def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
+    first, *others = places_of(as_images(X, rows, channels, height, width), size)
+    largest, at = first.copy(), np.zeros(first.shape, np.min_scalar_type(size**2))
+    for number, place in enumerate(others, 1):
+        larger = place > largest
+        np.copyto(largest, place, where=larger)
+        np.copyto(at, number, where=larger)
+    images = as_images(D, rows, channels, height, width)
+    images[...] = 0
+    for number, place in enumerate(places_of(images, size)):
+        np.copyto(place, as_images(G, *first.shape), where=at == number)
+
+
+# ---- what the programs of the CNN report compute instead of the exact gradient
+
+
+def published_wgrad(X, G, dW, db, rows, channels, height, width, kernel, padding, filters):
+    high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+    patch, positions = channels * kernel**2, rows * high * wide
+    P = np.empty(positions * patch, X.dtype)
+    im2col(X, P, rows, channels, height, width, kernel, padding)
+    by_filter = as_images(G, rows, filters, high, wide).transpose(0, 2, 3, 1).reshape(positions, filters)
+    sums = np.zeros(filters * patch + filters, X.dtype)
+    for lane in range(32):  # the parameters of this lane at the positions of this lane
+        g, p = by_filter[lane::32], as_matrix(P, positions, patch)[lane::32]
+        products = np.concatenate([(g.T @ p).reshape(-1), g.sum(axis=0)])
+        sums[lane::32] = products[lane::32]
+    lanes = np.zeros(-(-len(sums) // 32) * 32, X.dtype)
+    lanes[: len(sums)] = sums
+    gradients = np.zeros_like(sums)
+    gradients[::32] = lanes.reshape(-1, 32).sum(axis=1)
+    dW[: filters * patch], db[:filters] = gradients[: filters * patch], gradients[filters * patch :]
+
+
+def published_linear_wgrad(X, G, dW, db, rows, inputs, width):
+    matmul_tn(X, G, dW, inputs, rows, width)
+    sum_rows(G, db, rows, width)
+
+
+def published_softmax(*operands_and_numbers):
+    softmax_cross_entropy(*operands_and_numbers)

@@ -1,0 +1,267 @@
+"""Launch configurations of kernels: a module for each family of those that train in one launch.
+
+A frozen dataclass describes what is trained in one launch, a ``TrainingShape``: it says how large its
+operands are, and in which configurations its kernels can be launched on a device.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from snn.errors import Unsupported
+
+UNIT = 16
+"""Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
+
+HEAD = 32
+"""Floats in the head of a workspace: HEAD_FLOATS of kernels/persistent/steps.cuh."""
+
+TRAINED, STOPPED = slice(2, 4), 4
+"""Words of the workspace's head: the 64-bit count of steps trained, over all launches and members; and, after
+a launch that has stopped, one more than the number of steps before the stop (32 bits, otherwise 0)."""
+
+MOST_STEPS = 1 << 30
+"""Largest number of steps per launch: kernels count them in 32 bits."""
+
+WARPS = 8
+"""Warps of a block of a kernel that deals tiles of products to blocks: each has the same 256 threads."""
+
+_MOST = (1 << 31) - 1  # of a kernel's int
+_LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
+_CALIBRATING, _REPEATED = 0.002, 10  # seconds of a launch whose time is taken at least; launches at most
+_SLAB = 16  # terms of a sum that a warp takes at a time
+_SHARED = 0.56  # what a step takes longer for each further block on the same SM, on an H200
+
+
+@dataclass(frozen=True)
+class DeviceCapability:
+    """A device: number of SMs, bytes of shared memory per block at most, compute capability."""
+
+    multiprocessors: int
+    shared_bytes: int
+    capability: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class LaunchConfiguration:
+    """One launch of ``source``, compiled with ``defines``, with ``blocks`` blocks in all.
+
+    ``shared_bytes`` is the shared memory of a block. ``cluster`` is the number of blocks per cluster,
+    ``clusters`` the number of clusters per network. Networks are independent, so a launch may have more of
+    them than the device runs at the same time. ``cluster`` 0: all blocks train one network together.
+    ``words`` describes the launch. ``cost``: of a step, relative to other configurations with clusters.
+    ``may_stop``: a launch trains nothing where weights grow too much in one step; that of a shape with
+    outliers can take such steps.
+    """
+
+    source: str
+    blocks: int
+    threads: int
+    defines: tuple[tuple[str, str], ...]
+    shared_bytes: int
+    words: str
+    cluster: int = 0
+    clusters: int = 1
+    cost: float = 1.0
+    may_stop: bool = False
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel's file."""
+        return Path(self.source).stem
+
+    def total_cost(self, members: int, held: int, per_multiprocessor: int) -> float:
+        """Cost of a step of all ``members``, of which the device holds ``held`` at the same time.
+
+        ``per_multiprocessor``: the blocks that an SM has when the device holds that many; with fewer
+        members it may have fewer, so that they do not share.
+        """
+        blocks = ceil(min(members, held) * per_multiprocessor / held)
+        return ceil(members / held) * self.cost * (1 + _SHARED * (blocks - 1))
+
+
+@dataclass(frozen=True)
+class TrainingLaunch:
+    """How a backend trains a shape, in ``words`` and, with a kernel of kernels/persistent, as configuration.
+
+    ``together``: how many of several networks the device trains at the same time.
+    """
+
+    words: str
+    configuration: LaunchConfiguration | None = None
+    together: int | None = None
+
+    @property
+    def may_stop(self) -> bool:
+        return self.configuration is not None and self.configuration.may_stop
+
+    @property
+    def record(self) -> dict[str, Any] | None:
+        """The kernel and its launch configuration as a record has them."""
+        one = self.configuration
+        if one is None:
+            return None
+        names = ("kernel", "blocks", "threads", "cluster", "clusters", "shared_bytes")
+        return {name: getattr(one, name) for name in names} | {"together": self.together}
+
+
+class Steps(NamedTuple):
+    """What one launch trains: ``number`` steps from batch ``first`` on, the first batch again after the last.
+
+    ``rows``: of the data. A ``max_norm`` of 0 clips nothing.
+    """
+
+    rows: int
+    first: int
+    number: int
+    rate: float
+    max_norm: float = 0.0
+
+
+class TrainingShape(ABC):
+    """What a kernel that trains for many steps in one launch is compiled for.
+
+    ``op`` names the training in traces, ``operands`` its buffers: X, Y, parameters, E and S. S is workspace,
+    0 at first, in whose head the device counts steps. ``batch`` is the number of rows per step, ``members``
+    the number of networks that one launch trains; they share X and Y and nothing else.
+    """
+
+    op: ClassVar[str]
+    operands: ClassVar[tuple[str, ...]] = ("X", "Y", "W", "E", "S")
+
+    keeps_errors: ClassVar[bool] = True
+    """Whether E has every row, as it was when it was last trained on; else the last batch of each member."""
+
+    batch: int
+    members: int = 1
+    clipped: bool = False
+
+    @property
+    @abstractmethod
+    def padded_batch(self) -> tuple[int, int]:
+        """Rows and features of a batch as the device stores it."""
+
+    @property
+    @abstractmethod
+    def padded_widths(self) -> tuple[int, ...]:
+        """Features and the widths of linear layers as the device stores them; empty if nothing is padded."""
+
+    @abstractmethod
+    def elements(self, rows: int) -> tuple[int, ...]:
+        """Floats of each operand, for so many rows of data."""
+
+    @abstractmethod
+    def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
+        """The launches for this shape, the best first; for one that is impossible, the reason."""
+
+    def reals(self, steps: Steps) -> tuple[float, ...]:
+        """The kernel's arguments after rows, first and number."""
+        return (steps.rate,)
+
+
+def padded(n: int) -> int:
+    """The next multiple of ``UNIT``."""
+    return round_up(n, UNIT)
+
+
+def round_up(n: int, multiple: int) -> int:
+    """The next multiple."""
+    return -(-n // multiple) * multiple
+
+
+def fitting(launch: LaunchConfiguration | str, device: DeviceCapability) -> LaunchConfiguration | str:
+    """The launch, or the reason why there is none: one is that its blocks need too much shared memory."""
+    if isinstance(launch, str) or launch.shared_bytes <= device.shared_bytes:
+        return launch
+    return (
+        f"not {launch.words}: a block would need {launch.shared_bytes} bytes of shared memory, the device "
+        f"has {device.shared_bytes}"
+    )
+
+
+class Product(NamedTuple):
+    """A product of m x n elements, each a sum of k terms."""
+
+    m: int
+    n: int
+    k: int
+
+
+def products_of(widths: tuple[int, ...], rows: int) -> dict[str, list[Product]]:
+    """The products of a step of linear layers, by the define that names their tiles."""
+    pairs = list(pairwise(widths))
+    return {
+        "FORWARD": [Product(rows, n, k) for k, n in pairs],
+        "DESCEND": [Product(k, n, rows) for k, n in pairs],
+        "PROPAGATE": [Product(rows, k, n) for k, n in pairs],
+    }
+
+
+def partial_sums(tiles: Iterable[tuple[Product, tuple[int, int]]], cols: int = 32) -> int:
+    """Floats of the largest tile's partial sums, one from each group of warps that share a sum's terms.
+
+    ``cols``: of a warp's part of a tile.
+    """
+    return max(
+        min(product.k // _SLAB, WARPS // (ceil(m / 32) * ceil(n / cols))) * m * (n + 4)
+        for product, (m, n) in tiles
+    )
+
+
+def check_precision(precision: str) -> None:
+    """Raise Unsupported where no kernel trains in one launch with this precision of its products."""
+    if precision != "fp32":
+        raise Unsupported(f"training in one launch supports precision fp32, not {precision}")
+
+
+def checked(name: str, size: int) -> int:
+    """Return the size. Raises Unsupported if it does not fit into a kernel's 32-bit integer."""
+    if not 0 <= size <= _MOST:
+        raise Unsupported(f"training in one launch: {name} is {size}, and may be at most {_MOST}")
+    return size
+
+
+def error_of_wait(name: int, where: int) -> str:
+    """Error text for a block that gave up waiting, from the two words that it wrote (waits.cuh)."""
+    awaited = name.to_bytes(8, "little").rstrip(b"\0").decode("ascii", "replace")
+    block, layer, step = where >> 40, where >> 32 & 255, where & 0xFFFFFFFF
+    of_layer = f" of layer {layer}" if layer else ""
+    return (
+        f"block {block} waited too long for '{awaited}'{of_layer} in step {step}, so the kernel ended the "
+        "launch: another block has stopped or does not run. This process has lost its CUDA context: start it "
+        "again, with strategy=graph if this recurs"
+    )
+
+
+def launch_seconds(has_time_limit: bool) -> float:
+    """Largest duration of a launch, in seconds: half as long if the device kills long kernels.
+
+    A GPU with a display does (cudaDevAttrKernelExecTimeout), and every GPU under WDDM and WSL 2: after two
+    seconds there.
+    """
+    return _LONGEST / 2 if has_time_limit else _LONGEST
+
+
+def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
+    """Number of steps that fit into ``seconds``, at least 1; ``timed(n)`` trains n and returns the seconds.
+
+    The first launches are of one step: nothing is shorter, however slow the device is. Each further one
+    is eight times as long, until its time can be taken; that one is repeated until it is no longer getting
+    faster, since a device may be raising its clocks.
+    """
+    steps, taken = 1, 0.0
+    timed(steps)  # may load the kernel
+    while (taken := timed(steps)) < _CALIBRATING and steps < MOST_STEPS:
+        steps *= 8
+    for _ in range(_REPEATED):
+        again = timed(steps)
+        is_steady, taken = again > 0.95 * taken, min(taken, again)
+        if taken < _CALIBRATING and steps < MOST_STEPS:  # what was measured before was an interruption
+            steps, taken, is_steady = 8 * steps, timed(8 * steps), False
+        if is_steady:
+            break
+    return max(1, min(MOST_STEPS, int(steps * seconds / taken)))

@@ -1,0 +1,324 @@
+"""How to train perceptrons in one launch: a cluster of blocks for each, or the whole device for one."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from snn.backends.launches import (
+    HEAD,
+    UNIT,
+    WARPS,
+    DeviceCapability,
+    LaunchConfiguration,
+    Steps,
+    TrainingShape,
+    fitting,
+    padded,
+    partial_sums,
+    products_of,
+    round_up,
+)
+
+_ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
+_MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # blocks per cluster; clusters per network
+_ALL_ELSE = 1.2  # fixed cost of a step (waits, updates) over that of 16 neurons' arithmetic, on an H200
+_CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # at most; the last per block
+_CLUSTER_WEIGHTS, _CLUSTER_EASE = 2048, 1536  # per block, at most; above the second registers are scarce
+_CLUSTER_THREADS = 5 * 32  # a warp for each scheduler of an SM computes, one more exchanges
+_PARTS_ROWS, _PARTS_NEURONS = 240, 256  # at least, for two parts to be faster; the last per cluster
+_PARTS_WEIGHTS = range(512, 1025)  # per block: with fewer, two parts are slower; with more, they spill
+_OUTLIER = 4096.0
+_THREADS = 32 * WARPS  # of a block of the other kernels
+_OF_GROUP = 8  # blocks
+_GRIDS_BLOCKS = 1024  # at most: more SMs than any device has
+_MOST_GROUPS, _DEEP_FEATURES = 16, 32  # with two or three hidden layers, at most: groups of blocks; features
+
+
+def has_outliers(X: np.ndarray) -> bool:
+    """Whether the largest element is so far above the mean absolute value that FP16 halves lose precision.
+
+    The kernel for three hidden layers scales by the largest element. Up to this ratio its results are as
+    close to float64's as without outliers; at 1e6 the weights are off by 1e-4 (NVIDIA H100).
+    """
+    largest = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
+    total = sum(float(np.abs(rows).sum(dtype=np.float64)) for rows in np.array_split(X, len(X) // 65536 + 1))
+    return math.isfinite(largest) and largest * X.size > _OUTLIER * total
+
+
+@dataclass(frozen=True)
+class PerceptronShape(TrainingShape):
+    """Perceptrons of one output without biases. ``widths``: features and hidden layers, padded.
+
+    ``outliers``: some of the data are far larger than the rest (``has_outliers``). On the device batches are
+    padded, one by one. W is all weights of a member in turn, member by member, E each member's errors of the
+    last batch. With several members the head of S is followed by the rate of each, which replaces the steps'.
+    """
+
+    widths: tuple[int, ...]
+    batch: int
+    sequential: bool
+    clipped: bool
+    members: int = 1
+    outliers: bool = False
+
+    op = "train"
+    keeps_errors = False
+
+    @property
+    def rows(self) -> int:
+        """Rows of a batch, padded."""
+        return padded(self.batch)
+
+    @property
+    def padded_batch(self) -> tuple[int, int]:
+        return self.rows, self.widths[0]
+
+    @property
+    def padded_widths(self) -> tuple[int, ...]:
+        return *self.widths, 1
+
+    def elements(self, rows: int) -> tuple[int, ...]:
+        weights, last = sum(k * n for k, n in pairwise(self.padded_widths)), self.widths[-1]
+        workspace = 2 * self.rows * sum(self.widths[1:]) + self.rows * last // 8 + last
+        workspace = max(workspace, _workspace_of_groups(self))
+        if self.clipped:
+            workspace += 2 * (weights - last) + 4 * _GRIDS_BLOCKS * (len(self.widths) - 1)
+        if self.members > 1:
+            workspace = self.members
+        lines = math.ceil(rows / self.batch) * self.rows
+        of_members = self.members * weights, self.members * self.rows
+        return lines * self.widths[0], lines, *of_members, HEAD + workspace
+
+    def reals(self, steps: Steps) -> tuple[float, ...]:
+        return steps.rate, steps.max_norm
+
+    def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
+        launches = [*_of_clusters(self, device)]
+        if len(self.widths) in (3, 4) and self.members == 1:
+            launches.append(_of_groups(self, device))
+        for launch in (*launches, _of_the_grid(self, device)):
+            yield fitting(launch, device)
+
+
+def _of_clusters(shape: PerceptronShape, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
+    reason = _why_no_cluster(shape, device)
+    if reason:
+        yield f"no cluster: {reason}"
+        return
+    features, hidden = shape.widths
+    tried: set[int] = set()
+    for neurons in range(UNIT, _most_neurons(features) + 1, UNIT):
+        blocks = _power_of_two(math.ceil(hidden / neurons))
+        clusters = max(1, blocks // _MOST_BLOCKS)
+        if blocks in tried or clusters > (_MOST_CLUSTERS if shape.members == 1 else 1):
+            continue
+        if tried and features * neurons > _CLUSTER_EASE:
+            continue
+        tried.add(blocks)
+        size = blocks // clusters
+        many = f"{clusters * shape.members} clusters" if clusters * shape.members > 1 else "one cluster"
+        parts = _parts(shape, size, clusters, neurons)
+        yield LaunchConfiguration(
+            "kernels/persistent/one_layer.cu",
+            blocks * shape.members,
+            _CLUSTER_THREADS,
+            _defines(shape, CLUSTER=size, CLUSTERS=clusters, MEMBERS=shape.members, PARTS=parts),
+            _shared_of_a_cluster(shape, blocks, parts),
+            f"{many} of {size} blocks, {neurons} hidden neurons in each",
+            size,
+            clusters,
+            neurons / UNIT + _ALL_ELSE,
+        )
+
+
+def _shared_of_a_cluster(shape: PerceptronShape, blocks: int, parts: int) -> int:
+    """Bytes of ``Shared`` in one_layer.cu, with so many blocks per network."""
+    features, hidden = shape.widths
+    warps = 4  # that compute
+    sixteens = math.ceil(hidden / (16 * blocks))
+    eights = 1 << ((2 * math.ceil(shape.rows / (8 * warps)) - 1).bit_length() - 1)
+    rows = 8 * eights * warps
+    messages = 4 * rows + 8 * parts
+    floats = 2 * rows * (features + 4) + 4 * warps * sixteens * (features // 8) * 32 + messages
+    return round_up(4 * floats, 16)
+
+
+def _why_no_cluster(shape: PerceptronShape, device: DeviceCapability) -> str:
+    features, *hidden = shape.widths
+    if device.capability < (9, 0):
+        return f"compute capability {device.capability[0]}.{device.capability[1]}, clusters need 9.0"
+    if len(hidden) > 1:
+        return f"{len(hidden)} hidden layers are too much arithmetic for one"
+    if shape.clipped or not shape.sequential:
+        return "its kernel neither clips nor updates simultaneously"
+    if shape.rows > _CLUSTER_ROWS or features > _CLUSTER_FEATURES:
+        return f"batches of {shape.batch} rows of {features} features do not fit its blocks' registers"
+    clusters = _MOST_CLUSTERS if shape.members == 1 else 1
+    if hidden[0] > clusters * _MOST_BLOCKS * _most_neurons(features):
+        return f"{hidden[0]} hidden neurons of {features} features do not fit its blocks' registers"
+    return ""
+
+
+def _most_neurons(features: int) -> int:
+    """Neurons per block, at most: each of its warps holds all their weights in registers."""
+    return min(_CLUSTER_NEURONS, _CLUSTER_WEIGHTS // features // UNIT * UNIT)
+
+
+def _parts(shape: PerceptronShape, size: int, clusters: int, neurons: int) -> int:
+    """The parts of a batch that are exchanged one after the other.
+
+    Two hide an exchange behind products, and need more instructions. With 32 features and batches of 256 on
+    an H200, 256 neurons take 1.86 us instead of 1.92, but 128 take 1.75 instead of 1.68, and four clusters
+    with 1024 neurons 3.15 instead of 2.95. With 16 features 256 neurons take 1.44 instead of 1.27, and with
+    batches of 144 rows 1.85 instead of 1.70.
+    """
+    long_exchange = clusters == 1 and size * neurons >= _PARTS_NEURONS and shape.rows >= _PARTS_ROWS
+    return 2 if long_exchange and shape.widths[0] * neurons in _PARTS_WEIGHTS else 1
+
+
+def _power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n."""
+    return 1 << (n - 1).bit_length()
+
+
+def _of_groups(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfiguration | str:
+    reason = _why_no_groups(shape, device)
+    if reason:
+        return f"no groups of blocks: {reason}"
+    groups = _groups(shape)
+    if 8 * groups > device.multiprocessors:  # an SM each, even if registers allow two: they would take turns
+        return (
+            f"no groups of blocks: {8 * groups} blocks would run together, the device has "
+            f"{device.multiprocessors} SMs"
+        )
+    deep = len(shape.widths) == 4
+    return LaunchConfiguration(
+        f"kernels/persistent/{'three' if deep else 'two'}_layers.cu",
+        8 * groups,
+        _THREADS,
+        _defines(shape, GRID=8 * groups, GROUPS=groups, CLIP=shape.clipped, SEQUENTIAL=shape.sequential),
+        4 * (_shared_of_three_layers(shape, groups) if deep else _shared_of_two_layers(shape)),
+        f"{groups} groups of 8 blocks together",
+        may_stop=deep,
+    )
+
+
+def _shared_of_two_layers(shape: PerceptronShape) -> int:
+    """Floats of ``Shared`` in two_layers.cu."""
+    features, _, second = shape.widths
+    rows, cols = round_up(shape.rows, 8 * WARPS), second // _OF_GROUP
+    of_warps = WARPS * features * 2
+    parts = max(WARPS * 16 * (cols + 4), 2 * rows)
+    further = 16 * 32 + 3 * cols + 2 * rows + 2 * WARPS * 4
+    return 2 * rows * (features + 4) + parts + max(16 * (cols + 4), of_warps) + of_warps + further
+
+
+def _shared_of_three_layers(shape: PerceptronShape, groups: int) -> int:
+    """Floats of ``Shared`` in three_layers.cu."""
+    features, first, _, third = shape.widths
+    tile = 128  # words
+    tiles, words = first // 64, third // 32
+    own = max(groups * tiles * tile, 4 * (_OF_GROUP // 2) * tiles * tile)
+    of_rows = max(2 * (first // 8 + groups // 2) * tile, groups * _OF_GROUP * tile)
+    scaled = (groups + third // 16) * 2 * 64 + (1 + 2 + 4) * WARPS + 2 * 4 * 2
+    weights = groups * words * 16 + _OF_GROUP * tiles * tile // 2
+    data = 2 * shape.rows * (features + 4) + 16 * 32 + (2 - shape.sequential) * third + shape.rows
+    return own + of_rows + scaled + weights + data + 2 * _THREADS + 4 * WARPS * features + WARPS + 5
+
+
+def _why_no_groups(shape: PerceptronShape, device: DeviceCapability) -> str:
+    if device.capability < (8, 0):
+        return f"compute capability {device.capability[0]}.{device.capability[1]}, TF32 needs 8.0"
+    if len(shape.widths) == 4 and shape.outliers:
+        return (
+            f"the largest element of X is over {_OUTLIER:.0f} times their mean, FP16 halves lose the others"
+        )
+    if not _groups(shape):
+        return f"{'-'.join(map(str, shape.widths))} in batches of {shape.batch} is no shape for their kernel"
+    return ""
+
+
+def _groups(shape: PerceptronShape) -> int:
+    """The number of groups of 8 blocks for two or three hidden layers; 0 for unsupported shapes.
+
+    Groups of 4 blocks would be slower for three layers than the grid: 40.0 us, not 26.5 (256-512-256, H200).
+    """
+    features, first, *others = shape.widths
+    if len(others) == 1:
+        groups = max(shape.rows, first) // UNIT
+        fits = first % 64 == others[0] % 64 == 0 and others[0] <= UNIT * _MOST_GROUPS
+    else:
+        groups = shape.rows // UNIT
+        fits = first in (128, 256) and others == [64 * groups, 256] and groups % 2 == 0
+    return groups if fits and groups <= _MOST_GROUPS and features <= _DEEP_FEATURES else 0
+
+
+def _workspace_of_groups(shape: PerceptronShape) -> int:
+    """Floats of workspace, after the barrier's, for groups of blocks; 0 for shapes they do not support."""
+    rows = shape.rows
+    groups = _groups(shape) if len(shape.widths) in (3, 4) else 0
+    if not groups:
+        return 0
+    _, m, n, *last = shape.widths
+    if not last:
+        squares = 2 * 4 * 8 * groups
+        return 2 * 8 * rows + 2 * (m * n + n + rows * (m + 8) + 16 * n + 8 * m * rows + squares)
+    (p,) = last
+    sums = groups * p + 7 * 8 * groups  # of dw, and of squares; the largest weights
+    kept = 11  # for the next launch
+    return rows * p // 16 + 2 * (n * (m + p) + sums + rows * (m + 2 * n + 16 * p + 8 + groups * m)) + kept
+
+
+def _of_the_grid(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfiguration | str:
+    if shape.members > 1:
+        return f"no grid: the whole device trains one network, not {shape.members}"
+    products = products_of(shape.widths, shape.rows)
+    tiles: dict[str, list[tuple[int, int]]] = {name: [] for name in products}
+    most = 0
+    for name, of_each in products.items():
+        for m, n, _ in of_each:
+            tile = tile_of(m, n, device.multiprocessors)
+            if tile is None:
+                return f"no grid: {device.multiprocessors} tiles of 64 x 64 do not cover {m} x {n}"
+            tiles[name].append(tile)
+            most = max(most, m // tile[0] * (n // tile[1]))
+    listed = {
+        name: ",".join(f"{{{rows},{cols}}}" for rows, cols in of_each) for name, of_each in tiles.items()
+    }
+    # The kernel's ``Shared``, in floats.
+    descend = tiles["DESCEND"]
+    cols = 16 if shape.clipped and device.capability >= (10, 0) else 32  # of a warp
+    sums = partial_sums(
+        (pair for name in tiles for pair in zip(products[name], tiles[name], strict=True)), cols
+    )
+    of_clip = max(math.ceil(m * n / _THREADS) for m, n in descend) if shape.clipped else 1
+    further = shape.rows + shape.widths[-1] + WARPS * descend[-1][1] + 4 * WARPS
+    return LaunchConfiguration(
+        "kernels/persistent/grid.cu",
+        most,
+        _THREADS,
+        _defines(shape, **listed, GRID=most, CLIP=shape.clipped, SEQUENTIAL=shape.sequential),
+        4 * (sums + further + _THREADS * of_clip),
+        f"{most} blocks together, a tile of every product in each",
+    )
+
+
+def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:
+    """Rows and columns of the smallest tile with which that many blocks cover m x n; then the squarest."""
+    covering = [
+        (rows, cols)
+        for rows in _ROWS
+        for cols in _COLS
+        if m % rows == n % cols == 0 and m // rows * (n // cols) <= blocks
+    ]
+    return min(covering, key=lambda tile: (tile[0] * tile[1], sum(tile)), default=None)
+
+
+def _defines(shape: PerceptronShape, **further: int | str) -> tuple[tuple[str, str], ...]:
+    numbers = (
+        (name, value if isinstance(value, str) else str(int(value))) for name, value in further.items()
+    )
+    return ("WIDTHS", ",".join(map(str, shape.widths))), ("BATCH", str(shape.batch)), *numbers

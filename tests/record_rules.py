@@ -1,0 +1,164 @@
+"""What the numbers of a record say of each other: what no measurement can have left.
+
+Readers do not check it, since a digest shows that a record is the one that was written; tests show that what
+is written obeys it.
+"""
+
+import math
+import statistics
+from itertools import pairwise
+
+SUMMARISED = ("test_accuracy", "test_mse", "test_rmse", "test_r2")
+
+
+def is_near(found, value, scale=0.0):
+    """Whether two numbers are equal but for rounding in sums of numbers of this scale; or both None."""
+    if found is None or value is None:
+        return found is value
+    return math.isclose(found, value, rel_tol=1e-9, abs_tol=1e-9 * scale)
+
+
+def mean(values):
+    """Their mean; None of none, where one of them is None, and where no float holds it."""
+    if not values or None in values:
+        return None
+    found = sum(values) / len(values)
+    return found if math.isfinite(found) else None
+
+
+def summary_of(record):
+    """The summary that follows from the runs, by the standard library; without the seconds of the setup."""
+    runs, members = record["runs"], len(record.get("members", ()))
+    seconds = [run["seconds"] for run in runs]
+    whole = {
+        "runs": len(runs),
+        "mean_seconds": mean(seconds),
+        "std_seconds": statistics.stdev(seconds) if len(seconds) > 1 else None,
+        "mean_final_loss": mean([run["final_loss"] for run in runs]),
+    }
+    if runs:
+        whole |= {"median_seconds": statistics.median(seconds)}
+        whole |= {"min_seconds": min(seconds), "max_seconds": max(seconds)}
+        of_test_rows = [key for key in SUMMARISED if key in runs[0]]
+        whole |= {f"mean_{key}": mean([run.get(key) for run in runs]) for key in of_test_rows}
+    if members and runs:
+        whole |= {"members": members, "mean_seconds_per_member": mean(seconds) / members}
+    return whole
+
+
+def disagreements(record):
+    """The rules that a record in today's form breaks, by name."""
+    return [rule.__name__ for rule in RULES if not rule(record)]
+
+
+def the_summary_follows_from_the_runs(record):
+    found, wanted = record["summary"], summary_of(record)
+    if "mean_final_mse" in found:
+        wanted["mean_final_mse"] = wanted["mean_final_loss"]
+    values = [*(run["seconds"] for run in record["runs"]), *filter(None, wanted.values())]
+    return found.keys() - {"setup_seconds"} == wanted.keys() and all(
+        is_near(found[key], value, max(map(abs, values), default=0.0)) for key, value in wanted.items()
+    )
+
+
+def a_loss_is_lost_where_it_diverged(record):
+    lost = any(None in (run["final_loss"], *run.get("member_mse", ())) for run in record["runs"])
+    return record["status"] not in ("ok", "diverged") or lost == (record["status"] == "diverged")
+
+
+def a_runs_loss_is_the_mean_of_its_members(record):
+    return all(
+        run.get("final_mse", run["final_loss"]) == run["final_loss"]
+        and ("member_mse" not in run or is_near(run["final_loss"], mean(run["member_mse"])))
+        for run in record["runs"]
+    )
+
+
+def a_runs_epochs_take_its_time(record):
+    return all(
+        "epochs" not in run or is_near(sum(epoch["seconds"] for epoch in run["epochs"]), run["seconds"])
+        for run in record["runs"]
+    )
+
+
+def a_run_has_all_errors_of_test_rows_or_none(record):
+    return all(len(run.keys() & {"test_mse", "test_rmse", "test_r2"}) in (0, 3) for run in record["runs"])
+
+
+def a_round_has_its_share_of_the_protocols_runs(record):
+    protocol, count, stopped = record["cell"]["protocol"], len(record["runs"]), record["stopped"]
+    least, most = protocol["runs"] // protocol["rounds"], -(-protocol["runs"] // protocol["rounds"])
+    by_a_rule = stopped not in ("relative_error", "max_seconds") or protocol[stopped] is not None
+    return by_a_rule and count <= most and (stopped != "runs" or count >= least)
+
+
+def all_that_is_timed_lies_within_the_round(record):
+    setup, warmup = record["summary"].get("setup_seconds"), record["warmup"]
+    if record["runs"] and (setup is None or warmup is None):
+        return False
+    total = sum([setup or 0.0, warmup["seconds"] if warmup else 0.0, *(r["seconds"] for r in record["runs"])])
+    return total <= record["provenance"]["elapsed_seconds"] * (1 + 1e-9)
+
+
+def the_passes_are_those_of_the_strategy(record):
+    ledger, memory, explanation = (record[key] for key in ("ledger", "memory", "explanation"))
+    ran, traits = record["status"] in ("ok", "diverged"), record.get("traits")
+    if bool(ledger) != bool(memory) or (explanation and not (ledger and ran)):
+        return False
+    if memory and memory["least_free_bytes"] > memory["total_bytes"]:
+        return False
+    return not traits or not (ledger if traits["own_runtime"] else ran and not ledger)
+
+
+def members_are_those_of_the_strategy(record):
+    traits = record.get("traits")
+    return not traits or not record["runs"] or traits["side_by_side"] == bool(record["members"])
+
+
+def it_was_measured_on_the_cells_device(record):
+    cell, provenance = record["cell"]["device"], record["provenance"]
+    return (cell["backend"], cell["name"]) == (provenance["backend"], provenance["device"])
+
+
+def the_neighbour_is_the_one_that_was_asked_for(record):
+    wanted = record["cell"]["protocol"].get("neighbour", "none")
+    found, own = record["machine"].get("neighbour"), record["provenance"]["device_uuid"]
+    if found is None:
+        return wanted == "none" or record["status"] not in ("ok", "diverged")
+    other = found["device_uuid"]
+    return found["strategy"] == wanted and (other is None) == (own is None) and (not own or own != other)
+
+
+def samples_are_in_the_order_of_time(record):
+    samples = record["machine"].get("samples")
+    if samples is None:
+        return True
+    times = samples["columns"]["t_s"]
+    in_order = all(earlier <= later for earlier, later in pairwise(times))
+    return in_order and len(times) <= samples["taken"] <= len(times) * samples["samples_per_row"]
+
+
+def calls_of_a_trace_end_after_they_start(record):
+    trace = record["explanation"] and record["explanation"]["trace"]
+    if not trace:
+        return True
+    start, end = (trace["columns"].index(name) for name in ("start_us", "end_us"))
+    held = [trace["columns"].index(name) for name in ("device_bytes", "page_locked_bytes")]
+    return all(event[start] <= event[end] and min(event[i] for i in held) >= 0 for event in trace["events"])
+
+
+RULES = (
+    the_summary_follows_from_the_runs,
+    a_loss_is_lost_where_it_diverged,
+    a_runs_loss_is_the_mean_of_its_members,
+    a_runs_epochs_take_its_time,
+    a_run_has_all_errors_of_test_rows_or_none,
+    a_round_has_its_share_of_the_protocols_runs,
+    all_that_is_timed_lies_within_the_round,
+    the_passes_are_those_of_the_strategy,
+    members_are_those_of_the_strategy,
+    it_was_measured_on_the_cells_device,
+    the_neighbour_is_the_one_that_was_asked_for,
+    samples_are_in_the_order_of_time,
+    calls_of_a_trace_end_after_they_start,
+)

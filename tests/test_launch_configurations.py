@@ -1,0 +1,263 @@
+"""Launch configurations of kernels that train in one launch: which one a shape gets, and what has none."""
+
+import math
+import re
+from dataclasses import replace
+
+import cuda_on_cpu
+import pytest
+from conftest import ROOT
+from convolutional_shapes import CNN, FEW, SMALL
+from convolutional_shapes import network_of as convolutional
+from kernel_builds import trainings
+from layered_shapes import SHAPES, network_of, shape
+
+from snn.backends.launches import DeviceCapability, LaunchConfiguration, padded
+from snn.backends.launches.convolution import Layout
+from snn.backends.launches.perceptron import PerceptronShape, tile_of
+from snn.errors import Unsupported
+from snn.models.gradients import PublishedNaive
+from snn.models.layers import parse
+from snn.strategies.common.one_launch import convolutional_shape, layered_shape
+
+H200 = DeviceCapability(132, 232448, (9, 0))
+A100 = DeviceCapability(108, 166912, (8, 0))
+T4 = DeviceCapability(40, 65536, (7, 5))
+
+
+def perceptron(*layers, batch=256, sequential=True, clipped=False, members=1):
+    return PerceptronShape(tuple(map(padded, layers[:-1])), batch, sequential, clipped, members)
+
+
+def first(one, device=H200):
+    """The first launch of a shape, and all reasons why there are no others."""
+    found = list(one.configurations(device))
+    launch = next((each for each in found if isinstance(each, LaunchConfiguration)), None)
+    return launch, " ".join(each for each in found if isinstance(each, str))
+
+
+def layers(*widths, **options):
+    return shape(*widths, **options)
+
+
+def bare(batch, features, width):
+    """A perceptron as a stack of layers."""
+    return shape(batch, features, width, 1, cross_entropy=False, bare=(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("one", "device", "kernel", "blocks", "cluster", "words"),
+    [
+        (perceptron(32, 256, 1), H200, "one_layer", 16, 16, "one cluster of 16 blocks, 16 hidden neurons in"),
+        (perceptron(32, 1024, 1), H200, "one_layer", 64, 16, "4 clusters of 16 blocks, 16 hidden neurons in"),
+        (perceptron(64, 2048, 1), H200, "one_layer", 64, 16, "4 clusters of 16 blocks, 32 hidden neurons in"),
+        (perceptron(32, 256, 1), A100, "grid", None, 0, "together, a tile of every product in each"),
+        (perceptron(32, 256, 256, 1), H200, "two_layers", 128, 0, "16 groups of 8 blocks together"),
+        (
+            perceptron(10, 64, 256, 1, batch=100, sequential=False),
+            *(H200, "two_layers", 56, 0, "7 groups of 8 blocks together"),
+        ),
+        (perceptron(32, 256, 1024, 256, 1), H200, "three_layers", 128, 0, "16 groups of 8 blocks together"),
+        (perceptron(10, 128, 256, 250, 1, batch=60), H200, "three_layers", 32, 0, "4 groups of 8 blocks"),
+        (layers(256, 32, 256, 10), H200, "layers", 128, 0, "128 blocks together, a tile of every product in"),
+        (
+            layers(1024, 1024, 2048, 2048, 100),
+            *(H200, "layers", 132, 0, "132 blocks together, up to 8 tiles of a product in each"),
+        ),
+        (bare(471, 939, 535), H200, "layers", None, 0, "blocks together"),
+        # With biases graph launches twice as many kernels.
+        (layers(336, 13, 1423, 1, cross_entropy=False), H200, "layers", None, 0, "blocks together"),
+        (CNN, H200, "convolution", 128, 0, "128 blocks together, one for each of 2 parts of an image"),
+        (
+            replace(CNN, batch=128, height=20, width=20),
+            *(H200, "convolution", 128, 0, "128 blocks together, one for each image"),
+        ),
+        (replace(CNN, batch=20), H200, "convolution", 20 * 6, 0, "6 parts"),  # of 12 rows: each has two
+        (replace(CNN, batch=1), H200, "convolution", 12, 0, "12 parts"),
+    ],
+)
+def test_a_shape_has_the_kernel_that_fits_it(one, device, kernel, blocks, cluster, words):
+    launch, _ = first(one, device)
+    assert (launch.kernel, launch.cluster) == (kernel, cluster) and words in launch.words
+    assert blocks is None or launch.blocks == blocks
+    assert (ROOT / launch.source).is_file()
+
+
+@pytest.mark.parametrize(
+    ("reason", "one", "device"),
+    [
+        ("no cluster: compute capability 8.0, clusters need 9.0", perceptron(32, 256, 1), A100),
+        ("no groups of blocks: compute capability 7.5, TF32 needs 8.0", perceptron(32, 256, 256, 1), T4),
+        ("32-256-512-256 in batches of 256 is no shape for their", perceptron(32, 256, 512, 256, 1), H200),
+        ("2 hidden layers", perceptron(32, 256, 272, 1), H200),
+        ("48-256-256 in batches of 256 is no shape", perceptron(40, 256, 256, 1), H200),
+        ("32-512-256 in batches of 256 is no shape", perceptron(32, 512, 256, 1), H200),
+        ("32-256-1024-512 in batches of 256 is no shape", perceptron(32, 256, 1024, 512, 1), H200),
+        ("32-256-1024-256 in batches of 128 is no", perceptron(32, 256, 1024, 256, 1, batch=128), H200),
+        ("neither clips nor", perceptron(32, 256, 1, clipped=True), H200),
+        ("neither clips nor", perceptron(32, 256, 1, sequential=False), H200),
+        ("batches of 512 rows", perceptron(32, 256, 1, batch=512), H200),
+        ("of 96 features", perceptron(90, 256, 1, batch=100), H200),
+        ("2112 hidden neurons", perceptron(40, 2112, 1), H200),
+    ],
+)
+def test_what_fits_no_cluster_or_groups_is_for_the_grid(reason, one, device):
+    launch, reasons = first(one, device)
+    assert reason in reasons
+    assert launch is None or launch.kernel == "grid"
+
+
+@pytest.mark.parametrize(
+    ("reason", "one", "device"),
+    [
+        ("132 tiles of 64 x 64 do not cover 256 x 16384", perceptron(32, 16384, 16384, 1), H200),
+        ("9 linear layers, 8 at most", layers(16, 8, *[8] * 9), H200),
+        ("batches of 16 rows, widths of up to 2112", layers(16, 8, 2049, 2), H200),
+        ("batches of 2049 rows", layers(2049, 8, 8), H200),
+        ("257 outputs, 256 at most", layers(16, 8, 257), H200),
+        ("one hidden layer of 1423 neurons on 13 features", bare(336, 13, 1423), H200),  # graph is faster
+        ("one hidden layer of 656 neurons on 53 features", bare(779, 53, 656), H200),
+        ("compute capability 7.5, TF32 needs 8.0", CNN, T4),
+        ("109 blocks would run together, the device has 108 SMs", replace(CNN, batch=109), A100),
+        ("bytes of shared memory, the device has 166912", CNN, A100),
+        ("batches of 129 images", replace(CNN, batch=129), H200),
+        ("conv2d of 65 filters, 64 at most", replace(CNN, filters1=65), H200),
+        ("kernels of 3 on 1 channels and of 8", replace(CNN, kernel2=8), H200),
+        ("kernels of 7 on 3 channels", replace(CNN, kernel1=7, channels=3), H200),
+        ("maxpool2d of 4, 3 at most", replace(CNN, window=4), H200),
+        ("33 outputs", replace(CNN, outputs=33), H200),
+        ("bytes of shared memory, the device has 232448", replace(CNN, height=64, width=64), H200),
+    ],
+)
+def test_what_no_kernel_takes_has_none(reason, one, device):
+    launch, reasons = first(one, device)
+    assert launch is None and reason in reasons
+
+
+LAYERED, IMAGES = network_of(SHAPES["classifier"]), convolutional(CNN)
+
+
+@pytest.mark.parametrize(
+    ("describe", "network", "reason", "changes"),
+    [
+        (
+            *(layered_shape, LAYERED, "linear and relu, and this one is maxpool2d"),
+            {"inputs": (1, 4, 4), "layers": "maxpool2d 2,linear 2"},
+        ),
+        (layered_shape, LAYERED, "one relu between two linear", {"layers": "linear 3,relu,relu,linear 2"}),
+        (layered_shape, LAYERED, "none at the end", {"layers": "linear 3,relu"}),
+        (layered_shape, LAYERED, "its kernel does not clip", {"clip_norm": 1.0}),
+        (layered_shape, LAYERED, "along the gradient itself", {"gradient": PublishedNaive(256)}),
+        (convolutional_shape, IMAGES, "simultaneously and does not clip", {"update_order": "sequential"}),
+        (convolutional_shape, IMAGES, "simultaneously and does not clip", {"clip_norm": 1.0}),
+        (convolutional_shape, IMAGES, "along the gradient itself", {"gradient": PublishedNaive(256)}),
+        (
+            *(
+                convolutional_shape,
+                IMAGES,
+                "its layers are conv2d, relu, linear, the kernel's conv2d, relu, con",
+            ),
+            {"layers": "conv2d 2 3,relu,linear 10"},
+        ),
+        (convolutional_shape, IMAGES, "its layers are conv2d, linear", {"layers": "conv2d 2 3,linear 10"}),
+    ],
+)
+def test_another_network_has_no_shape(describe, network, reason, changes):
+    if "layers" in changes:
+        changes = changes | {"layers": tuple(map(parse, changes["layers"].split(",")))}
+    with pytest.raises(Unsupported, match=re.escape(reason)):
+        describe(replace(network, **changes), 16)
+
+
+# ---- clusters and tiles
+
+
+@pytest.mark.parametrize(
+    ("widths", "batch", "parts"),
+    [
+        ((32, 256, 1), 256, 2),
+        ((32, 130, 1), 256, 2),  # as many blocks, each with columns of zeros
+        ((32, 128, 1), 256, 1),
+        ((32, 256, 1), 225, 2),
+        ((32, 256, 1), 224, 1),
+        ((16, 256, 1), 256, 1),
+        ((16, 512, 1), 256, 1),  # of two clusters
+        ((32, 1024, 1), 256, 1),  # of several clusters
+        ((64, 256, 1), 256, 2),
+        ((60, 500, 1), 256, 1),
+        ((64, 2048, 1), 256, 1),  # blocks of 32 neurons of 64 features would spill in two parts
+    ],
+)
+def test_a_long_exchange_is_hidden_in_two_parts(widths, batch, parts):
+    launch, _ = first(perceptron(*widths, batch=batch))
+    assert (launch.kernel, launch.threads, dict(launch.defines)["PARTS"]) == ("one_layer", 160, str(parts))
+
+
+@pytest.mark.parametrize("device", [H200, A100])
+@pytest.mark.parametrize("m, n", [(256, 256), (256, 1024), (32, 256), (272, 48), (16, 16)])
+def test_a_tile_covers_its_product_with_the_blocks_that_there_are(m, n, device):
+    rows, cols = tile_of(m, n, device.multiprocessors)
+    assert m % rows == n % cols == 0
+    assert m // rows * (n // cols) <= device.multiprocessors
+    smaller = [(rows // 2, cols), (rows, cols // 2)]
+    assert all(m * n / (r * c) > device.multiprocessors or r < 16 or c < 8 for r, c in smaller)
+
+
+def test_a_product_too_large_for_a_tile_a_block_has_none():
+    assert tile_of(256, 1024, T4.multiprocessors) is None
+    assert tile_of(256, 512, T4.multiprocessors) == (64, 64)
+    wide = dict(first(layers(1024, 1024, 2048, 2048, 100))[0].defines)
+    assert wide["FORWARD"] == "{64,64},{64,64},{16,128}"
+
+
+# ---- parts of images
+
+ROWS = CNN.pooled[0]
+
+
+@pytest.mark.parametrize("batch", range(1, 129))
+def test_images_are_split_for_the_sms_that_there_are(batch):
+    """A part of one row at least, and as many as SMs allow, but 128 blocks: published records have these."""
+    one = replace(CNN, batch=batch)
+    for device, blocks in ((H200, 128), (A100, 108)):
+        if batch > blocks:
+            continue
+        rows = math.ceil(ROWS / max(1, min(ROWS, blocks // batch)))
+        launch, reasons = first(one, device)
+        if launch is None:
+            assert "bytes of shared memory" in reasons and rows > 4
+        else:
+            assert launch.blocks == batch * math.ceil(ROWS / rows) <= blocks
+        if device is H200:
+            assert launch == first(one, DeviceCapability(128, 232448, (9, 0)))[0]
+            assert one.elements(1)[-1] == Layout(one, math.ceil(ROWS / rows)).workspace
+
+
+# ---- memory of a block, and of a launch
+
+BUILDS = {f"{build}-{architecture}": (build, architecture) for build, architecture in trainings()}
+needs_compiler = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", BUILDS)
+def test_the_shared_memory_of_a_block_is_what_its_kernel_declares(name):
+    build, architecture = BUILDS[name]
+    defines = {**build.defines, "__CUDA_ARCH__": 10 * int(architecture.removeprefix("sm_"))}
+    assert cuda_on_cpu.load(build.source, **defines)["shared_bytes"] == build.shared_bytes
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "one", [*SMALL.values(), *(SHAPES[name] for name in ("classifier", "deep", "outputs"))], ids=str
+)
+def test_a_shape_knows_its_kernels_memory(one):
+    few = FEW if one in SMALL.values() else DeviceCapability(5, 232448, (8, 0))
+    for device in (H200, few):
+        launch, _ = first(one, device)
+        constants = cuda_on_cpu.load(ROOT / launch.source, **dict(launch.defines))
+        assert constants["shared_bytes"] == launch.shared_bytes <= device.shared_bytes
+        needed = one.elements(1)[-1]
+        if launch.kernel == "convolution":  # enough on any device
+            assert needed >= (needed := Layout(one, int(dict(launch.defines)["PARTS"])).workspace)
+        assert constants["workspace_floats"] == needed

@@ -1,0 +1,124 @@
+"""The numbers of a record agree with each other in whatever is written, and in what is published."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from real_records import edited, forged, measured, reference
+from record_rules import disagreements
+from records_of import DATA, PROVENANCE, QUIET
+
+from snn.measurement.accuracy import Errors
+from snn.measurement.cell import build_record
+from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
+from snn.records import archive, store
+
+seconds = st.floats(1e-6, 1e3)
+losses = st.floats(-1e38, 1e38) | st.sampled_from([math.nan, math.inf, -math.inf])
+errors = st.builds(Errors, st.floats(0, 1e38), st.floats(0, 1e38), st.none() | st.floats(-1e38, 1))
+
+
+@st.composite
+def measurements(draw):
+    """What a cell may have measured: any number of runs, of several members or one, with test rows or not."""
+    members = draw(st.sampled_from([0, 0, 1, 3]))
+    kind = draw(st.sampled_from(["loss", "classification", "regression"])) if not members else "loss"
+    runs = []
+    for _ in range(draw(st.integers(0, 6))):
+        run = Run(draw(seconds), draw(losses))
+        if members:
+            some = draw(st.lists(st.floats(-1e38, 1e38), min_size=members, max_size=members))
+            run = replace(run, losses=tuple(some), final_loss=math.fsum(some) / members)
+        if kind == "classification":
+            epochs = tuple(Epoch(run.seconds / 2, draw(losses)) for _ in range(2))
+            run = replace(run, epochs=epochs, test_accuracy=draw(st.floats(0, 1)), test_seconds=draw(seconds))
+        if kind == "regression":
+            run = replace(run, test_errors=draw(errors))
+        runs.append(run)
+    found = Measurement(runs=runs, members=[{"seed": i} for i in range(members)])
+    if runs:
+        found.stopped, found.setup_seconds, found.warmup = (
+            "runs",
+            draw(seconds),
+            WarmUp(draw(seconds), 9, True),
+        )
+    return found
+
+
+OF_RUNS = {
+    "the_summary_follows_from_the_runs",
+    "a_runs_loss_is_the_mean_of_its_members",
+    "a_runs_epochs_take_its_time",
+    "a_run_has_all_errors_of_test_rows_or_none",
+}
+
+
+@cache
+def cell():
+    return reference()["cell"]
+
+
+@given(measurement=measurements(), squared=st.booleans())
+def test_a_summary_follows_from_its_runs_whatever_was_measured(measurement, squared):
+    network = cell()["network"] | ({} if squared else {"loss": "cross_entropy"})
+    where = PROVENANCE | {"elapsed_seconds": 1e9}
+    record = build_record(cell() | {"network": network}, 1, measurement, None, QUIET, where, "0" * 16, DATA)
+    assert not OF_RUNS & set(disagreements(record))
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent for path in ROOT.glob("results/published/*/*/*.gz")))
+def test_published_records_obey_every_rule(folder):
+    for place, entry in archive.unchecked(folder).items():
+        assert not disagreements(entry.record), place
+
+
+BROKEN = {
+    "seconds times 100": ([("runs.0.seconds", 123.0)], "the_summary_follows_from_the_runs"),
+    "another deviation": ([("summary.std_seconds", 0.9)], "the_summary_follows_from_the_runs"),
+    "more runs in the summary": ([("summary.runs", 3)], "the_summary_follows_from_the_runs"),
+    "another mean loss": ([("summary.mean_final_loss", 0.9)], "the_summary_follows_from_the_runs"),
+    "nothing diverged": ([("status", "diverged"), ("reason", "so")], "a_loss_is_lost_where_it_diverged"),
+    "another error": ([("runs.1.final_mse", 0.9)], "a_runs_loss_is_the_mean_of_its_members"),
+    "too many runs": ([("cell.protocol.runs", 1)], "a_round_has_its_share_of_the_protocols_runs"),
+    "too few runs": ([("cell.protocol.runs", 9)], "a_round_has_its_share_of_the_protocols_runs"),
+    "a rule that is off": ([("stopped", "relative_error")], "a_round_has_its_share_of_the_protocols_runs"),
+    "longer than itself": ([("provenance.elapsed_seconds", 1e-6)], "all_that_is_timed_lies_within_the_round"),
+    "no warm-up": ([("warmup", None)], "all_that_is_timed_lies_within_the_round"),
+    "no ledger": ([("ledger", {})], "the_passes_are_those_of_the_strategy"),
+    "its own runtime": ([("traits.own_runtime", "torch")], "the_passes_are_those_of_the_strategy"),
+    "more free than there is": ([("memory.total_bytes", 1)], "the_passes_are_those_of_the_strategy"),
+    "side by side": ([("traits.side_by_side", True)], "members_are_those_of_the_strategy"),
+    "another device": ([("provenance.device", "Abacus")], "it_was_measured_on_the_cells_device"),
+    "no neighbour": ([("cell.protocol.neighbour", "graph")], "the_neighbour_is_the_one_that_was_asked_for"),
+    "an early end": ([("explanation.trace.events.0.4", -1e9)], "calls_of_a_trace_end_after_they_start"),
+}
+
+
+@pytest.mark.parametrize(("changes", "rule"), BROKEN.values(), ids=list(BROKEN))
+def test_each_rule_notices_what_breaks_it(changes, rule):
+    record = reference()
+    for way, value in changes:
+        way = tuple(int(key) if key.isdecimal() else key for key in way.split("."))
+        record = edited(record, way, value)
+    assert rule in disagreements(record)
+    assert store.checked(forged(record), "it")  # a reader relies on the digest
+
+
+def test_so_do_those_of_members_epochs_test_rows_and_samples():
+    launch = measured("strategy=ensemble", "strategy.starts=2", "network.hidden=[4]")
+    changed = edited(launch, ("runs", 0, "member_mse", 0), 1e9)
+    assert "a_runs_loss_is_the_mean_of_its_members" in disagreements(changed)
+    assert disagreements(edited(launch, ("summary", "members"), 3)) == ["the_summary_follows_from_the_runs"]
+    run = reference()["runs"][0]
+    for further, rule in (
+        ({"epochs": [{"seconds": run["seconds"] * 2}]}, "a_runs_epochs_take_its_time"),
+        ({"test_r2": 0.5}, "a_run_has_all_errors_of_test_rows_or_none"),
+    ):
+        assert rule in disagreements(edited(reference(), ("runs", 0), run | further))
+    samples = {"taken": 2, "samples_per_row": 1, "columns": {"t_s": [1.0, 0.0]}}
+    changed = edited(reference(), ("machine", "samples"), samples)
+    assert disagreements(changed) == ["samples_are_in_the_order_of_time"]
