@@ -275,14 +275,10 @@ def test_what_is_published_is_told_in_full(one):
 @pytest.mark.parametrize("chosen", ["small", "patterns", "idx"])
 def test_pooch_is_loaded_for_downloads_only(tmp_path, chosen):
     write(tmp_path, image_set())
-    path = [f"dataset.path={tmp_path}"] if chosen == "idx" else []
-    run = [
-        "import sys",
-        "from snn import datasets",
-        "from snn.config.compose import composed",
-        f"datasets.make(composed(['dataset={chosen}', 'training.batch_size=1', *{path}])['dataset'])"
-        if chosen != "patterns"
-        else "datasets.make(composed(['dataset=patterns', 'dataset.rows=256'])['dataset'])",
-        "sys.exit('pooch' in sys.modules)",
-    ]
-    assert subprocess.run([sys.executable, "-c", "\n".join(run)], cwd=ROOT).returncode == 0
+    keys = {"patterns": ["dataset.rows=256"], "idx": [f"dataset.path={tmp_path}"]}.get(chosen, [])
+    code = (
+        "import sys; from snn import datasets; from snn.config.compose import composed; "
+        "datasets.make(composed(sys.argv[1:])['dataset']); sys.exit('pooch' in sys.modules)"
+    )
+    run = [sys.executable, "-c", code, f"dataset={chosen}", "training.batch_size=1", *keys]
+    assert subprocess.run(run, cwd=ROOT).returncode == 0

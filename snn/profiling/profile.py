@@ -20,7 +20,6 @@ from snn.profiling.calls import METHODS, EveryCall, Method
 from snn.profiling.tracer import Signature, Trace, trace
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
-from snn.strategies.common.strategy import Strategy
 
 _LEAST_SECONDS = 0.3
 
@@ -82,7 +81,12 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
             strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()
             backend.synchronize()
-            most = _epochs_in(min(_LEAST_SECONDS, max_seconds), strategy, backend)
+            # An epoch may return long before the device has finished it: a clock read between epochs would
+            # let a thousand of them queue, so their number follows from one that is waited for.
+            started = time.perf_counter()
+            strategy.epoch()
+            backend.synchronize()
+            most = max(1, round(min(_LEAST_SECONDS, max_seconds) / (time.perf_counter() - started)))
             timing.reset()
             epochs, started = 0, time.perf_counter()
             while epochs < most:
@@ -96,17 +100,6 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
     parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
     scale = job.epochs / epochs * steps / sampled
     return TimeBreakdown(epochs, {part: value * scale for part, value in parts.items()})
-
-
-def _epochs_in(seconds: float, strategy: Strategy, backend: Backend) -> int:
-    """How many epochs take these seconds, at least one; by an epoch that the device has finished.
-
-    An epoch may return long before: a clock read between epochs would let a thousand of them queue.
-    """
-    started = time.perf_counter()
-    strategy.epoch()
-    backend.synchronize()
-    return max(1, round(seconds / (time.perf_counter() - started)))
 
 
 def _timer_seconds(calls: int = 2000) -> float:
