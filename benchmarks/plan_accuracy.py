@@ -37,8 +37,7 @@ from snn.files import outputs
 from snn.hardware import devices
 from snn.hardware.sampling import gpu_state
 from snn.planning import gpus
-from snn.planning.cells import planned
-from snn.planning.plan import plan
+from snn.planning.plan import plan, planned
 from snn.profiling.calls import DEVICE_MEMORY
 from snn.profiling.ledger import MemoryMap
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer

@@ -22,7 +22,7 @@ from snn.config.groups import read_yaml  # noqa: E402
 from snn.errors import ConfigError, RecordError  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.models.gradients import PublishedNaive  # noqa: E402
-from snn.report.read import read  # noqa: E402
+from snn.report.write import read  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/cnn_report.md"
 FOLDERS = [ROOT / "results/published/nvidia-h200/cnn"]

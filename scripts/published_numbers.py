@@ -27,7 +27,7 @@ from snn import command  # noqa: E402
 from snn.errors import ConfigError, SnnError  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.files.published_sets import PUBLISHED  # noqa: E402
-from snn.report.read import read  # noqa: E402
+from snn.report.write import read  # noqa: E402
 
 PAGES = [
     ROOT / "README.md",

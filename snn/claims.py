@@ -9,6 +9,7 @@ source's claims with its verdict and the rows that test it.
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -34,49 +35,37 @@ def _main(arguments: list[str]) -> int:
     tables = claims.published_tables()
     sources = [claims.judge(name, tables) for name in names or claims.source_names()]
     if JSON in arguments:
-        json.dump({source.name: _plain(source) for source in sources}, sys.stdout, indent=1, default=str)
+        found = {source.name: {**asdict(source), "counts": source.counts()} for source in sources}
+        json.dump(found, sys.stdout, indent=1, default=str)
         print()
     elif names:
-        print(_listing(sources[0]))
+        print("\n".join(_listing(sources[0])))
     else:
-        print(_summary(sources))
+        print("\n".join(_summary(sources)))
     return 0
 
 
-def _plain(source: Any) -> dict[str, Any]:
-    return {**asdict(source), "counts": source.counts()}
+def _summary(sources: list[Any]) -> Iterator[str]:
+    """A line per source, with the number of its claims and of those with each verdict; then the titles."""
+    width = max(len(source.name) for source in sources)
+    counts = [{"claims": len(source.claims), **source.counts()} for source in sources]
+    yield "  ".join(["source".ljust(width), *counts[0]])
+    for source, numbers in zip(sources, counts, strict=True):
+        columns = (str(number).rjust(len(word)) for word, number in numbers.items())
+        yield "  ".join([source.name.ljust(width), *columns])
+    yield ""
+    yield from (f"{source.name.ljust(width)}  {source.title} ({source.by})" for source in sources)
 
 
-def _summary(sources: list[Any]) -> str:
-    """A line per source, with the number of its claims and of those with each verdict."""
-    from snn.report.claims import VERDICTS
-
-    rows = [["source", "claims", *VERDICTS]]
-    rows += [
-        [source.name, str(len(source.claims)), *map(str, source.counts().values())] for source in sources
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    ]
-    titles = [f"{source.name.ljust(widths[0])}  {source.title} ({source.by})" for source in sources]
-    return "\n".join([*lines, "", *titles])
-
-
-def _listing(source: Any) -> str:
+def _listing(source: Any) -> Iterator[str]:
     """Each claim with its verdict, the evidence and what follows."""
-    from snn.report.claims import evidence
+    from snn.report.claims import result
 
-    lines = [f"{source.title} ({source.by})"]
+    yield f"{source.title} ({source.by})"
     for claim in source.claims:
-        lines += ["", f"{claim.verdict}: {claim.says} [{claim.section}]"]
-        lines += [f"  {claim.reason}"] if claim.reason else []
-        lines += [f"  {finding.device or finding.table}: {evidence(finding)}" for finding in claim.findings]
-        lines += [f"  {claim.note}"] if claim.note else []
-    return "\n".join(lines)
+        yield f"\n{claim.verdict}: {claim.says} [{claim.section}]"
+        evidence = [f"{one.device or one.table}: {one.test['says']}: {result(one)}" for one in claim.findings]
+        yield from (f"  {text}" for text in (claim.reason, *evidence, claim.note) if text)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from snn import cli, command, listing
-from snn.config import groups, keys, known_gpus
+from snn.config import choices, groups
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, SnnError, shown
 
@@ -97,7 +97,7 @@ def words(given: Sequence[str]) -> list[str]:
     elif last.startswith("-"):
         found = ["--help", *_options(before[0])]
     elif before[-1] == "--device":
-        gpus = [*known_gpus.read()]
+        gpus = [*groups.known_gpus()]
         found = {"recommend": [*groups.names("device"), *gpus], "plan": gpus}.get(before[0], [])
     elif before[0] == "recommend":
         found = groups.names(before[-1][2:]) if before[-1] in ("--dataset", "--network") else []
@@ -113,9 +113,9 @@ def words(given: Sequence[str]) -> list[str]:
 def _options(name: str) -> list[str]:
     if name != "recommend":
         return _OPTIONS.get(name, [])
-    from snn.recommending import command_line  # which needs argparse
+    from snn.recommending import settings  # which needs argparse
 
-    return command_line.options()
+    return [*settings.parser()._option_string_actions]
 
 
 def _sweeps(before: Sequence[str]) -> list[str]:
@@ -137,7 +137,7 @@ def _settings(before: Sequence[str], last: str) -> list[str]:
     chosen = {
         key: value for key, value in given.items() if key in groups.GROUPS and value in groups.names(key)
     }
-    return [f"{key}=" for key in keys.known(chosen) if key not in given]
+    return [f"{key}=" for key in choices.known(chosen) if key not in given]
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import LEAST, MOST, common_rounds, reason, rounds_needed
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
+from snn.config.settings import MOST_ROUNDS
 from snn.config.suggestions import meant
-from snn.config.validation import MOST_ROUNDS
 from snn.errors import ConfigError, RecordError, shown
 from snn.grid import catalogue, fingerprint, more_rounds, naming, plans
 from snn.grid import sweeps as grid

@@ -15,9 +15,8 @@ from snn import command
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, TOUCHED, UNTOUCHED
 from snn.config import groups
 from snn.errors import RecordError, shown
-from snn.grid import neighbours
 from snn.hardware.devices import BACKENDS
-from snn.report.read import read
+from snn.report.write import read
 from snn.tables.neighbours import measured_untouched, verdict
 
 _VERDICTS = (UNTOUCHED, TOUCHED, NOT_SIGNIFICANT, NOT_COMPARABLE)
@@ -28,12 +27,12 @@ _COLUMNS = ("strategy", *_RATIOS, "rounds", "verdict", "backend")
 @command.entry(__doc__, least=1, codes={1: "the file says something else"})
 def main(arguments: list[str]) -> int:
     measured = measured_untouched([_read(Path(argument)) for argument in arguments])
-    differing = differences(measured, neighbours.untouched())
+    differing = differences(measured, groups.untouched())
     if not measured:
         raise RecordError("no table has a time on a GPU beside a neighbour")
     print(f"untouched: [{', '.join(sorted(name for name, untouched in measured.items() if untouched))}]")
     for line in differing:
-        print(f"{neighbours.FILE}: {line}")
+        print(f"{groups.NEIGHBOURS}: {line}")
     return 1 if differing else 0
 
 

@@ -19,12 +19,12 @@ from typing import Any
 
 from snn import command, datasets
 from snn.config import compose
-from snn.config.grammar import written
 from snn.config.groups import CONFIG
 from snn.config.options import Options
+from snn.config.overrides import written
 from snn.errors import ConfigError, DeviceError, Unsupported, shown
 from snn.files import outputs
-from snn.grid import notes, sweeps
+from snn.grid import grid_file, sweeps
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.planning import gpus
@@ -122,7 +122,7 @@ def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> tuple[dict[str, Mapping[st
     found = sweeps.read(file, Device("cuda", gpu.name))
     if chosen[_SWEEP] not in found:
         raise ConfigError(f"{file} has no sweep {chosen[_SWEEP]!r}: it has {', '.join(found)}")
-    notes.tell(file)
+    grid_file.tell_notes(file)
     return dict(found[chosen[_SWEEP]].named), found[chosen[_SWEEP]].axes
 
 

@@ -28,7 +28,7 @@ from snn.hardware.devices import Device
 from snn.records import microbenchmarks
 from snn.records.archive import SWEEPS, Entry, entries, has_cells, read_sweeps
 from snn.report.write import write, writing
-from snn.tables import overview, overview_text, recommendation
+from snn.tables import overview, recommendation
 from snn.tables.table import build, find_table
 
 
@@ -104,7 +104,7 @@ def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
         points = overview.points_of(used, thresholds)
         table = overview.build(points, thresholds)
         _write(recommendation.build(points, table), recommendation.TITLE, output, "recommendation")
-        _write(overview_text.with_sentences(table), overview.TITLE, output, "overview")
+        _write(recommendation.with_sentences(table), overview.TITLE, output, "overview")
         if any("samples" in record["machine"] for record in used.values()):
             _write_own(output, "warnings", used, thresholds)
 

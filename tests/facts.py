@@ -6,17 +6,15 @@ A fact is a function that yields parts of the text, after it has asserted what t
 import re
 from functools import cache
 
-import facts_of_paper as paper
 import facts_of_results as results
-import facts_of_rounds as rounds
 from conftest import ROOT
+from facts_of_results import LIMITS
 from published_tables import one, table
 
 from snn.config.yaml_file import read_yaml
 from snn.measurement import protocol as protocol_of_runs
 
 PROTOCOLS = ("paper", "brief", "glance", "precise")
-LIMITS = read_yaml(ROOT / "config/verdicts.yaml")
 
 
 # ---- docs/explanation/reference_to_persistent.md
@@ -129,9 +127,7 @@ def of_glance():
 
 
 FACTS = {
-    "results.md": [
-        fact for of in (results, paper, rounds) for name, fact in vars(of).items() if name.startswith("of_")
-    ],
+    "results.md": [fact for name, fact in vars(results).items() if name.startswith("of_")],
     "reference/kernels.md": [of_the_kernel_study],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],

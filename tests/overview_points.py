@@ -5,16 +5,18 @@ import yaml
 from conftest import ROOT
 from records_of import PROVENANCE, write_all
 
+from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.grid import sweeps
 from snn.hardware.devices import Device
-from snn.report import summary
+from snn.report import opening
 from snn.tables import overview, recommendation
 
 GPU = Device("cuda", "NVIDIA H200")
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SLOW, FAST, FASTER = ([base + i / 1000 for i in range(6)] for base in (4.0, 2.0, 1.0))
 UNSURE = [0.6, 1.9, 0.7, 1.8, 0.65, 1.75]
+THREE = {"strategy": ["reference", "combined", "pinned"]}
 
 
 def cells_of(folder, settings, device=GPU):
@@ -24,16 +26,22 @@ def cells_of(folder, settings, device=GPU):
     return sweeps.read(path, device)["mine"].cells
 
 
-def points_of(folder, settings, seconds, **provenance):
-    """The frames of such a grid, whose cells took these seconds."""
-    return overview.load(write_all(folder, cells_of(folder, settings), seconds, **provenance), THRESHOLDS)
+def points_of(folder, settings, seconds, on=GPU, **changed):
+    """The frames of such a grid, whose cells took these seconds; ``changed`` as for ``write_all``."""
+    expected = write_all(folder, cells_of(folder, settings, on), seconds, **changed)
+    return overview.points_of(frame.checked(expected), THRESHOLDS)
 
 
-def opening_of(points, table=None, **changed):
+def answers_of(points):
+    """The tables ``overview`` and ``recommendation`` of these points."""
+    table = overview.build(points, THRESHOLDS)
+    return table, recommendation.build(points, table)
+
+
+def opening_of(points, **changed):
     """The first page of the report of these points."""
-    table = overview.build(points, THRESHOLDS) if table is None else table
-    recommended = recommendation.build(points, table)
-    return summary.fragment(recommended, table, points, origins(**changed), THRESHOLDS)
+    table, recommended = answers_of(points)
+    return opening.fragment(recommended, table, points, origins(**changed), THRESHOLDS)
 
 
 def origins(**changed):

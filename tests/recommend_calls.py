@@ -5,30 +5,45 @@ import json
 import pandas as pd
 from records_of import record
 
-from snn.recommending import measured, workflow
+from snn import recommend
+from snn.recommending import budget, candidates, workflow
+from snn.recommending.budget import Length
 
 ASKED = ["--device", "cpu", "--dataset", "small", "--output", "out"]
 
 
-def measure(grid, folder, seconds=None, but=()):
-    """Write the records that the workflow would, as fast as the reference but for these strategies."""
+def work_in(folder, monkeypatch):
+    """Let a recommendation find and leave its results in this folder instead of the checkout's."""
+    monkeypatch.chdir(folder)
+    for module in (budget, candidates, workflow, recommend):
+        monkeypatch.setattr(module, "ROOT", folder)
+
+
+def measure(grid, folder, but=()):
+    """Write the records that the workflow would, but for these strategies, and its tables."""
     for name, cell in grid.plan.cells.items():
-        strategy = cell["strategy"]["name"]
-        if strategy in but:
+        if cell["strategy"]["name"] in but:
             continue
-        took = (seconds or {}).get(strategy, 1.0)
-        for number, path in enumerate(measured._planned(grid)[name], 1):
-            made = record(
-                cell, [took, took * 1.001, took * 0.999], number=number, device=cell["device"]["name"]
-            )
+        for number, path in enumerate(grid.paths()[name], 1):
+            made = record(cell, [1.0, 1.001, 0.999], number=number, device=cell["device"]["name"])
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(json.dumps(made))
-    ranking = {"rank": [1], "strategy": ["resident"], "kernel": ["naive"], "mean_s": [1.0]}
-    ranking |= {"verdict": [""], "note": [""]}
-    ranking |= {
-        f"{ratio}{end}": [1.0] for ratio in ("speedup", "behind") for end in ("", "_ci_low", "_ci_high")
-    }
-    ranking |= {"against_fastest": ["fastest"], "rounds": [1], "status": ["ok"], "machine": ["quiet"]}
     (folder / workflow.TABLE).parent.mkdir(parents=True, exist_ok=True)
-    pd.DataFrame(ranking).to_csv(folder / workflow.TABLE)
-    pd.DataFrame([{"answer": "resident is the fastest.", "reason": "So."}]).to_csv(folder / workflow.ANSWER)
+    pd.DataFrame({"strategy": ["resident"]}).to_csv(folder / workflow.TABLE)
+
+
+def paths(grid):
+    """All records of a grid."""
+    return [path for of_cell in grid.paths().values() for path in of_cell]
+
+
+def lengths(grid):
+    """How long the runs of a grid train: epochs and rows."""
+    return {
+        Length(cell["training"]["epochs"], cell["dataset"].get("rows")) for cell in grid.plan.cells.values()
+    }
+
+
+def strategies(grid):
+    """The names of a grid's candidates."""
+    return {cell["strategy"]["name"] for cell in grid.plan.cells.values()}

@@ -81,7 +81,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 QUICK = (
     (
         "user,folder,slashes,german,kathmandu,tmpdir,private,variables",
-        "test_workflow.py test_notebook.py test_package.py test_messages.py "
+        "test_workflow.py test_notebook.py test_package.py test_refusals.py "
         "test_recommend.py::test_the_answer_is_printed_with_its_table",
     ),
     (

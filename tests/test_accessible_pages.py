@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from snn.files.published_sets import PUBLISHED
-from snn.report import html_page
-from snn.report.write import to_html
+from snn.report.write import MOST_ROWS, to_html
 
 pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="there is no Chromium to open pages with")
 
@@ -117,7 +116,7 @@ OUTSIDE = """
 
 
 def test_buttons_that_turn_pages_are_seen_and_say_what_they_cannot_do(chromium, tmp_path):
-    page = opened(chromium, tmp_path, html_page.MOST_ROWS + 3, columns=1)
+    page = opened(chromium, tmp_path, MOST_ROWS + 3, columns=1)
     disabled = "[...document.querySelectorAll('.pager button')].map((one) => one.ariaDisabled).join(' ')"
     assert ("group", "Rows that are shown") in said(page)
     assert page.run(disabled) == "true true false false"

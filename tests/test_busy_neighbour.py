@@ -16,8 +16,8 @@ from conftest import ROOT
 from processes import end_in_time
 from record_rules import disagreements
 
+from snn.config.cell import ANY, Cell
 from snn.config.compose import composed
-from snn.config.neighbour import is_settled, strategy_beside
 from snn.errors import ConfigError, SnnError, Unsupported
 from snn.grid import fingerprint, naming
 from snn.hardware import devices
@@ -212,10 +212,10 @@ def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
 def test_a_cell_that_names_no_neighbour_is_what_it_was():
     """Its name, and what it is measured again for."""
     usual, said = cell_of("device.name=x"), cell_of("device.name=x", "protocol.neighbour=any")
-    assert usual == said and not is_settled(usual) and strategy_beside(usual) is None
+    assert usual == said and Cell(usual).neighbour == ANY and Cell(usual).strategy_beside is None
     alone, busy = (cell_of("device.name=x", f"protocol.neighbour={who}") for who in ("none", "combined"))
-    assert is_settled(alone) and strategy_beside(alone) is None
-    assert is_settled(busy) and strategy_beside(busy) == "combined"
+    assert Cell(alone).neighbour == "none" and Cell(alone).strategy_beside is None
+    assert Cell(busy).strategy_beside == "combined"
     assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
     of_usual, of_alone, of_busy = (set(fingerprint.of_cell(cell)) for cell in (usual, alone, busy))
     assert of_usual == of_alone < of_busy

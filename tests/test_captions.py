@@ -12,7 +12,7 @@ from snn.config.groups import read_yaml
 from snn.grid import catalogue
 from snn.microbenchmarks import memory_calls
 from snn.profiling import memory
-from snn.report.glossary import WORDS
+from snn.report.write import glossary
 from snn.tables.cnn import BLOCK
 from snn.tables.columns import describe
 
@@ -116,7 +116,7 @@ def test_every_name_in_a_caption_is_one_that_there_is(name):
     keys = {key for choice in groups.names("strategy") for key in groups.load("strategy", choice)}
     table = TABLES.get(name) or catalogue.FIGURES.get(FIGURES.get(name, ""), catalogue.TIDY_FIGURE).table
     for said in re.findall(r"``([^`]+)``", re.sub(r"``[^`]*\{\{[^`]*``", "", CAPTIONS[name])):
-        known = said in chosen or said in WORDS or said in keys or describe(table, said)
+        known = said in chosen or said in glossary() or said in keys or describe(table, said)
         written = known or any(f'"{said}' in text for text in SOURCES)
         assert written or (ROOT / said).exists() or said == "results/traces/timeline.json", said
 

@@ -11,7 +11,6 @@ from math import inf
 
 import pandas as pd
 import pytest
-import yaml
 from conftest import ROOT
 from records_of import record
 from whole_grid import sweeps_of
@@ -62,6 +61,7 @@ FASTER = {
 
 def judge(test, table=COPIES):
     """The verdict on a claim with this test, and the test's finding."""
+    test = {"says": "", "table": "memory/copies"} | test
     claim = {"says": "x", "section": "y", "tests": [test]}
     judged = claims.judge_claim("it", claim, lambda name: table if name == "memory/copies" else None, "file")
     return judged.verdict, judged.findings[0]
@@ -82,10 +82,8 @@ def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
     assert claims.when(found) == (
         "holds: to device 4 KiB, 64 KiB; fails: to host 256 bytes; not significant: to device 256 bytes"
     )
-    turned, at = (
-        FASTER | {"where": FASTER["over"], "over": FASTER["where"]},
-        [case.at for case in found.cases],
-    )
+    turned = FASTER | {"where": FASTER["over"], "over": FASTER["where"]}
+    at = [case.at for case in found.cases]
     assert [case.at for case in judge(turned)[1].cases] == at  # nor is there one over what has no value
 
 
@@ -130,15 +128,15 @@ CLOSED, OPEN = {"at_least": 2, "at_most": 3}, {"above": 2, "below": 3}
 )
 def test_an_interval_is_within_bounds_beside_them_or_open(bounds, low, value, high, outcome):
     table = pd.DataFrame([{"median": value, "low": low, "high": high, "device": "x", "a": 1}])
-    test = {"says": "", "table": "memory/copies", "where": {"a": 1}, "column": "median"}
-    assert judge(test | {"is": bounds}, table)[1].cases[0].outcome == outcome
+    test = {"where": {"a": 1}, "column": "median", "is": bounds}
+    assert judge(test, table)[1].cases[0].outcome == outcome
 
 
 def test_a_share_of_another_column_and_a_word():
     table = pd.DataFrame(
         [{"a": n, "part_s": n, "mean_s": 4.0, "verdict": "faster", "device": "x"} for n in (1, 3)]
     )
-    share = {"says": "", "table": "memory/copies", "where": {"a": [1, 3]}, "by": ["a"], "unit": "%"}
+    share = {"where": {"a": [1, 3]}, "by": ["a"], "unit": "%"}
     word, found = judge(share | {"column": "part_s", "per": "mean_s", "is": {"at_least": 0.5}}, table)
     assert word == "conditional" and claims.figures(found) == "25% to 75%"
     assert claims.when(found) == "holds: a 3; fails: a 1"
@@ -151,28 +149,13 @@ def test_a_share_of_another_column_and_a_word():
 @pytest.mark.parametrize("column", [[256, 1024], ["256", "256-256"]])
 def test_a_network_is_found_whether_its_column_holds_numbers_or_texts(wanted, column):
     table = pd.DataFrame({"network": column, "x": [2.0, 0.5], "device": "y"})
-    test = {
-        "says": "",
-        "table": "memory/copies",
-        "where": {"network": wanted},
-        "column": "x",
-        "is": {"above": 1},
-    }
-    assert judge(test, table)[0] == "confirmed"
-
-
-def test_a_value_is_written_with_the_digits_that_the_test_asks_for():
-    test = {"digits": 8, "unit": "times"}
-    assert (
-        claims.figures(finding(test, claims.Case((), 41.1925721, None, None, "holds"))) == "41.192572 times"
-    )
+    assert judge({"where": {"network": wanted}, "column": "x", "is": {"above": 1}}, table)[0] == "confirmed"
 
 
 @pytest.mark.parametrize("ends", [("x_low", "x_high"), ("x_ci_low", "x_ci_high")])
 def test_an_interval_has_one_of_two_names(ends):
     table = pd.DataFrame([{"a": 1, "x": 2.0, ends[0]: 0.5, ends[1]: 3.0, "device": "y"}])
-    test = {"says": "", "table": "memory/copies", "where": {"a": 1}, "column": "x", "is": {"above": 1}}
-    assert judge(test, table)[0] == "not significant"
+    assert judge({"where": {"a": 1}, "column": "x", "is": {"above": 1}}, table)[0] == "not significant"
 
 
 @pytest.mark.parametrize(
@@ -240,48 +223,45 @@ def test_a_ratio_of_speedups_over_different_baselines_is_rejected():
     [
         (None, ["None"]),
         ("text", ["text"]),
-        ({"says": "x", "tests": [FASTER]}, ["section"]),
-        ({"says": 5, "section": "y", "tests": [FASTER]}, ["says", "5"]),
-        ({"says": "x", "section": "y"}, ["tests", "not_testable"]),
-        ({"says": "x", "section": "y", "tests": [FASTER], "not_testable": "why"}, ["tests", "not_testable"]),
-        ({"says": "x", "section": "y", "tests": [FASTER], "untested": "why"}, ["untested"]),
-        ({"says": "x", "section": "y", "tests": ["pinned"]}, ["tests[0]", "pinned"]),
-        ({"says": "x", "section": "y", "tests": []}, ["tests", "[]"]),
-        ({"says": "x", "section": "y", "tests": 3}, ["tests", "3"]),
-        ({"says": "x", "section": "y", "not_testable": 3}, ["not_testable", "3"]),
-        ({"says": "x", "section": "y", "not_testable": "why", "note": 3}, ["note", "3"]),
-        ({"says": "x", "section": "y", "not_testable": "why", 3: "z"}, ["3"]),
+        ({"section": None}, ["section"]),
+        ({"says": 5}, ["says", "5"]),
+        ({"tests": None}, ["tests", "not_testable"]),
+        ({"not_testable": "why"}, ["tests", "not_testable"]),
+        ({"untested": "why"}, ["untested"]),
+        ({"tests": ["pinned"]}, ["tests[0]", "pinned"]),
+        ({"tests": []}, ["tests", "[]"]),
+        ({"tests": 3}, ["tests", "3"]),
+        ({"tests": None, "not_testable": 3}, ["not_testable", "3"]),
+        ({"note": 3}, ["note", "3"]),
+        ({3: "z"}, ["3"]),
     ],
 )
 def test_a_wrong_claim_is_rejected_by_name_and_key(claim, named):
+    if isinstance(claim, dict):  # what is changed of a right one; None is left out
+        claim = {"says": "x", "section": "y", "tests": [FASTER]} | claim
+        claim = {key: value for key, value in claim.items() if value is not None}
     with pytest.raises(ConfigError) as error:
         claims.judge_claim("it", claim, {"memory/copies": COPIES}.get, "file")
     assert all(word in str(error.value) for word in ["file: it", *named])
 
 
 def test_a_verdict_covers_the_rows_of_every_table_and_device():
-    slower = COPIES.assign(
-        device="NVIDIA H100", median=COPIES["median"].where(COPIES["call"] == "pinned", 0.1)
-    )
-    slower[["low", "high"]] = None
+    median = COPIES["median"].where(COPIES["call"] == "pinned", 0.1)
+    slower = COPIES.assign(device="NVIDIA H100", median=median, low=None, high=None)
     tables = {"memory/copies": COPIES, "memory/others": slower}
-    claim = {"says": "x", "section": "y"}
-    test = FASTER | {
-        "where": {"call": "pageable", "bytes": 65536},
-        "table": ["memory/copies", "memory/others"],
-    }
-    judged = claims.judge_claim("it", claim | {"tests": [test]}, tables.get, "file")
-    assert judged.verdict == "conditional"
-    assert [finding.device for finding in judged.findings] == ["NVIDIA H200", "NVIDIA H100"]
-    alone = claims.judge_claim(
-        "it", claim | {"tests": [test | {"table": "memory/copies"}]}, tables.get, "file"
-    )
-    assert alone.verdict == "confirmed"
-    absent = claims.judge_claim("it", claim | {"tests": [test]}, {"memory/copies": COPIES}.get, "file")
-    assert absent.verdict == "not measured yet"
+    one = FASTER | {"where": {"call": "pageable", "bytes": 65536}}
+
+    def judged(tables=tables, **basis):
+        return claims.judge_claim("it", {"says": "x", "section": "y"} | basis, tables.get, "file")
+
+    both = judged(tests=[one | {"table": [*tables]}])
+    assert both.verdict == "conditional"
+    assert [finding.device for finding in both.findings] == ["NVIDIA H200", "NVIDIA H100"]
+    assert judged(tests=[one]).verdict == "confirmed"
+    assert judged({"memory/copies": COPIES}, tests=[one | {"table": [*tables]}]).verdict == "not measured yet"
     for key, word in (("not_measured", "not measured yet"), ("not_testable", "not testable here")):
-        judged = claims.judge_claim("it", claim | {key: "why"}, tables.get, "file")
-        assert (judged.verdict, judged.reason, judged.findings) == (word, "why", ())
+        found = judged(**{key: "why"})
+        assert (found.verdict, found.reason, found.findings) == (word, "why", ())
 
 
 def test_a_printed_value_is_not_from_the_measured_device():
@@ -291,7 +271,7 @@ def test_a_printed_value_is_not_from_the_measured_device():
             {"a": 2, "x_s": None, "published_x_s": 5.0, "device": None, "published_device": None},
         ]
     )
-    test = {"says": "", "table": "memory/copies", "where": {"a": [1, 2]}, "by": ["a"], "is": {"above": 1}}
+    test = {"where": {"a": [1, 2]}, "by": ["a"], "is": {"above": 1}}
     for column, device in (("x_s", "NVIDIA H200"), ("published_x_s", "V100")):
         assert judge(test | {"column": column}, table)[1].device == device
     without = table.drop(columns="published_device")
@@ -320,45 +300,51 @@ def test_a_ratio_has_an_interval_as_far_as_its_parts_have_one(one, other, ends):
     assert (case.low, case.high) == ends
 
 
-def finding(test, *cases):
-    return claims.Finding(test, "t", cases, "x")
+@pytest.mark.parametrize(
+    ("test", "case", "text"),
+    [
+        ({"unit": "%"}, (0.837, 0.8, 0.9, "holds"), "83.7% (95% CI 80% to 90%)"),
+        ({"unit": "times"}, (1.5, 0.9, 2.0, "open"), "1.50 times (not significant, 95% CI 0.900 to 2.00)"),
+        ({"unit": "times"}, (1.5, 0.9, None, "open"), "1.50 times"),
+        ({"unit": "times"}, (1.5, None, 2.0, "open"), "1.50 times"),
+        ({"unit": "times"}, (1.5, 1.5, 1.5, "holds"), "1.50 times"),
+        ({"unit": ""}, (41.192572, None, None, "holds"), "41.2"),
+        ({"unit": "times", "digits": 8}, (41.1925721, None, None, "holds"), "41.192572 times"),
+        ({"unit": "count"}, (150000, None, None, "fails"), "150,000"),
+    ],
+)
+def test_a_single_case_is_written_with_its_interval_and_digits(test, case, text):
+    assert claims.figures(claims.Finding(test, "t", (claims.Case((), *case),), "x")) == text
 
 
 @pytest.mark.parametrize(
-    ("unit", "case", "text"),
+    ("by", "outcomes", "text"),
     [
-        ("%", (0.837, 0.8, 0.9, "holds"), "83.7% (95% CI 80% to 90%)"),
-        ("times", (1.5, 0.9, 2.0, "open"), "1.50 times (not significant, 95% CI 0.900 to 2.00)"),
-        ("times", (1.5, 0.9, None, "open"), "1.50 times"),
-        ("times", (1.5, None, 2.0, "open"), "1.50 times"),
-        ("times", (1.5, 1.5, 1.5, "holds"), "1.50 times"),
-        ("", (41.192572, None, None, "holds"), "41.2"),
-        ("count", (150000, None, None, "fails"), "150,000"),
+        (  # the name of a column stands once
+            ["stride_of"],
+            {(n,): "fails" if n in (2, 32) else "holds" for n in (1, 2, 4, 8, 16, 32, 64)},
+            "holds: stride of 1, 4 to 16, 64; fails: stride of 2, 32",
+        ),
+        (  # a range of sizes is written as one
+            ["bytes"],
+            {(4**n,): "fails" if n == 4 else "holds" for n in range(4, 12)},
+            "holds: 1 KiB to 4 MiB; fails: 256 bytes",
+        ),
+        (  # the cases of each choice are by size
+            ["direction", "bytes"],
+            {
+                ("to_host", 4096): "holds",
+                ("to_device", 65536): "holds",
+                ("to_host", 256): "holds",
+                ("to_device", 256): "fails",
+            },
+            "holds: to host 256 bytes, 4 KiB and to device 64 KiB; fails: to device 256 bytes",
+        ),
     ],
 )
-def test_a_single_case_is_written_with_its_interval(unit, case, text):
-    assert claims.figures(finding({"unit": unit}, claims.Case((), *case))) == text
-
-
-def test_the_name_of_a_column_stands_once():
-    outcomes = {1: "holds", 2: "fails", 4: "holds", 8: "holds", 16: "holds", 32: "fails", 64: "holds"}
-    cases = [claims.Case((n,), 1.0, None, None, outcome) for n, outcome in outcomes.items()]
-    found = finding({"by": ["stride_of"]}, *cases)
-    assert claims.when(found) == "holds: stride of 1, 4 to 16, 64; fails: stride of 2, 32"
-
-
-def test_a_range_of_sizes_is_written_as_one():
-    cases = [claims.Case((4**n,), 1.0, None, None, "fails" if n == 4 else "holds") for n in range(4, 12)]
-    assert claims.when(finding({"by": ["bytes"]}, *cases)) == "holds: 1 KiB to 4 MiB; fails: 256 bytes"
-
-
-def test_the_cases_of_each_choice_are_by_size():
-    sizes = (("to_host", 4096), ("to_device", 65536), ("to_host", 256), ("to_device", 256))
-    outcomes = {at: "fails" if at == ("to_device", 256) else "holds" for at in sizes}
-    cases = [claims.Case(at, 1.0, None, None, outcome) for at, outcome in outcomes.items()]
-    assert claims.when(finding({"by": ["direction", "bytes"]}, *cases)) == (
-        "holds: to host 256 bytes, 4 KiB and to device 64 KiB; fails: to device 256 bytes"
-    )
+def test_the_cases_in_which_a_claim_holds_are_written_in_ranges(by, outcomes, text):
+    cases = tuple(claims.Case(at, 1.0, None, None, outcome) for at, outcome in outcomes.items())
+    assert claims.when(claims.Finding({"by": by}, "t", cases, "x")) == text
 
 
 def test_three_digits_and_all_before_the_point():
@@ -435,30 +421,30 @@ def test_nothing_is_measured_without_published_tables(tmp_path):
             assert not measured or claim.verdict == "not measured yet"
 
 
-@pytest.mark.parametrize("content", [{}, {"claims": []}, {"claims": {}, "title": "x"}])
-def test_a_source_of_the_wrong_form_is_rejected_by_file(tmp_path, monkeypatch, content):
-    monkeypatch.setattr(claims, "SOURCES", tmp_path)
-    (tmp_path / "guide.yaml").write_text(yaml.safe_dump(content))
-    with pytest.raises(ConfigError, match=r"guide\.yaml: "):
-        claims.judge("guide")
-
-
-@pytest.mark.parametrize("content", ["[1]", "rows: [1]", "rows: 3", "a: 1", ""])
-def test_a_damaged_file_of_rows_is_rejected_by_name(tmp_path, monkeypatch, content):
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config/gpus.yaml").write_text(content)
-    monkeypatch.setattr(claims, "ROOT", tmp_path)
-    with pytest.raises(ConfigError, match=r"gpus\.yaml"):
-        claims.published_tables()("config/gpus")
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe", b"", None])
-def test_a_damaged_table_is_rejected_by_name(tmp_path, content):
-    path = tmp_path / "device/folder/tables/memory.csv"
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        *(("claims/guide.yaml", content) for content in ("{}", "claims: []", "{claims: {}, title: x}")),
+        *(("config/gpus.yaml", content) for content in ("[1]", "rows: [1]", "rows: 3", "a: 1", "")),
+        *(("device/set/tables/memory.csv", content) for content in (b"\xff\xfe", "", None)),
+    ],
+)
+def test_a_damaged_file_is_rejected_by_name(tmp_path, monkeypatch, file, content):
+    path = tmp_path / file
     path.parent.mkdir(parents=True)
-    path.mkdir() if content is None else path.write_bytes(content)
-    with pytest.raises(RecordError, match=r"memory\.csv"):
-        claims.published_tables(tmp_path)("device/folder/memory")
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    monkeypatch.setattr(claims, "SOURCES", tmp_path / "claims")
+    monkeypatch.setattr(claims, "ROOT", tmp_path)
+    read = {
+        "guide": lambda: claims.judge("guide"),
+        "gpus": lambda: claims.published_tables()("config/gpus"),
+        "memory": lambda: claims.published_tables(tmp_path)("device/set/memory"),
+    }[path.stem]
+    with pytest.raises(RecordError if path.stem == "memory" else ConfigError, match=re.escape(path.name)):
+        read()
 
 
 @pytest.fixture(scope="module")

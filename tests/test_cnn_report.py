@@ -4,12 +4,14 @@ import re
 import sys
 from functools import cache
 from math import ceil, log, prod
+from pathlib import Path
 
 import pandas as pd
 import pytest
 from cnn_cells import THRESHOLDS
 from cnn_cells import published_values as published
 from conftest import ROOT
+from published_tables import one
 
 from snn.config import groups
 from snn.models.network import build
@@ -22,6 +24,7 @@ import cnn_page
 PAGE = cnn_page.PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(re.sub(r"<!-- made.*?end -->", "", PAGE, flags=re.DOTALL).split())
 BATCH, CLASSES = 64, 10
+DATA = ("mnist", "fashion")
 records = cache(lambda: list(archive.read_all(cnn_page.FOLDERS[0]).values()))
 
 
@@ -86,10 +89,8 @@ def test_what_was_read_in_the_code_follows_from_the_networks_where_it_can():
     assert read["parameters", "cuda"]["value"] == sum(parameters("cnn"))
     assert read["parameters", "pytorch"]["value"] == sum(parameters("cnn_pytorch"))
     operations = "million floating-point operations in a step"
-    assert (
-        read[operations, "naive"]["value"],
-        read[operations, "optimised"]["value"],
-    ) == million_operations()
+    counted = tuple(read[operations, program]["value"] for program in ("naive", "optimised"))
+    assert counted == million_operations()
     _, _, weights, biases, _, _ = parameters("cnn")
     written = read["parameters of the second convolution whose gradient is written", "optimised"]
     assert (written["value"], written["of"]) == (weights // 32 + biases // 32, weights + biases)
@@ -101,7 +102,7 @@ def test_the_bandwidths_of_the_text_are_those_of_the_gpus():
     assert f"the A40 has {of['A40']} GB/s, and the V100, the slowest of the three, {of['V100']} GB/s" in PROSE
     ada, quadro = of["RTX 6000 Ada"], of["Quadro RTX 6000"]
     assert f"A Quadro RTX 6000 has {quadro} GB/s and an RTX 6000 Ada {ada} GB/s" in PROSE
-    for seconds in (published("cnn_programs")[data]["naive"]["seconds"] for data in ("mnist", "fashion")):
+    for seconds in (published("cnn_programs")[data]["naive"]["seconds"] for data in DATA):
         assert seconds["a40"] < seconds["rtx6000"] < seconds["v100"]
     for rtx in (ada, quadro):  # faster is not wider, whichever card it was
         assert [of["A40"], rtx, of["V100"]] != sorted((of["A40"], rtx, of["V100"]), reverse=True)
@@ -113,7 +114,7 @@ def test_the_time_of_the_cpu_in_figure_1_is_no_row_of_mnist():
     loader = published("cnn_loader")
     of_cpu = {
         (data, row["workers"]): row["seconds"]
-        for data in ("mnist", "fashion")
+        for data in DATA
         for row in loader[data]["rows"]
         if row["backend"] == "cpu"
     }
@@ -129,18 +130,18 @@ def test_the_published_numbers_of_the_text_are_those_of_the_report():
     tests = {
         program: [
             time
-            for data in ("mnist", "fashion")
+            for data in DATA
             for time in published("cnn_programs")[data][program]["test_seconds"].values()
         ]
         for program in ("naive", "optimised")
     }
     for program, times in tests.items():
         assert f"{min(times):.2f} to {max(times):.2f} s with the {program}" in PROSE
-    accuracies = [published("cnn_loader")[data]["accuracy"] for data in ("mnist", "fashion")]
+    accuracies = [published("cnn_loader")[data]["accuracy"] for data in DATA]
     assert "published {:.2%} and {:.2%}".format(*accuracies) in PROSE
     of_gpu = [
         (row["workers"], row["seconds"])
-        for data in ("mnist", "fashion")
+        for data in DATA
         for row in published("cnn_loader")[data]["rows"]
         if row["backend"] == "cuda"
     ]
@@ -156,23 +157,23 @@ def test_the_published_numbers_of_the_text_are_those_of_the_report():
 
 
 def measured(table):
-    (path,) = (
-        path for path in (folder / f"tables/{table}.csv" for folder in cnn_page.FOLDERS) if path.exists()
-    )
+    paths = [folder / f"tables/{table}.csv" for folder in cnn_page.FOLDERS]
+    (path,) = filter(Path.exists, paths)
     return pd.read_csv(path)
 
 
-def right_of(rows, program, data, gradient="exact", rate=0.25):
+def row_of(rows, program, data, gradient="exact", rate=0.25):
+    return one(rows, program=program, dataset=data, gradient=gradient, learning_rate=rate)
+
+
+def right_of(*which):
     """How many test images the first run of a program has right."""
-    wanted = {"program": program, "dataset": data, "gradient": gradient, "learning_rate": rate}
-    (row,) = rows[(rows[list(wanted)] == list(wanted.values())).all(axis=1)].to_dict("records")
-    return round(row["accuracy"] * 9984)
+    return round(row_of(*which)["accuracy"] * 9984)
 
 
-def mean_of(rows, program, data, gradient, rate):
+def mean_of(*which):
     """The mean accuracy of a program over its runs and its standard deviation, in percent."""
-    wanted = {"program": program, "dataset": data, "gradient": gradient, "learning_rate": rate}
-    (row,) = rows[(rows[list(wanted)] == list(wanted.values())).all(axis=1)].to_dict("records")
+    row = row_of(*which)
     return 100 * row["mean_accuracy"], 100 * row["accuracy_std"]
 
 
@@ -205,18 +206,17 @@ def test_the_loss_with_1e_10_in_the_logarithm_is_beside_the_row_that_has_none():
 
 def test_the_accuracies_are_as_the_text_says():
     rows = measured("cnn_programs")
-    fewer = [
-        right_of(rows, "naive", data) - right_of(rows, "optimised", data) for data in ("mnist", "fashion")
-    ]
+    images = {name: [right_of(rows, name, data) for data in DATA] for name in ("naive", "optimised")}
+    fewer = [naive - optimised for naive, optimised in zip(*images.values(), strict=True)]
     assert fewer == [1, 18] and "one image of MNIST and 18 of Fashion-MNIST fewer right" in PROSE
-    for data in ("mnist", "fashion"):
+    for data in DATA:
         exact = [right_of(rows, name, data) for name in ("naive", "optimised")]
         as_published = [right_of(rows, name, data, "as published", 0.01) for name in ("naive", "optimised")]
         assert min(exact) > max(as_published)
         summed = [right_of(rows, name, data, "exact", 0.01) for name in ("naive", "optimised")]
         assert max(summed) < 0.11 * 9984
     for gradient, rate in (("as published", 0.01), ("exact", 0.25)):
-        for data in ("mnist", "fashion"):
+        for data in DATA:
             of_both = [mean_of(rows, name, data, gradient, rate) for name in ("naive", "optimised")]
             for mean, spread in of_both:
                 assert f"{mean:.2f} ± {spread:.2f}%" in PROSE
@@ -226,10 +226,8 @@ def test_the_accuracies_are_as_the_text_says():
     more = (rows["program"] == "naive") & (rows["dataset"] == "mnist") & (rows["runs"] != 5)
     assert set(rows.loc[more, "runs"]) == {8} and set(rows.loc[~more, "runs"]) == {5}
     assert "eight of the naive program on MNIST and five otherwise" in PROSE
-    assert mean_of(rows, "naive", "fashion", "exact", 0.01)[0] == pytest.approx(
-        (4 * 9.986 + 86.75) / 5, abs=0.05
-    )
-    learned = mean_of(rows, "naive", "fashion", "exact", 0.01)[0]
+    learned, _ = mean_of(rows, "naive", "fashion", "exact", 0.01)
+    assert learned == pytest.approx((4 * 9.986 + 86.75) / 5, abs=0.05)
     assert f"learns on Fashion-MNIST, which gives its mean of {learned:.0f}%" in PROSE
     reordered = rows[(rows["program"] == "optimised") & (rows["gradient"] == "as published")]
     assert reordered.set_index("dataset")["images_apart"].to_dict() == {"mnist": 0, "fashion": -21}
@@ -295,7 +293,7 @@ def test_the_cpu_is_beside_the_gpu_as_the_text_says():
             (row["workers"], row["backend"], row["pin_memory"]): row["seconds"]
             for row in published("cnn_loader")[data]["rows"]
         }
-        for data in ("mnist", "fashion")
+        for data in DATA
     ]
     ratios = [of[n, "cpu", None] / of[n, "cuda", True] for of in times for n in (2, 4, 8)]
     assert f"gives {ratio(naive, over)}. That this is between the report's {min(ratios):.1f} and" in PROSE
@@ -326,9 +324,7 @@ def test_the_loader_is_as_the_text_says():
     assert "they are {} on MNIST and {} on Fashion-MNIST".format(*drawn) in PROSE
     assert f"A step of {rows['step_us'].min():,.0f} to {rows['step_us'].max():,.0f} µs" in PROSE
     beside = measured("cnn_peers")
-    (eager,) = beside[(beside["strategy"] == "torch_eager") & (beside["precision"] == "fp32")].to_dict(
-        "records"
-    )
+    eager = one(beside, strategy="torch_eager", precision="fp32")
     low, high = eager["step_ci_low_us"], eager["step_ci_high_us"]
     assert f"eager PyTorch takes {eager['step_us']:.0f} µs ({low:.0f} to {high:,.0f}) per step" in PROSE
     of_graph = beside[(beside["strategy"] == "graph") & (beside["precision"] == "fp32")]

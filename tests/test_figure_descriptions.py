@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 from snn.figures import layout, style
-from snn.report.markdown import escaped
+from snn.report.published_set import escaped
 
 sys.path.insert(0, str(ROOT / "docs"))
 

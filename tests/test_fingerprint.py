@@ -57,10 +57,13 @@ def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
 
 
 def test_pages_depend_on_the_styles_and_scripts_beside_their_modules():
-    assert fingerprint.assets({"snn/report/html_page.py"}) == {
+    assert fingerprint.assets({"snn/report/write.py"}) == {
+        "snn/report/opening.html",
         "snn/report/page.css",
         "snn/report/page.js",
+        "snn/report/table.html",
         "snn/report/word.css",
+        "snn/report/words.yaml",
     }
     assert fingerprint.assets({"snn/tables/columns.py"}) == {"snn/tables/columns.yaml"}
     assert fingerprint.assets({"snn/figures/style.py"}) == set()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from snn import __main__ as snn
 from snn import prepare
-from snn.config import compose, groups, keys, overrides, sizes
-from snn.config.validation import check_cell
+from snn.config import choices, compose, groups, overrides, sizes
+from snn.config.settings import check_cell
 from snn.datasets import csv_table
 from snn.errors import ConfigError
 from snn.grid import sweeps as grid
@@ -35,142 +35,88 @@ def refused(capsys, main, arguments):
     return printed
 
 
+_OF_CSV = ("dataset=csv", "dataset.path=a", "dataset.target=0")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("said", "arguments"),
     [
-        (
-            ["kernel.name=tiled"],
-            "kernel.name cannot be set, for it is part of kernel=naive: choose with kernel=",
-        ),
-        (["kernel.source=kernels/tiled.cu"], "choose with kernel=..., one of cublas, fused"),
-        (["kernel=tiled", "kernel.fused=true"], "kernel.fused cannot be set, for it is part of kernel=tiled"),
-        (["kernel.pretransposed=true"], "kernel.pretransposed cannot be set"),
-        (["kernel.precisions=[bf16]"], "kernel.precisions cannot be set"),
-        (["kernel.name=naive"], "kernel.name cannot be set"),
-        (["dataset.name=large"], "dataset.name cannot be set, for it is part of dataset=small"),
-        (["strategy.name=combined"], "strategy.name cannot be set, for it is part of strategy=reference"),
-        (["strategy._target_=os.system"], "strategy._target_ cannot be set"),
-        (["dataset._target_=os.system"], "dataset._target_ cannot be set"),
-        (["precision.name=bf16"], "precision.name cannot be set, for it is part of precision=fp32"),
-        (["device=cpu", "device.backend=cuda"], "device.backend cannot be set, for it is part of device=cpu"),
-        (["protocol.name=x"], "protocol.name cannot be set"),
-        (
-            ["+colour=1"],
-            "'+colour=1' is no argument: a setting is replaced, with KEY=VALUE; none is added (+)",
-        ),
-        (["~training.epochs=1"], "with KEY=VALUE, as training.epochs=1; none is added (+) or removed (~)"),
-        (["++training.epochs=1"], "is no argument"),
-        (["~strategy"], "is no argument"),
-        (["dataset@training=small"], "is no argument"),
-        (["hydra.run.dir=/tmp"], "is no argument: there is no such key; the keys are dataset"),
-        (["hydra.verbose=true"], "hydra.verbose: there is no such key; the keys are dataset"),
-        (["training={epochs:3}"], "training: there is no such key"),
-        (["round.x=1"], "round.x: there is no such key"),
-        (["training.epochs=${oc.env:HOME}"], "there is no interpolation"),
-        (["output=${oc.env:HOME}/x.json"], "there is no interpolation"),
-        (
-            ["training.epochs=1", "training.epochs=2"],
-            "training.epochs is given twice, training.epochs=1 before",
-        ),
-        (["dataset=small", "dataset=large"], "dataset is given twice"),
-        (["training.epochs"], "'training.epochs' is no argument: it must be KEY=VALUE"),
-        ([""], "'' is no argument"),
-        (["=1"], "'=1' is no argument"),
-        (["training.epochs="], "training.epochs is '': it must be a whole number, at least 1"),
-        (["--epochs=3"], "is no argument"),
-        (["network.hidden=" + "[" * 400], "a value may be a list"),
-        (["network.hidden=" + "(" * 400], "a value may be a list"),
-        (["network.hidden=" + "{a:" * 400], "a value may be a list"),
-        (["network.hidden=[" + "1," * 10_000 + "1]"], "at most 16384 characters"),
-        (["network.hidden=[" + "1," * 1000 + "1]"], "of fewer layers"),
-        (["training.epochs=" + "9" * 4000], "training.epochs is 9999"),
-        (["dataset.seed=" + "9" * 4000], "dataset.seed is 9999"),
-        (["dataset.seed=" + "9" * 20_000], "at most 16384 characters"),
-        (["output=a\nb"], "control characters"),
-        (["output=a\x00b"], "control characters"),
-        (["output=\udcff"], "bytes that are not UTF-8"),
-        (["training.epochs=1,2"], "training.epochs"),
-        (["training.epochs=choice(1,2)"], "training.epochs"),
-        (["dataset.rows={a:1}"], "dataset.rows is {'a': 1}: it must be a whole number"),
-        (["dataset.rows=null"], "dataset.rows is None"),
-        (["dataset.rows=true"], "dataset.rows is True: it must be a whole number"),
-        (["network.seed=true"], "network.seed is True"),
-        (["training.epochs=true"], "training.epochs"),
-        (["dataset.noise=-0.0"], "dataset.noise is -0.0"),
-        (["kernel.block=[16]"], "kernel.block is [16]: it must be the block size"),
-        (
-            ["dataset=csv", "dataset.path=[a]", "dataset.target=0"],
-            "dataset.path is ['a']: it must be the path",
-        ),
-        (
-            ["dataset=csv", "dataset.path=a", "dataset.target=true"],
-            "dataset.target is True: it must be the target column",
-        ),
-        (
-            ["dataset=csv", "dataset.path=a", "dataset.target=0", "dataset.delimiter=ab"],
-            "dataset.delimiter is 'ab'",
-        ),
-        (["dataset=csv", "dataset.path=a", "dataset.target=0", "dataset.sha256=12"], "dataset.sha256 is 12"),
+        ("is part of kernel=naive: choose with kernel=", ["kernel.name=tiled"]),
+        ("choose with kernel=..., one of cublas, fused", ["kernel.source=kernels/tiled.cu"]),
+        ("is part of kernel=tiled", ["kernel=tiled", "kernel.fused=true"]),
+        ("is part of device=cpu", ["device=cpu", "device.backend=cuda"]),
+        ("none is added (+)", ["+colour=1"]),
+        ("or removed (~)", ["~training.epochs=1"]),
+        ("the keys are dataset", ["hydra.run.dir=/tmp"]),
+        ("the keys are dataset", ["hydra.verbose=true"]),
+        ("training: there is no such key", ["training={epochs:3}"]),
+        ("round.x: there is no such key", ["round.x=1"]),
+        ("there is no interpolation", ["output=${oc.env:HOME}/x.json"]),
+        ("training.epochs=1 before", ["training.epochs=1", "training.epochs=2"]),
+        ("it must be KEY=VALUE", ["training.epochs"]),
+        ("training.epochs is ''", ["training.epochs="]),
+        ("is no argument", ["--epochs=3"]),
+        *(("a value may be a list", [f"network.hidden={opening * 400}"]) for opening in ("[", "(", "{a:")),
+        ("at most 16384 characters", ["network.hidden=[" + "1," * 10_000 + "1]"]),
+        ("at most 16384 characters", ["dataset.seed=" + "9" * 20_000]),
+        ("of fewer layers", ["network.hidden=[" + "1," * 1000 + "1]"]),
+        *((f"{key} is 9999", [f"{key}={'9' * 4000}"]) for key in ("training.epochs", "dataset.seed")),
+        *(("control characters", [f"output=a{mark}b"]) for mark in "\n\0"),
+        ("bytes that are not UTF-8", ["output=\udcff"]),
+        ("dataset.rows is {'a': 1}: it must be a whole number", ["dataset.rows={a:1}"]),
+        ("dataset.noise is -0.0", ["dataset.noise=-0.0"]),
+        ("kernel.block is [16]: it must be the block size", ["kernel.block=[16]"]),
+        ("dataset.path is ['a']: it must be the path", [_OF_CSV[0], "dataset.path=[a]", _OF_CSV[2]]),
+        ("dataset.target is True: it must be the target", [*_OF_CSV[:2], "dataset.target=true"]),
+        ("dataset.delimiter is 'ab'", [*_OF_CSV, "dataset.delimiter=ab"]),
+        ("dataset.sha256 is 12", [*_OF_CSV, "dataset.sha256=12"]),
     ],
 )
 def test_refused_in_one_line(capsys, arguments, said):
+    """As are all of tests/faults/command_lines.py."""
     assert said in refused(capsys, snn.main, arguments)
 
 
+_ENSEMBLE = ("strategy=ensemble", "strategy.seeds=[1,2]", "strategy.learning_rates=[1,2]")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("said", "given"),
     [
-        (["dataset.rows=1000000001"], "a whole number from 1 to 1000000000: more rows"),
-        (["dataset.rows=1" + "0" * 30], "dataset.rows is 1000000000000000000000000000000"),
-        (["dataset.features=1000001"], "a whole number from 1 to 1000000: a sample"),
-        (["dataset.seed=4294967296"], "to 4294967295: a seed of NumPy's"),
-        (["network.hidden=[1000000000000]"], "network.hidden is [1000000000000]"),
-        (["network.seed=2147483648"], "to 2147483647: the C library's rand()"),
-        (["strategy=ensemble", "strategy.seeds=[4294967296]"], "each from 1 to 2147483647"),
-        (
-            [
-                "strategy=ensemble",
-                "strategy.starts=1000",
-                "strategy.seeds=[1,2]",
-                "strategy.learning_rates=[1,2]",
-            ],
-            None,
-        ),
-        (
-            [
-                "strategy=ensemble",
-                "strategy.starts=30000",
-                "strategy.seeds=[1,2]",
-                "strategy.learning_rates=[1,2]",
-            ],
-            "30000 starts of each combination of seeds, initialisers, learning_rates are 120000 networks",
-        ),
-        (["training.epochs=1" + "0" * 30], "a whole number from 1 to 1000000: a run of more"),
-        (["training.learning_rate=1e308"], "in float32"),
-        (["training.learning_rate=1e-320"], "in float32"),
-        (["training.learning_rate=inf"], "training.learning_rate is inf"),
-        (["network.clip_norm=1e39"], "in float32"),
-        (["protocol.runs=1000000000000"], "from 1 to 100000"),
-        (["protocol.rounds=1000000000000"], "from 1 to 1000: each round is a job"),
-        (["protocol.max_seconds=1e-300"], "a number from 0.001 to 86400"),
-        (["protocol.warmup_seconds=1e9"], "a number from 0 to 86400"),
-        (["protocol.relative_error=2"], "a number from 1e-06 to 1"),
-        (["strategy=combined", "strategy.streams=100000"], "from 1 to 1024: a device"),
-        (["strategy=combined", "strategy.tile_rows=100000000000"], "from 1 to 16777216: kernels"),
-        (["strategy=blas", "strategy.threads=100000000"], "from 1 to 65536: no host"),
-        (["strategy=pipelined", "strategy.buffers=100000000"], "from 1 to 4096: more batches"),
-        (["kernel.block=[1,2000]"], "at most 1024 threads"),
-        (["kernel=tiled_fused", "kernel.work=[1,1000]"], "kernel.work is [1, 1000]"),
-        (["network=layers", "network.layers=[linear 99999999999, linear 1]"], "is not right"),
+        ("from 1 to 1000000000: more rows", "dataset.rows=1000000001"),
+        ("is 1000000000000000000000000000000", "dataset.rows=1000000000000000000000000000000"),
+        ("from 1 to 1000000: a sample", "dataset.features=1000001"),
+        ("to 4294967295: a seed of NumPy's", "dataset.seed=4294967296"),
+        ("network.hidden is [1000000000000]", "network.hidden=[1000000000000]"),
+        ("to 2147483647: the C library's rand()", "network.seed=2147483648"),
+        ("each from 1 to 2147483647", "strategy=ensemble strategy.seeds=[4294967296]"),
+        ("learning_rates are 120000 networks", "strategy.starts=30000 " + " ".join(_ENSEMBLE)),
+        ("from 1 to 1000000: a run of more", "training.epochs=1000001"),
+        ("in float32", "training.learning_rate=1e308"),
+        ("in float32", "training.learning_rate=1e-320"),
+        ("training.learning_rate is inf", "training.learning_rate=inf"),
+        ("in float32", "network.clip_norm=1e39"),
+        ("from 1 to 100000", "protocol.runs=100001"),
+        ("from 1 to 1000: each round is a job", "protocol.rounds=1001"),
+        ("a number from 0.001 to 86400", "protocol.max_seconds=1e-300"),
+        ("a number from 0 to 86400", "protocol.warmup_seconds=1e9"),
+        ("a number from 1e-06 to 1", "protocol.relative_error=2"),
+        ("from 1 to 1024: a device", "strategy=combined strategy.streams=1025"),
+        ("from 1 to 16777216: kernels", "strategy=combined strategy.tile_rows=16777217"),
+        ("from 1 to 65536: no host", "strategy=blas strategy.threads=65537"),
+        ("from 1 to 4096: more batches", "strategy=pipelined strategy.buffers=4097"),
+        ("at most 1024 threads", "kernel.block=[1,2000]"),
+        ("kernel.work is [1, 1000]", "kernel=tiled_fused kernel.work=[1,1000]"),
     ],
 )
-def test_numbers_have_limits_with_a_reason(arguments, said):
-    if said is None:
-        assert compose.composed(arguments)
-        return
+def test_numbers_have_limits_with_a_reason(given, said):
     with pytest.raises(ConfigError) as caught:
-        compose.composed(arguments)
+        compose.composed(given.split())
     assert said in str(caught.value)
+
+
+def test_networks_of_an_ensemble_may_be_many():
+    assert compose.composed(["strategy.starts=1000", *_ENSEMBLE])
 
 
 def test_a_cell_larger_than_the_machine_is_refused_before_any_work(capsys, monkeypatch, tmp_path):
@@ -206,10 +152,10 @@ def test_what_a_choice_lets_one_set_is_what_is_no_part_of_it(group):
         options = groups.options(group, name)
         for key in groups.load(group, name):
             if key in options:
-                keys.check_key(f"{group}.{key}", name)
+                choices.check_key(f"{group}.{key}", name)
             else:
                 with pytest.raises(ConfigError, match="cannot be set"):
-                    keys.check_key(f"{group}.{key}", name)
+                    choices.check_key(f"{group}.{key}", name)
 
 
 @pytest.mark.parametrize("key", ["kernel.source", "kernel.fused", "strategy._target_", "dataset._target_"])
@@ -258,6 +204,3 @@ def test_any_arguments_are_checked_without_another_error(arguments):
         overrides.check(arguments)
     except ConfigError as error:
         assert len(str(error).splitlines()) <= 1 + sum("\n" in argument for argument in arguments)
-
-
-# ---- the output

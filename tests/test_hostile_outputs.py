@@ -13,12 +13,7 @@ from test_hostile_commands import cells_of, refused
 from test_microbenchmarks import SMALL
 
 from snn import __main__ as snn
-from snn import (
-    measure_limits,
-    microbenchmark,
-    perfetto,
-    prepare,
-)
+from snn import measure_limits, microbenchmark, perfetto, prepare
 from snn.analysis import cell_line, machine_state
 from snn.files.outputs import replaced
 from snn.grid import naming
@@ -42,43 +37,35 @@ def never_measured(monkeypatch):
     monkeypatch.setattr(perfetto, "of_record", fail)
 
 
-def places(folder):
-    """Paths that are no place for a file, and what is said of them."""
-    (folder / "folder").mkdir()
-    (folder / "file").write_text("kept")
-    os.mkfifo(folder / "pipe")
-    (folder / "dangling").symlink_to(folder / "nothing" / "there")
-    (folder / "to_stdout").symlink_to("/dev/stdout")
-    (folder / "to_pipe").symlink_to(folder / "pipe")
-    return {
-        "": "it must name a file",
-        ".": "it must name a file",
-        f"{folder}/new/": "it must name a file",
-        f"{folder}/folder": "is no regular file",
-        f"{folder}/pipe": "is no regular file",
-        f"{folder}/to_pipe": "is no regular file",
-        f"{folder}/file/below": "no file can be written there",
-        "/dev/stdout": "a folder of the system",
-        f"{folder}/to_stdout": "a folder of the system",
+def test_what_is_there_stays_where_an_output_is_refused(capsys, tmp_path, never_measured):
+    """By every command; tests/faults/command_lines.py has more that is no output."""
+    (tmp_path / "file").write_text("kept")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing" / "there")
+    for link, target in (("to_stdout", "/dev/stdout"), ("to_pipe", tmp_path / "pipe")):
+        (tmp_path / link).symlink_to(target)
+    for output, said in {
+        f"{tmp_path}/pipe": "is no regular file",
+        f"{tmp_path}/to_pipe": "is no regular file",
+        f"{tmp_path}/file/below": "no file can be written there",
+        f"{tmp_path}/to_stdout": "a folder of the system",
         "/dev/null": "a folder of the system",
-        "/dev/new": "a folder of the system",
-        "/proc/new": "a folder of the system",
-        "/proc/self/fd/1": "a folder of the system",
-        "/sys/new/x": "a folder of the system",
-        f"{folder}/{'x' * 300}": "no file can be written there",
-    }
-
-
-def test_an_output_that_is_no_file_is_refused_before_measuring(capsys, tmp_path, never_measured):
-    for output, said in places(tmp_path).items():
-        assert said in refused(capsys, snn.main, ["device=cpu", f"output='{output}'"]), output
-        assert said in refused(capsys, prepare.main, [f"output='{output}'"]), output
-        assert said in refused(capsys, measure_limits.main, ["cpu", output]), output
-        assert said in refused(capsys, microbenchmark.main, [*MEMORY_CALLS, "cpu", output]), output
+    }.items():
+        for main, arguments in writers(output):
+            assert said in refused(capsys, main, arguments), output
         assert said in refused(capsys, perfetto.main, [str(tmp_path / "file"), output]), output
-    assert (tmp_path / "file").read_text() == "kept"
-    assert Path("/dev/null").is_char_device()
-    assert Path("/dev/stdout").is_symlink()
+    assert (tmp_path / "file").read_text() == "kept" and (tmp_path / "dangling").is_symlink()
+    assert Path("/dev/null").is_char_device() and Path("/dev/stdout").is_symlink()
+
+
+def writers(output):
+    """The commands that measure or make something, with the arguments for an output."""
+    return (
+        (snn.main, ["device=cpu", f"output='{output}'"]),
+        (prepare.main, [f"output='{output}'"]),
+        (measure_limits.main, ["cpu", str(output)]),
+        (microbenchmark.main, [*MEMORY_CALLS, "cpu", str(output)]),
+    )
 
 
 def test_a_disk_that_is_read_only_is_found_before_measuring(capsys, tmp_path, monkeypatch, never_measured):
@@ -86,12 +73,9 @@ def test_a_disk_that_is_read_only_is_found_before_measuring(capsys, tmp_path, mo
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr(tempfile, "NamedTemporaryFile", read_only)
-    output = f"{tmp_path}/it"
-    said = "no file can be written there: Read-only file system"
-    assert said in refused(capsys, snn.main, ["device=cpu", f"output={output}"])
-    assert said in refused(capsys, prepare.main, [f"output={output}"])
-    assert said in refused(capsys, measure_limits.main, ["cpu", output])
-    assert said in refused(capsys, microbenchmark.main, [*MEMORY_CALLS, "cpu", output])
+    for main, arguments in writers(tmp_path / "it"):
+        said = refused(capsys, main, arguments)
+        assert "no file can be written there: Read-only file system" in said
 
 
 def test_an_input_is_no_output(capsys, tmp_path, never_measured):
@@ -167,12 +151,7 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
     monkeypatch.setattr(microbenchmark, "record", lambda *of: {})
     monkeypatch.setattr(Path, "replace", full)
     output = tmp_path / "cell.json"
-    for main, arguments in (
-        (snn.main, ["device=cpu", f"output={output}"]),
-        (measure_limits.main, ["cpu", str(output)]),
-        (microbenchmark.main, [*MEMORY_CALLS, "cpu", str(output)]),
-        (prepare.main, [f"output={output}"]),
-    ):
+    for main, arguments in writers(output):
         said = refused(capsys, main, arguments)
         assert f"{output}: cannot be written: {reason}" in said
         assert "is lost" in said
@@ -188,9 +167,8 @@ def test_the_cell_that_runs_is_the_one_that_was_planned(capsys, tmp_path, never_
     for arguments in ([*given, "round=1", f"output={second}"], [*given, f"output={first}"]):
         assert "but this cell and round belong to" in refused(capsys, snn.main, arguments)
     other = [one.replace("epochs=3", "epochs=4") for one in given]
-    assert "but this cell and round belong to" in refused(
-        capsys, snn.main, [*other, "round=1", f"output={first}"]
-    )
+    said = refused(capsys, snn.main, [*other, "round=1", f"output={first}"])
+    assert "but this cell and round belong to" in said
 
 
 def test_a_record_is_still_printed(capsys, monkeypatch):

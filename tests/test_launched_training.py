@@ -197,15 +197,18 @@ def test_three_layers_keep_their_scales_from_launch_to_launch():
     check_splits(partial(launched, launch), shape, buffers, steps._replace(rate=np.float32(0.3)), [2])
 
 
+def family_of(name):
+    """Modules with the networks and with the data of a shape, and the shape."""
+    if name in layered_shapes.SHAPES:
+        return layered_shapes, test_layered_launch, layered_shapes.SHAPES[name]
+    return convolutional_shapes, convolutional_shapes, convolutional_shapes.SMALL[name]
+
+
 @on_cpu
 @pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression", "square", "uneven"])
 def test_so_does_a_network_of_layers(name, random):
-    is_layered = name in layered_shapes.SHAPES
-    one = layered_shapes.SHAPES[name] if is_layered else convolutional_shapes.SMALL[name]
+    family, of_data, one = family_of(name)
     steps = Steps(2 * one.batch + 1, 0, 1, RATE)
-    family, of_data = (
-        (layered_shapes, test_layered_launch) if is_layered else (convolutional_shapes, convolutional_shapes)
-    )
     X, _, Y, weights = of_data.made(one, steps.rows, random)
     launch, buffers = family.plan_for(one), of_data.buffers_of(one, X, Y, weights)
     check_splits(partial(launched, launch), one, buffers, steps, range(2, len(buffers) - 1))
@@ -285,54 +288,27 @@ def check_in_launches(backend, make, network, X, Y, weights, batch):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("layers, batch, order, clip", QUADRATIC)
-def test_a_strategy_trains_the_same_in_one_launch_and_in_many(layers, batch, order, clip, random, backend):
+RATES = list(np.geomspace(1e-4, 1e-2, 40))  # of more members than a GPU trains at the same time
+KINDS = [(one, OneLaunch) for one in QUADRATIC]
+KINDS.append((((32, 256, 1), 97, "sequential", None), partial(Ensemble, learning_rates=RATES)))
+
+
+@pytest.mark.parametrize(("of", "kind"), KINDS)
+def test_a_strategy_trains_the_same_in_one_launch_and_in_many(of, kind, random, backend):
+    layers, batch, order, clip = of
     X = random.uniform(-1, 1, (1000, layers[0])).astype(np.float32)
     Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
     network = mlp(layers, init="he_uniform", update_order=order, clip_norm=clip)
-    weights = draw_weights(network, GlibcRandom(5))
-    check_in_launches(backend, OneLaunch, network, X, Y, weights, batch)
+    check_in_launches(backend, kind, network, X, Y, draw_weights(network, GlibcRandom(5)), batch)
 
 
-@pytest.mark.parametrize("name", ["deep", "deep in turn", "regression"])
+@pytest.mark.parametrize("name", ["deep", "deep in turn", "regression", "uneven"])
 def test_so_does_that_of_layers(name, random, backend):
-    one = layered_shapes.SHAPES[name]
-    X, _, Y, weights = test_layered_launch.made(one, 9 * one.batch + 1, random)
-    check_in_launches(
-        backend,
-        partial(OneLaunch, describe=layered_shape),
-        layered_shapes.network_of(one),
-        X,
-        Y,
-        weights,
-        one.batch,
-    )
-
-
-def test_so_does_that_of_images(random, backend):
-    shape = convolutional_shapes.SMALL["uneven"]
-    X, _, Y, weights = convolutional_shapes.made(shape, 28, random)
-    network = convolutional_shapes.network_of(shape)
-    check_in_launches(
-        backend,
-        partial(OneLaunch, describe=convolutional_shape),
-        network,
-        X.reshape(28, -1),
-        Y,
-        weights,
-        shape.batch,
-    )
-
-
-def test_so_does_that_of_many_members(random, backend):
-    rates = list(np.geomspace(1e-4, 1e-2, 40))  # more than a GPU trains at the same time
-    network = mlp((32, 256, 1), init="he_uniform")
-    X = random.uniform(-1, 1, (1000, 32)).astype(np.float32)
-    Y = np.square(X).sum(axis=1, keepdims=True).astype(np.float32)
-    weights = draw_weights(network, GlibcRandom(5))
-    check_in_launches(
-        backend, lambda of: Ensemble(of, learning_rates=rates), network, X, Y, weights, batch=97
-    )
+    family, of_data, one = family_of(name)
+    rows, describe = 9 * one.batch + 1, convolutional_shape if name == "uneven" else layered_shape
+    X, _, Y, weights = of_data.made(one, rows, random)
+    kind = partial(OneLaunch, describe=describe)
+    check_in_launches(backend, kind, family.network_of(one), X.reshape(rows, -1), Y, weights, one.batch)
 
 
 # ---- what the protocol makes of it

@@ -7,27 +7,9 @@ import pytest
 from conftest import ROOT
 
 LAYERS = (
-    "errors",
-    "files",
-    "models",
-    "datasets",
-    "hardware",
-    "records",
-    "config",
-    "backends",
-    "strategies",
-    "profiling",
-    "microbenchmarks",
-    "grid",
-    "measurement",
-    "planning",
-    "workflow",
-    "analysis",
-    "tables",
-    "figures",
-    "report",
-    "recommending",
-    "command lines",
+    *("errors", "files", "models", "datasets", "hardware", "records", "config", "backends", "strategies"),
+    *("profiling", "microbenchmarks", "grid", "measurement", "planning", "workflow", "analysis", "tables"),
+    *("figures", "report", "recommending", "command lines"),
 )
 """From the ground up. The modules beside the packages, but ``errors``, are the command lines."""
 

@@ -105,15 +105,19 @@ def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path, monkey
     cell = subprocess.Popen(
         [*on_cpu, f"output={tmp_path}/cell.json"],
         cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
+        env={**os.environ, "TMPDIR": str(tmp_path), locks.WAITS: str(tmp_path / "waits")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert not locks.is_waiting(tmp_path / "waits") and locks.waited(tmp_path / "waits") == 0
     assert "waiting for another measurement" in cell.stderr.readline()
+    while not locks.is_waiting(tmp_path / "waits"):
+        time.sleep(0.01)
     assert not (tmp_path / "cell.json").exists()
     on_gpu.kill()
-    assert locks._HAS_WAITED.match(cell.communicate(timeout=60)[1])
+    assert re.match(r"waited [0-9.]+ s for another measurement", cell.communicate(timeout=60)[1])
+    assert not locks.is_waiting(tmp_path / "waits") and locks.waited(tmp_path / "waits") > 0
     assert cell.returncode == 0 and (tmp_path / "cell.json").exists()
 
 

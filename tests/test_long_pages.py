@@ -9,10 +9,9 @@ import pytest
 
 from snn.figures import layout, style
 from snn.figures import sweep as figure
-from snn.report import html_page
-from snn.report.write import to_html
+from snn.report.write import MOST_ROWS, to_html
 
-ROWS = 2 * html_page.MOST_ROWS + 7
+ROWS = 2 * MOST_ROWS + 7
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 
@@ -27,13 +26,13 @@ def laid_out(page):
     return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).count("<tr>") - 1
 
 
-@pytest.mark.parametrize("rows", [1, html_page.MOST_ROWS, html_page.MOST_ROWS + 1, ROWS])
+@pytest.mark.parametrize("rows", [1, MOST_ROWS, MOST_ROWS + 1, ROWS])
 def test_every_row_is_in_the_page_and_no_more_than_some_are_laid_out(rows):
     page = to_html(table(rows), "T")
     assert page.count("<tr>") == rows + 1
-    assert laid_out(page) == min(rows, html_page.MOST_ROWS)
-    assert (f"of {rows:,} rows: this page needs JavaScript" in page) == (rows > html_page.MOST_ROWS)
-    assert page.count("</script>") == 1 + (rows > html_page.MOST_ROWS)  # none out of a user's text
+    assert laid_out(page) == min(rows, MOST_ROWS)
+    assert (f"of {rows:,} rows: this page needs JavaScript" in page) == (rows > MOST_ROWS)
+    assert page.count("</script>") == 1 + (rows > MOST_ROWS)  # none out of a user's text
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium to run the page's script")
@@ -43,7 +42,7 @@ def test_a_browser_turns_pages_and_sorts_all_rows(tmp_path):
     command += ["--dump-dom", (tmp_path / "page.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     said = re.search(r"<pre>(.*?)</pre>", done.stdout, re.DOTALL)[1].split("\n")
-    most, last = html_page.MOST_ROWS, ROWS - 1
+    most, last = MOST_ROWS, ROWS - 1
     assert said == [
         f"1 to {most}: 0 to {most - 1}, {most} rows",
         f"{most + 1} to {2 * most}: {most} to {2 * most - 1}, {most} rows",
@@ -57,7 +56,7 @@ def test_a_browser_turns_pages_and_sorts_all_rows(tmp_path):
 def by_time(direction):
     """The cells of the first and the last row of the first page, sorted by time."""
     cells = sorted(range(ROWS), key=lambda i: direction * ((i * 37) % ROWS))
-    return cells[0], cells[html_page.MOST_ROWS - 1]
+    return cells[0], cells[MOST_ROWS - 1]
 
 
 CLICKS = """

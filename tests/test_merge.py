@@ -264,53 +264,35 @@ def counted(*folders):
     return {name: len(records) for name, records in collect(folders).items()}
 
 
-def test_a_gpu_is_known_by_its_uuid_in_whichever_folder(tmp_path):
-    cells = cells_on("cuda", H200)
-    found = records_of(cells)
-    first, second = found[::2], found[1::2]  # by round
-    a, b = folder(tmp_path / "a", first), folder(tmp_path / "b", second, first[:2])
-    assert counted(a, b) == {H200: 10}
+def of_card(uuid="GPU-1", rounds=(1, 2), dataset="large", **further):
+    """Records of five cells on a card."""
+    found = records_of(cells_on("cuda", H200, dataset), device_uuid=uuid, **further)
+    return [one for one in found if one["round"] in rounds]
 
 
-def test_cards_that_measured_rounds_of_one_cell_in_one_folder_stand_together(tmp_path):
-    """As in the tables of that folder; in another folder they are two, and so is a card of other cells."""
-    cells = cells_on("cuda", H200)
-    found = records_of(cells)
-    second = [one for one in records_of(cells, device_uuid="GPU-2") if one["round"] == 2]
-    first = [one for one in found if one["round"] == 1]
-    a = folder(tmp_path / "a", first, second)
-    assert counted(a) == {H200: 10}
-    other = folder(tmp_path / "b", records_of(cells_on("cuda", H200, "small"), device_uuid="GPU-3"))
-    assert counted(a, other) == {f"{H200} (GPU-1 and 1 more)": 10, f"{H200} (GPU-3)": 10}
-    apart = [folder(tmp_path / name, of) for name, of in (("c", first), ("d", second))]
-    assert counted(*apart) == {f"{H200} (GPU-1)": 5, f"{H200} (GPU-2)": 5}
-
-
-@pytest.mark.parametrize("changed", ["driver", "host", "versions"])
-def test_cards_whose_records_may_not_stand_in_one_table_stay_apart(tmp_path, changed):
-    """Also where it is records of another folder that may not; the order of folders does not matter."""
-    large, small = cells_on("cuda", H200), cells_on("cuda", H200, "small")
-    found, where = records_of(large), records_of(small)[0]["provenance"]
-    other = {"driver": "999"} | {key: where[key] | {"cpus": 2, "cupy": "1.0"} for key in ("host", "versions")}
-    second = [one for one in records_of(large, device_uuid="GPU-2") if one["round"] == 2]
-    a = folder(tmp_path / "a", [one for one in found if one["round"] == 1], second)
-    both = [
-        one
-        for uuid, number, further in (("GPU-1", 1, {}), ("GPU-2", 2, {changed: other[changed]}))
-        for one in records_of(small, device_uuid=uuid, **further)
-        if one["round"] == number
-    ]
-    b, c = (folder(tmp_path / name, of) for name, of in (("b", both[:5]), ("c", both[5:])))
-    assert counted(a) == {H200: 10}
-    assert counted(a, b, c) == counted(c, a, b) == {f"{H200} (GPU-1)": 10, f"{H200} (GPU-2)": 10}
-
-
-def test_cards_that_measured_the_same_round_of_a_cell_stay_apart(tmp_path):
-    cells = cells_on("cuda", H200)
-    both = records_of(cells), records_of(cells, device_uuid="GPU-2")
-    mixed = [one for number, of in enumerate(both, 1) for one in of if one["round"] == number]
-    a, b = folder(tmp_path / "a", mixed), folder(tmp_path / "b", both[1])
-    assert counted(a, b) == {f"{H200} (GPU-1)": 5, f"{H200} (GPU-2)": 10}
+def test_cards_are_one_by_uuid_or_where_their_records_may_stand_in_one_table(tmp_path):
+    """As in the tables of a folder in which they measured rounds of one cell; in whichever order they are."""
+    first, second = of_card(rounds=(1,)), of_card("GPU-2", rounds=(2,))
+    one, two = f"{H200} (GPU-1)", f"{H200} (GPU-2)"
+    cases = {
+        "one UUID in two folders": ([first, of_card(rounds=(2,)) + first[:2]], {H200: 10}),
+        "rounds of one cell in one folder": ([first + second], {H200: 10}),
+        "rounds in two folders": ([first, second], {one: 5, two: 5}),
+        "the same round elsewhere": ([first + second, of_card("GPU-2")], {one: 5, two: 10}),
+        "a card of other cells": (
+            [first + second, of_card("GPU-3", dataset="small")],
+            {f"{H200} (GPU-1 and 1 more)": 10, f"{H200} (GPU-3)": 10},
+        ),
+    }
+    where = first[0]["provenance"]
+    others = {key: where[key] | {"cpus": 2, "cupy": "1.0"} for key in ("host", "versions")}
+    for key, other in ({"driver": "999"} | others).items():
+        small = [of_card(rounds=(1,), dataset="small")]
+        small.append(of_card("GPU-2", rounds=(2,), dataset="small", **{key: other}))
+        cases[f"another {key} elsewhere"] = ([first + second, *small], {one: 10, two: 10})
+    for what, (folders, counts) in cases.items():
+        made = [folder(tmp_path / what / str(i), records) for i, records in enumerate(folders)]
+        assert counted(*made) == counted(*made[::-1]) == counts, what
 
 
 def test_two_different_records_of_one_round_are_refused(tmp_path):

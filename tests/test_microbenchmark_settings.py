@@ -6,17 +6,17 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 from test_microbenchmarks import CPU, GRID, H200, SMALL
+from test_refusals import cases
 
 from snn import microbenchmark
 from snn.config.groups import CONFIG
 from snn.errors import ConfigError
-from snn.grid import microbenchmarks as of_grid
-from snn.grid.schema import validate
+from snn.grid import grid_file, plans
 from snn.microbenchmarks.settings import SETTINGS, resolved
 
 
 def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
-    on_gpu, on_cpu = (of_grid.read(CONFIG / "grid.yaml", GRID, device) for device in (H200, CPU))
+    on_gpu, on_cpu = (plans.microbenchmarks(CONFIG / "grid.yaml", GRID, device) for device in (H200, CPU))
     assert set(on_gpu) == set(on_cpu) == set(SETTINGS)
     asked = resolved("memory_calls", on_gpu["memory_calls"])
     assert (asked["sizes"][0], asked["sizes"][-1]) == (256, 1 << 30)
@@ -24,33 +24,37 @@ def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
     assert resolved("memory_access", on_gpu["memory_access"])["bytes"] == 1 << 30
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "value", "said"),
-    [
-        ("memory_calls", "sizes", ["256"], "each of its values a size from 4B to 4GiB, as 256B, 64KiB"),
-        ("memory_calls", "sizes", ["8GiB"], "'8GiB' is not"),
-        ("memory_calls", "sizes", [], "a list of one or more"),
-        ("memory_calls", "sizes", ["1KiB", "1024B"], "'1024B' is there twice"),
-        ("memory_calls", "streams", [0], "a whole number from 1 to 32, and 0 is not"),
-        ("memory_calls", "streams", [True], "True is not"),
-        ("memory_calls", "samples", 5, "samples is 5: it must be a whole number from 6 to 1000"),
-        ("memory_calls", "seconds", -1, "seconds is -1: it must be a number of seconds from 0 to 60"),
-        ("memory_calls", "strides", [1], "'strides' is not a key here: one of sizes,"),
-        ("memory_access", "fields", [3], "one of 1, 2, 4, 8, and 3 is not"),
-        ("memory_access", "vectors", [True], "True is not"),
-        ("memory_access", "offsets", [32], "a whole number from 0 to 31, and 32 is not"),
-        ("fragmentation", "traces", ["mixed"], "each of its values one of random_lifetimes, growing, "),
-        ("fragmentation", "caps", [99], "a whole number from 100 to 1000, and 99 is not"),
-        ("memory_map", "trace", ["growing"], "trace is ['growing']: it must be one of random_lifetimes, "),
-        ("memory_map", "calls", 10, "calls is 10: it must be a whole number from 100 to 100000"),
-        ("shapes", "peers", ["fastest"], "each of its values one of async_pool, "),
-        ("shapes", "shapes", 0, "shapes is 0: it must be a whole number from 1 to 2000"),
-        ("memory_access", "bytes", 4096, "bytes is 4096: it must be a size from 65536B to 4GiB"),
-    ],
-)
-def test_wrong_settings_are_refused_by_file_key_and_value(tmp_path, capsys, name, key, value, said):
+WRONG = r"""
+    memory_calls sizes ["256"] => each of its values a size from 4B to 4GiB, as 256B, 64KiB
+    memory_calls sizes ["8GiB"] => '8GiB' is not
+    memory_calls sizes [] => a list of one or more, each a size from 4B
+    memory_calls sizes ["1KiB","1024B"] => '1024B' is there twice
+    memory_calls streams [0] => a whole number from 1 to 32, and 0 is not
+    memory_calls streams [true] => True is not
+    memory_calls samples 5 => samples is 5: it must be a whole number from 6 to 1000
+    memory_calls seconds -1 => seconds is -1: it must be a number of seconds from 0 to 60
+    memory_calls strides [1] => 'strides' is not a key here: one of sizes,
+    memory_access fields [3] => one of 1, 2, 4, 8, and 3 is not
+    memory_access vectors [true] => True is not
+    memory_access offsets [32] => a whole number from 0 to 31, and 32 is not
+    fragmentation traces ["mixed"] => each of its values one of random_lifetimes, growing,
+    fragmentation caps [99] => a whole number from 100 to 1000, and 99 is not
+    memory_map trace ["growing"] => trace is ['growing']: it must be one of random_lifetimes,
+    memory_map calls 10 => calls is 10: it must be a whole number from 100 to 100000
+    shapes peers ["fastest"] => each of its values one of async_pool,
+    shapes shapes 0 => shapes is 0: it must be a whole number from 1 to 2000
+    memory_access bytes 4096 => bytes is 4096: it must be a size from 65536B to 4GiB
+"""
+
+
+@pytest.mark.parametrize(("setting", "said"), cases(WRONG))
+def test_wrong_settings_are_refused_by_file_key_and_value(tmp_path, capsys, setting, said):
+    name, key, text = setting.split()
+    value = json.loads(text)
     with pytest.raises(ConfigError) as error:
-        of_grid.read(CONFIG / "grid.yaml", {"microbenchmarks": {name: {**SMALL[name], key: value}}}, H200)
+        plans.microbenchmarks(
+            CONFIG / "grid.yaml", {"microbenchmarks": {name: {**SMALL[name], key: value}}}, H200
+        )
     assert f"grid.yaml: microbenchmarks.{name}: " in str(error.value)
     assert said in str(error.value)
     output = tmp_path / "x.json"
@@ -62,10 +66,10 @@ def test_wrong_settings_are_refused_by_file_key_and_value(tmp_path, capsys, name
 def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
     wrong = {"microbenchmarks": {"memory_calls": {**SMALL["memory_calls"], "on_cpu": {"samples": 1}}}}
     with pytest.raises(ConfigError, match="memory_calls with on_cpu: samples is 1"):
-        of_grid.read(CONFIG / "grid.yaml", wrong, H200)
+        plans.microbenchmarks(CONFIG / "grid.yaml", wrong, H200)
     missing = {"memory_calls": {"samples": 6}}
     with pytest.raises(ConfigError, match="sizes is missing: the keys are sizes, overlapped"):
-        of_grid.read(CONFIG / "grid.yaml", {"microbenchmarks": missing}, H200)
+        plans.microbenchmarks(CONFIG / "grid.yaml", {"microbenchmarks": missing}, H200)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +101,8 @@ def test_whatever_stands_in_a_grid_is_resolved_or_refused(name, data):
     given = {**SMALL[name], **data.draw(st.dictionaries(keys, values, max_size=3))}
     grid = {"sweeps": {"one": {"strategy": "reference"}}, "microbenchmarks": {name: given}}
     try:
-        validate(grid)
-        found = of_grid.read(CONFIG / "grid.yaml", grid, H200)
+        grid_file.check(grid)
+        found = plans.microbenchmarks(CONFIG / "grid.yaml", grid, H200)
     except ConfigError as error:
         assert name in str(error)
     else:

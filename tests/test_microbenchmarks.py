@@ -20,8 +20,8 @@ from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elemen
 from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import OutOfMemory, RecordError, Unsupported
-from snn.grid import microbenchmarks as of_grid
-from snn.grid.microbenchmarks import record_path
+from snn.grid import fingerprint
+from snn.grid.naming import microbenchmark_path
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, Limit
@@ -33,7 +33,7 @@ from snn.profiling.calls import ENDED_BY
 from snn.records import microbenchmarks as records
 from snn.records import store
 from snn.records.digest import sealed
-from snn.report.markdown import escaped
+from snn.report.published_set import escaped
 from snn.tables.microbenchmarks import median_interval, memory_access, memory_calls
 
 SMALL = {
@@ -238,7 +238,7 @@ def test_overlap_is_what_streams_hide_of_the_shorter_part():
 def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path):
     path = measured["memory_calls"]
     record = records.read(path)
-    source_hash = of_grid.source_hash("memory_calls", devices.find("cpu"))
+    source_hash = fingerprint.digest(fingerprint.of_microbenchmark("memory_calls", "cpu"))
     assert read_microbenchmark(path, SMALL["memory_calls"], source_hash) == record
     with pytest.raises(RecordError, match="measured with other settings"):
         read_microbenchmark(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
@@ -266,7 +266,11 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
 
 
 def test_kernels_decide_what_is_measured_on_a_gpu_only():
-    hashes = {of_grid.source_hash(name, device) for name in SETTINGS for device in (H200, CPU)}
+    hashes = {
+        fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
+        for name in SETTINGS
+        for device in (H200, CPU)
+    }
     assert len(hashes) == 2 * len(SETTINGS)
 
 
@@ -337,7 +341,7 @@ def test_a_workflow_measures_each_once_and_again_if_its_settings_change(tmp_path
     project.write_grid(WORKFLOW)
     printed = project.snakemake(TARGETS[2], cores=2, fails=True)
     assert "measured with other settings than the grid's" in printed
-    assert f"snakemake --cores 1 --force {record_path('memory_calls', HERE)}" in printed
+    assert f"snakemake --cores 1 --force {microbenchmark_path('memory_calls', HERE)}" in printed
 
     wrong = {**PAIR, "memory_access": {**PAIR["memory_access"], "vectors": [8]}}
     project.write_grid({**WORKFLOW, "microbenchmarks": wrong})
@@ -353,7 +357,7 @@ def results(measured, tmp_path_factory):
     """A folder of results that has nothing but microbenchmarks."""
     folder = tmp_path_factory.mktemp("archive")
     for name in PAIR:
-        path = folder / record_path(name, HERE)
+        path = folder / microbenchmark_path(name, HERE)
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(measured[name], path)
     return folder / "results"

@@ -1,7 +1,6 @@
 """The faults that ``make mutate`` plants, and the list of those that may survive."""
 
 import sys
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -31,7 +30,7 @@ def mutants(monkeypatch):
     import mutants
 
     yield mutants
-    for name in ("mutants", "trials", "covering", "forks"):
+    for name in ("mutants", "trials"):
         sys.modules.pop(name, None)
 
 
@@ -64,20 +63,19 @@ def test_a_mutant_is_not_taken_for_the_one_before_it(mutants, monkeypatch, tmp_p
     pytest.importorskip("coverage")
     import trials
 
-    def known_by():
-        return int(path.stat().st_mtime), path.stat().st_size
-
-    monkeypatch.setattr(trials, "Fork", lambda *arguments: SimpleNamespace(result=lambda seconds: None))
-    path = tmp_path / "some.py"
-    path.write_text(CODE)
-    found = [known_by()]
-    for name in "abc":
-        code = CODE.replace("max(a, 1)", f"max({name}, 1)")
-        trial = trials._Trial(tmp_path, mutants.Mutant("some.py", 11, "", "", code, False), trials.Covering())
-        found.append(known_by())
-        assert path.read_text() == code and trial.killed()
-    assert len(set(found)) == 4
-    assert path.read_text() == CODE and known_by() == found[0]
+    path = tmp_path / "0/some.py"
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/some.py").write_text(CODE)
+    copies = trials.Copies(tmp_path / "root", tmp_path, 1)
+    found, known_by = [], lambda: (int(path.stat().st_mtime), path.stat().st_size)
+    monkeypatch.setattr(copies, "_forked", lambda *given: found.append((known_by(), path.read_text())))
+    before = known_by()
+    codes = [CODE.replace("max(a, 1)", f"max({name}, 1)") for name in "abc"]
+    of = [mutants.Mutant("some.py", 11, "", "", code, False) for code in codes]
+    assert [killed for _, killed in copies.killed(of, trials.Covering())] == [True] * 3
+    assert [code for _, code in found] == codes
+    assert len({before, *(how for how, _ in found)}) == 4
+    assert path.read_text() == CODE and known_by() == before
 
 
 def test_every_survivor_in_the_list_has_a_reason():

@@ -13,13 +13,12 @@ from real_records import measured
 from snn import neighbours as check
 from snn.config import groups
 from snn.errors import ConfigError
-from snn.grid import neighbours
 from snn.measurement import cell
 from snn.strategies.common.traits import on_host
 
 
 def test_host_driven_strategies_are_touched_and_those_seen_beside_a_neighbour_are_not():
-    touched = {name for name in groups.names("strategy") if neighbours.touches(groups.load("strategy", name))}
+    touched = {name for name in groups.names("strategy") if groups.touches(groups.load("strategy", name))}
     assert {"reference", "combined", "preallocated", "pipelined", "torch_loader"} <= touched
     assert "graph" not in touched
     assert {name for name in groups.names("strategy") if on_host(groups.load("strategy", name))} <= touched
@@ -44,14 +43,14 @@ def test_a_file_that_names_no_strategies_is_refused(tmp_path, content, said):
     path = tmp_path / "neighbours.yaml"
     path.write_text(content)
     with pytest.raises(ConfigError) as caught:
-        neighbours.untouched(path)
+        groups.untouched(path)
     assert said in str(caught.value) and str(path) in str(caught.value)
 
 
 def test_a_file_may_name_none(tmp_path):
     path = tmp_path / "neighbours.yaml"
     path.write_text("untouched: []")
-    assert neighbours.untouched(path) == frozenset()
+    assert groups.untouched(path) == frozenset()
 
 
 def test_a_record_names_the_gpus_that_were_busy_meanwhile(monkeypatch):

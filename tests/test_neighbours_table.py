@@ -18,10 +18,10 @@ from figure_layout import faults, said_in
 
 from snn import neighbours as check
 from snn.analysis import frame
+from snn.config import groups as file
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import neighbours as figure
-from snn.grid import neighbours as file
 from snn.tables import comparison, devices, overview
 from snn.tables.neighbours import measured_untouched
 

@@ -19,9 +19,9 @@ from snn.hardware.devices import Device, find
 from snn.measurement import provenance as machine
 from snn.measurement.cell import build_record
 from snn.measurement.runs import Measurement
-from snn.report import summary
+from snn.report import opening
 from snn.report.write import to_html, write
-from snn.tables import overview, overview_text, recommendation
+from snn.tables import overview, recommendation
 from snn.tables.origin import provenance
 from snn.tables.sweep import sweep
 from snn.tables.table import find_table
@@ -104,10 +104,10 @@ def test_the_report_of_cells_that_are_all_unsupported(settings, tmp_path):
     read = pd.read_csv(tmp_path / "r.csv")
     assert read.empty
     assert {"case", "strategy", "mean_s", "reason", "verdict", "lead_verdict", "device"} <= set(read)
-    said = overview_text.with_sentences(table)
+    said = recommendation.with_sentences(table)
     assert list(said["answer"].unique()) == ["No strategy finished."] * bool(len(table))
-    to_html(said, overview.TITLE, summary.summary(table, points, origins))
-    opening = summary.fragment(recommended, table, points, origins, THRESHOLDS)
-    assert "Nothing to compare" in opening
+    to_html(said, overview.TITLE, opening.summary(table, points, origins))
+    page = opening.fragment(recommended, table, points, origins, THRESHOLDS)
+    assert "Nothing to compare" in page
     if len(points):
-        assert REASON in opening
+        assert REASON in page

@@ -2,95 +2,129 @@
 
 import pandas as pd
 import pytest
-from overview_points import FAST, FASTER, SLOW, THRESHOLDS, UNSURE, cells_of, opening_of, origins, points_of
+from overview_points import (
+    FAST,
+    FASTER,
+    SLOW,
+    THREE,
+    THRESHOLDS,
+    UNSURE,
+    answers_of,
+    cells_of,
+    opening_of,
+    origins,
+    points_of,
+)
 from records_of import record, write_all
 
-from snn.report import summary
+from snn.analysis import frame
+from snn.report import opening
 from snn.report.write import write as write_table
-from snn.tables import overview, overview_text, recommendation
+from snn.tables import overview
+from snn.tables.recommendation import Answer, Ratio, with_sentences
+
+NEXT = [1.1 + i / 1000 for i in range(6)]
 
 
-@pytest.fixture
-def three(tmp_path):
-    def table(*seconds):
-        points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, seconds)
-        return overview.build(points, THRESHOLDS)
-
-    return table
+def only(points):
+    """The one row of the overview and of the recommendation of these points."""
+    (row,), (advice,) = (table.to_dict("records") for table in answers_of(points))
+    return row, advice
 
 
-def test_a_clear_winner_is_named_with_both_ratios(three):
-    row = three(SLOW, FASTER, FAST).iloc[0]
-    assert (row["fastest"], row["runner_up"], row["lead_verdict"], row["tied_with"]) == (
-        "combined",
-        "pinned",
-        "significant",
-        "",
+@pytest.mark.parametrize(
+    ("seconds", "lead", "said"),
+    [
+        (
+            (SLOW, FASTER, FAST),
+            ("combined", "pinned", "significant", ""),
+            "combined is the fastest: 3.99 times as fast as the reference (95% CI {speedup}) and 2.00 times "
+            "as fast as pinned, the runner-up (95% CI {lead}).",
+        ),
+        (
+            (FASTER, FAST, SLOW),
+            ("reference", "combined", "significant", ""),
+            "reference is the fastest: 2.00 times as fast as combined, the runner-up (95% CI {lead}).",
+        ),
+        (
+            (SLOW, FASTER, FASTER),
+            ("combined", "pinned", "same", "pinned"),
+            "combined has the shortest mean time, 3.99 times as fast as the reference (95% CI {speedup}); "
+            "equally fast: pinned.",
+        ),
+        (
+            (SLOW, FASTER, UNSURE),
+            ("combined", "pinned", "not significant", "pinned"),
+            "combined has the shortest mean time, 3.99 times as fast as the reference (95% CI {speedup}); "
+            "not significantly slower: pinned.",
+        ),
+        (  # also over a third
+            (NEXT, FASTER, UNSURE),
+            ("combined", "reference", "not significant", "pinned"),
+            "combined has the shortest mean time, 1.100 times as fast as the reference (95% CI {speedup}); "
+            "not significantly slower: pinned.",
+        ),
+        (
+            (UNSURE, FASTER, SLOW),
+            ("combined", "reference", "not significant", "reference"),
+            "combined has the shortest mean time, 1.23 times as fast as the reference (not significant, 95% "
+            "CI {speedup}); not significantly slower: reference.",
+        ),
+    ],
+)
+def test_no_lead_is_called_surer_than_it_is(tmp_path, seconds, lead, said):
+    row, advice = only(points_of(tmp_path, THREE, seconds))
+    assert tuple(row[key] for key in ("fastest", "runner_up", "lead_verdict", "tied_with")) == lead
+    for name in ("speedup", "lead"):
+        assert row[f"{name}_ci_low"] <= row[name] <= row[f"{name}_ci_high"]
+    ratios = {name: Ratio.read(row, name).interval for name in ("speedup", "lead")}
+    assert advice["answer"] == Answer.read(row).sentence() == said.format(**ratios)
+    assert advice["strategy"] == row["fastest"] and advice["lead_verdict"] == row["lead_verdict"]
+    assert ("wide interval, above a factor of 1.5; snn more-rounds" in advice["note"]) == (
+        UNSURE in seconds and NEXT not in seconds
     )
-    assert row["speedup"] == pytest.approx(4.0025 / 1.0025)
-    assert row["lead"] == pytest.approx(2.0025 / 1.0025)
-    assert row["speedup_ci_low"] < row["speedup"] < row["speedup_ci_high"]
-    said = overview_text.sentence(row)
-    assert said.startswith("combined is the fastest: 3.99 times as fast as the reference (95% CI ")
-    assert " and 2.00 times as fast as pinned, the runner-up (95% CI " in said
 
 
-def test_a_reference_that_nothing_beats_is_the_answer(three):
-    row = three(FASTER, FAST, SLOW).iloc[0]
-    assert (row["fastest"], row["verdict"], row["runner_up"]) == ("reference", "reference", "combined")
-    said = overview_text.sentence(row)
-    assert said.startswith("reference is the fastest: 2.00 times as fast as combined, the runner-up (95% CI ")
+def test_ratios_are_of_mean_times(tmp_path):
+    row, _ = only(points_of(tmp_path, THREE, (SLOW, FASTER, FAST)))
+    assert (row["speedup"], row["lead"]) == (pytest.approx(4.0025 / 1.0025), pytest.approx(2.0025 / 1.0025))
 
 
-def test_equal_times_are_a_tie(three):
-    row = three(SLOW, FASTER, FASTER).iloc[0]
-    assert (row["lead_verdict"], row["tied_with"]) == ("same", "pinned")
-    assert overview_text.sentence(row).endswith("; equally fast: pinned.")
-
-
-def test_a_lead_that_is_not_significant_is_called_so_also_over_a_third(three):
-    row = three(SLOW, FASTER, UNSURE).iloc[0]
-    assert (row["lead_verdict"], row["tied_with"]) == ("not significant", "pinned")
-    assert "combined has the shortest mean time" in overview_text.sentence(row)
-    assert "; not significantly slower: pinned." in overview_text.sentence(row)
-    row = three([1.1 + i / 1000 for i in range(6)], FASTER, UNSURE).iloc[0]
-    assert (row["runner_up"], row["lead_verdict"], row["tied_with"]) == (
-        "reference",
-        "not significant",
-        "pinned",
-    )
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [
+        ((3.733, 2.55, 5.462), "3.73 (2.55 to 5.46)"),
+        ((1.0451, 1.0, 1.1), "1.045 (1.000 to 1.100)"),
+        ((45.67, 9.0, 101.0), "45.7 (9.0 to 101.0)"),
+        ((4321.0, 4000.4, 4999.6), "4321 (4000 to 5000)"),
+        ((3.993, 3e-6, 2.4e5), "3.99 (below 0.01 to above 10,000)"),
+        ((1.0, 1.0, 1.0), "1"),
+        ((2.0, None, float("nan")), "2.00"),
+    ],
+)
+def test_a_ratio_has_the_digits_that_suit_it_and_its_interval_as_many(ratio, said):
+    assert str(Ratio(*ratio)) == said
 
 
 def test_strategies_are_compared_within_a_point_only(tmp_path):
     settings = {"strategy": ["reference", "combined"], "training.batch_size": [64, 128]}
-    table = overview.build(points_of(tmp_path, settings, [SLOW, FAST, FAST, FASTER]), THRESHOLDS)
+    table, _ = answers_of(points_of(tmp_path, settings, [SLOW, FAST, FAST, FASTER]))
     assert table["training.batch_size"].tolist() == [64, 128]
     assert table["speedup"].tolist() == pytest.approx([4.0025 / 2.0025, 2.0025 / 1.0025])
-    said = overview_text.with_sentences(table)
+    said = with_sentences(table)
     assert list(said.columns[:3]) == ["case", "answer", "dataset"]
     assert said["case"].tolist() == ["small, 256, batch size 64", "small, 256, batch size 128"]
     assert said["answer"].str.startswith("combined is the faster of two: 2.00 times").all()
     assert (said["answer"].str.count("times") == 1).all()  # the reference is the runner-up: it is named once
-    assert overview_text.headline(table) == (
-        "combined is significantly fastest in 2 of 2 cases (2.00 times as fast as the reference)."
-    )
+    won = "combined is significantly fastest in 2 of 2 cases (2.00 times as fast as the reference)."
+    assert opening.headline(table) == won
 
 
 def test_a_strategy_that_stands_twice_is_named_with_its_options(tmp_path):
     settings = {"strategy": "combined", "strategy.tile_rows": [32, 128]}
-    table = overview.build(points_of(tmp_path, settings, [FASTER, FAST]), THRESHOLDS)
-    row = table.iloc[0]
+    row, advice = only(points_of(tmp_path, settings, [FASTER, FAST]))
     assert (row["fastest"], row["runner_up"]) == ("combined (tile_rows 32)", "combined (tile_rows 128)")
-    assert pd.isna(row["speedup"])  # there is no reference
-    assert "reference" not in overview_text.sentence(row)
-
-
-def test_one_strategy_alone_wins_nothing(tmp_path):
-    table = overview.build(points_of(tmp_path, {"strategy": "pinned"}, [FAST]), THRESHOLDS)
-    assert (
-        overview_text.sentence(table.iloc[0]) == "pinned takes 2.002 s; there is nothing to compare it with."
-    )
-    assert overview_text.headline(table).startswith("Nothing to compare")
+    assert pd.isna(row["speedup"]) and "reference" not in advice["answer"]  # there is none
 
 
 def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch):
@@ -102,31 +136,27 @@ def test_what_is_not_comparable_does_not_win_and_is_named(tmp_path, monkeypatch)
         return table.assign(verdict=table["verdict"].mask(aside, "not comparable"))
 
     monkeypatch.setattr(overview, "over_baselines", with_one_set_aside)
-    points = points_of(tmp_path, {"strategy": ["reference", "combined", "pinned"]}, [SLOW, FAST, FASTER])
-    row = overview.build(points, THRESHOLDS).iloc[0]
+    row, advice = only(points_of(tmp_path, THREE, [SLOW, FAST, FASTER]))
     assert (row["fastest"], row["runner_up"]) == ("combined", "reference")
-    said = overview_text.sentence(row)
-    assert said.startswith("combined is the fastest of what can be compared: 2.00 times as fast as the ref")
-    assert said.endswith("Not comparable: pinned.")
-    settings = {"strategy": ["reference", "combined", "pinned"]}
-    tied = overview.build(points_of(tmp_path, settings, [UNSURE, FASTER, FAST]), THRESHOLDS)
-    said = overview_text.sentence(tied.iloc[0])
-    assert said.startswith("combined has the shortest mean time of what can be compared, ")
-    table = overview.build(
-        points_of(tmp_path, {"strategy": ["reference", "pinned"]}, [FAST, SLOW]), THRESHOLDS
+    assert advice["answer"].startswith(
+        "combined is the fastest of what can be compared: 2.00 times as fast as the"
     )
+    assert advice["answer"].endswith("Not comparable: pinned.")
+    _, advice = only(points_of(tmp_path, THREE, [UNSURE, FASTER, FAST]))
+    assert advice["answer"].startswith("combined has the shortest mean time of what can be compared, ")
+    points = points_of(tmp_path, {"strategy": ["reference", "pinned"]}, [FAST, SLOW])
     said = "reference takes 2.002 s; there is nothing to compare it with. Not comparable: pinned."
-    assert overview_text.sentence(table.iloc[0]) == said
-    assert overview_text.headline(table).startswith("Nothing to compare")
+    assert only(points)[1]["answer"] == said
+    assert opening.headline(answers_of(points)[0]).startswith("Nothing to compare")
 
 
 def test_headlines():
     def said(*rows):
         columns = ["fastest", "lead_verdict", "speedup", "verdict"]
         table = pd.DataFrame(rows, columns=columns).assign(fastest_status="ok")
-        diverged = overview_text.headline(table.assign(fastest_status="diverged"))
+        diverged = opening.headline(table.assign(fastest_status="diverged"))
         assert f"In {len(rows)} cases no training ended well; shortest mean times: a " in diverged
-        return overview_text.headline(table)
+        return opening.headline(table)
 
     won = [(name, "significant", speedup, "faster") for name, speedup in (("a", 1.5), ("a", 3.0), ("b", 2.0))]
     tied = [("a", "not significant", 1.1, "not significant"), ("b", "same", 1.1, "faster")]
@@ -143,107 +173,96 @@ def test_headlines():
 
 
 def test_a_winner_that_did_not_end_well_is_not_recommended_without_a_word(tmp_path):
-    cells = cells_of(tmp_path, {"strategy": ["reference", "combined"], "network.hidden": [1024]})
-    expected = write_all(tmp_path, cells, [SLOW, FAST], mse=float("nan"))
-    points = overview.load(expected, THRESHOLDS)
-    table = overview.build(points, THRESHOLDS)
-    assert table["fastest_status"].tolist() == ["diverged"]
-    (answer,) = recommendation.build(points, table)["answer"]
-    assert answer.startswith("combined has the shortest mean time: 2.00 times as fast as the reference")
-    assert answer.endswith("But its status is diverged, and no other that is comparable is ok.")
-    assert "In 1 case no training ended well" in overview_text.headline(table)
+    settings = {"strategy": ["reference", "combined"], "network.hidden": [1024]}
+    points = points_of(tmp_path, settings, [SLOW, FAST], mse=float("nan"))
+    row, advice = only(points)
+    assert row["fastest_status"] == "diverged"
+    assert advice["answer"].startswith(
+        "combined has the shortest mean time: 2.00 times as fast as the reference"
+    )
+    assert advice["answer"].endswith("But its status is diverged, and no other that is comparable is ok.")
 
 
-def test_a_recommendation_is_not_surer_than_its_lead(tmp_path):
-    settings = {"strategy": ["reference", "combined", "pinned"]}
-    points = points_of(tmp_path, settings, (SLOW, FASTER, UNSURE))
-    table = overview.build(points, THRESHOLDS)
-    (row,) = recommendation.build(points, table).to_dict("records")
-    assert row["strategy"] == "combined" and row["lead_verdict"] == "not significant"
-    assert "fastest" not in row["answer"] and "not significantly slower: pinned" in row["answer"]
-    assert "wide interval, above a factor of 1.5; snn more-rounds" in row["note"]
+def made(folder, settings, rounds):
+    """Records of cells of these settings; ``rounds`` gives the runs of each round by strategy and seed."""
+    return {
+        f"{cell['strategy']['name']} {cell['network']['seed']} {number}": record(cell, runs, number=number)
+        for cell in cells_of(folder, settings)
+        for number, runs in enumerate(rounds(cell["strategy"]["name"], cell["network"]["seed"]), 1)
+    }
+
+
+def row_of(records):
+    """The overview's row of records, by name, of one point, and its lead."""
+    (row,) = overview.build(overview.points_of(records, THRESHOLDS), THRESHOLDS).to_dict("records")
+    return row, (row["fastest"], row["runner_up"], row["lead_verdict"])
 
 
 def test_seeds_are_rounds_of_one_cell_and_are_compared_with_its_interval(tmp_path):
     """Two rounds of each of two seeds beside four of another strategy, which has one run in each."""
-    (reference,) = cells_of(tmp_path, {"strategy": "reference", "protocol.rounds": 4})
-    alone = {"strategy": "pinned", "network.seed": [1, 2], "protocol.rounds": 2}
-    records = {f"reference {n}": record(reference, [4.0 + n / 100], number=n) for n in (1, 2, 3, 4)}
-    times = iter([2.01, 2.02, 2.03, 2.04])
-    for cell in cells_of(tmp_path, alone):
-        for number in (1, 2):
-            time = next(times)
-            name = f"seed {cell['network']['seed']}, {number}"
-            records[name] = record(cell, [time, time + 0.02], number=number)
+    times = {1: [2.01, 2.02], 2: [2.03, 2.04]}
+    reference, alone = {"strategy": "reference", "protocol.rounds": 4}, {"strategy": "pinned"}
+    records = made(tmp_path, reference, lambda *_: [[4.0 + n / 100] for n in (1, 2, 3, 4)])
+    records |= made(
+        tmp_path, alone | {"network.seed": [1, 2]}, lambda _, seed: [[t, t + 0.02] for t in times[seed]]
+    )
     (point,) = overview.points_of(records, THRESHOLDS)
     pinned = point[point["strategy"] == "pinned"].iloc[0]
-    assert pinned["rounds"] == [[time, time + 0.02] for time in (2.01, 2.02, 2.03, 2.04)]
-    (row,) = overview.build([point], THRESHOLDS).to_dict("records")
-    assert (row["strategies"], row["fastest"], row["lead_verdict"]) == (2, "pinned", "significant")
+    assert pinned["rounds"] == [[time, time + 0.02] for of_seed in times.values() for time in of_seed]
+    row, lead = row_of(records)
+    assert (row["strategies"], *lead) == (2, "pinned", "reference", "significant")
     assert row["lead_ci_low"] < row["lead"] < row["lead_ci_high"] and not row["note"]
 
 
 @pytest.mark.parametrize("more", ["reference", "pinned", None])
 def test_a_round_of_a_seed_is_compared_with_the_same_round_of_the_same_seed(tmp_path, more):
     """Also where one of two cells of the first seed has more rounds than all others."""
-    records = {}
-    for cell in cells_of(tmp_path, {"strategy": ["reference", "pinned"], "network.seed": [1, 2]}):
-        name, seed = cell["strategy"]["name"], cell["network"]["seed"]
-        for number in range(1, 5 if (name, seed) == (more, 1) else 3):
-            passed = 1 + seed / 10 + number / 7  # how slow the machine was in this pass of the workflow
-            records[f"{name} {seed} {number}"] = record(
-                cell, [passed * (2 if name == "reference" else 1)], number=number
-            )
-    (row,) = overview.build(overview.points_of(records, THRESHOLDS), THRESHOLDS).to_dict("records")
+
+    def rounds(name, seed):  # the machine is slower in some passes of the workflow
+        passes = range(1, 5 if (name, seed) == (more, 1) else 3)
+        return [[(1 + seed / 10 + number / 7) * (2 if name == "reference" else 1)] for number in passes]
+
+    row, _ = row_of(made(tmp_path, {"strategy": ["reference", "pinned"], "network.seed": [1, 2]}, rounds))
     assert (row["fastest"], row["speedup"]) == ("pinned", pytest.approx(2))
     assert row["speedup_ci_high"] == pytest.approx(2)
 
 
 def test_the_first_is_not_one_that_lacks_a_slow_round(tmp_path):
     """In the rounds that both have, the one with the longer mean is faster."""
-    records = {}
-    for cell in cells_of(tmp_path, {"strategy": ["reference", "pinned", "streams"]}):
-        name = cell["strategy"]["name"]
-        speed = {"reference": 3.0, "pinned": 1.05, "streams": 1.0}[name]
-        for number, passed in enumerate([1.0, 1.01, 1.02, 2.0], 1):
-            if (name, number) != ("pinned", 4):
-                records[f"{name} {number}"] = record(cell, [speed * passed], number=number)
+    speed, slow = {"reference": 3.0, "pinned": 1.05, "streams": 1.0}, [1.0, 1.01, 1.02, 2.0]
+    records = made(
+        tmp_path,
+        {"strategy": [*speed]},
+        lambda name, _: [[speed[name] * passed] for passed in slow[: 3 if name == "pinned" else 4]],
+    )
     (point,) = overview.points_of(records, THRESHOLDS)
     assert point.set_index("strategy")["mean_s"].idxmin() == "pinned"
-    (row,) = overview.build([point], THRESHOLDS).to_dict("records")
-    assert (row["fastest"], row["runner_up"], row["lead_verdict"]) == ("streams", "pinned", "significant")
-    assert row["lead"] == pytest.approx(1.05)
+    row, lead = row_of(records)
+    assert lead == ("streams", "pinned", "significant") and row["lead"] == pytest.approx(1.05)
 
 
 def test_a_single_common_round_displaces_no_shorter_mean(tmp_path):
-    records = {}
-    for cell in cells_of(tmp_path, {"strategy": ["pinned", "streams"], "protocol.rounds": 3}):
-        rounds = {"pinned": [[1.05, 1.051]], "streams": [[1.0, 1.001], [1.3, 1.301], [1.3, 1.301]]}
-        for number, seconds in enumerate(rounds[cell["strategy"]["name"]], 1):
-            records[str(len(records))] = record(cell, seconds, number=number)
-    (row,) = overview.build(overview.points_of(records, THRESHOLDS), THRESHOLDS).to_dict("records")
-    assert (row["fastest"], row["runner_up"], row["lead_verdict"]) == ("pinned", "streams", "not significant")
+    rounds = {"pinned": [[1.05, 1.051]], "streams": [[1.0, 1.001], [1.3, 1.301], [1.3, 1.301]]}
+    records = made(tmp_path, {"strategy": [*rounds], "protocol.rounds": 3}, lambda name, _: rounds[name])
+    assert row_of(records)[1] == ("pinned", "streams", "not significant")
 
 
 def test_a_launch_of_several_networks_takes_no_part_even_alone(tmp_path):
     """Not in overview, recommendation, summary or page, which are then empty and can be written."""
-    cells = cells_of(tmp_path, {"strategy": "ensemble", "strategy.starts": 2})
-    points = overview.load(write_all(tmp_path, cells, [FAST]), THRESHOLDS)
+    points = points_of(tmp_path, {"strategy": "ensemble", "strategy.starts": 2}, [FAST])
     assert points == []
-    table = overview.build(points, THRESHOLDS)
-    advice = recommendation.build(points, table)
+    table, advice = answers_of(points)
     assert len(table) == len(advice) == 0 and {"fastest", "lead_verdict"} <= set(table)
-    for name, empty in (("overview", overview_text.with_sentences(table)), ("recommendation", advice)):
+    for name, empty in (("overview", with_sentences(table)), ("recommendation", advice)):
         write_table(empty, str(tmp_path / f"{name}.csv"), str(tmp_path / f"{name}.html"), name)
-    assert '<p class="headline">Nothing to compare' in summary.summary(table, points, origins())  # of no CPU
-    assert "ensemble" not in opening_of(points, table)
+    assert '<p class="headline">Nothing to compare' in opening.summary(table, points, origins())  # of no CPU
+    assert "ensemble" not in opening_of(points)
 
 
 def test_what_a_published_program_computes_is_not_the_same_work(tmp_path):
     beside = {"network": "cnn", "dataset": "patterns", "training.batch_size": 64, "training.drop_last": True}
     cells = beside | {"strategy": "pipelined", "training.gradient": ["exact", "published_optimised"]}
-    points = points_of(tmp_path, cells, [[2.0, 2.0], [1.0, 1.0]])
-    (row,) = overview.build(points, THRESHOLDS).to_dict("records")
+    row, _ = only(points_of(tmp_path, cells, [[2.0, 2.0], [1.0, 1.0]]))
     assert (row["strategies"], row["mean_s"]) == (1, 2.0)
 
 
@@ -254,12 +273,10 @@ def test_devices_may_differ_between_points_and_are_not_compared_in_one(tmp_path)
     def load(others):
         expected = write_all(tmp_path, cells, [FAST] * 4)
         again = [cell for i, cell in enumerate(cells) if i in others]
-        return overview.load(
-            expected | write_all(tmp_path, again, [FAST] * len(again), device_uuid="GPU-999"), THRESHOLDS
-        )
+        expected |= write_all(tmp_path, again, [FAST] * len(again), device_uuid="GPU-999")
+        return overview.points_of(frame.checked(expected), THRESHOLDS)
 
     batches = [cell["training"]["batch_size"] for cell in cells]
     assert len(load({i for i, size in enumerate(batches) if size == 128})) == 2
     (apart,) = {i for i, size in enumerate(batches) if size == 64} & {0, 1}
-    table = overview.build(load({apart}), THRESHOLDS)
-    assert table["not_comparable"].tolist() == ["combined", ""]
+    assert answers_of(load({apart}))[0]["not_comparable"].tolist() == ["combined", ""]

@@ -1,7 +1,6 @@
 """A user's CSV file: standardised, with text or missing values, with rows held out, and their score."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +21,7 @@ from snn.measurement.accuracy import errors
 from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
-from snn.planning.cells import planned
+from snn.planning.plan import planned
 from snn.records import store
 from snn.strategies.common.job import start
 from snn.tables.sweep import sweep
@@ -207,15 +206,15 @@ def test_a_planned_cell_is_composed_with_the_network_that_it_was_planned_with(tm
 @pytest.mark.parametrize(
     "wrong",
     [
-        "dataset.standardise=1",
-        "dataset.held_out=1",
-        "dataset.held_out=-0.1",
-        "dataset.shuffle_seed=-1",
-        "dataset.text_columns=onehot",
-        "dataset.missing=drop",
-        "dataset.task=ranking",
+        "standardise=1",
+        "held_out=1",
+        "held_out=-0.1",
+        "shuffle_seed=-1",
+        "text_columns=onehot",
+        "missing=drop",
+        "task=rank",
     ],
 )
 def test_a_wrong_value_is_refused_by_name(tmp_path, wrong):
-    with pytest.raises(ConfigError, match=re.escape(wrong.partition("=")[0])):
-        composed(arguments(tmp_path / "none.csv", "y", wrong))
+    with pytest.raises(ConfigError, match=rf"dataset\.{wrong.partition('=')[0]}"):
+        composed(arguments(tmp_path / "none.csv", "y", f"dataset.{wrong}"))

@@ -40,15 +40,11 @@ def test_what_is_pinned_can_build_it():
 
 def test_dependencies_are_those_that_are_pinned():
     dynamic = PROJECT["tool"]["setuptools"]["dynamic"]
-    files = [
-        dynamic["dependencies"]["file"],
-        *(one["file"] for one in dynamic["optional-dependencies"].values()),
-    ]
+    files = [one["file"] for one in (dynamic["dependencies"], *dynamic["optional-dependencies"].values())]
     for (file,) in files:
         lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
-        requirements = [
-            Requirement(line.partition("#")[0]) for line in lines if line.partition("#")[0].strip()
-        ]
+        pins = [line.partition("#")[0] for line in lines]
+        requirements = [Requirement(pin) for pin in pins if pin.strip()]
         assert requirements
         assert all(str(one.specifier).startswith("==") for one in requirements)
     assert files[0] == ["envs/requirements.txt"]
@@ -133,24 +129,20 @@ def test_cupy_is_that_of_the_driver_and_stays_where_there_is_none(
         ((13, [(9, 0), (7, 0)]), 12, ""),
         ((13, [(8, 6), (6, 1)]), 13, ""),  # the older one is not used
         ((13, [(6, 1)]), None, "the GPU has compute capability 6.1, but 7.0 is needed"),
+        (driver.DriverError("the error", 803), None, "the error"),
+        (driver.DriverError("the error", driver.NO_DEVICE), None, ""),  # as on a cluster's login node
     ],
 )
 def test_cupy_is_for_a_cuda_that_supports_the_gpus(make_env, monkeypatch, capsys, found, cuda, said):
-    monkeypatch.setattr(driver, "read", lambda: found and driver.Driver(*found))
-    assert make_env.cuda_major() == cuda
-    assert said in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("number", "speaks"), [(803, True), (driver.NO_DEVICE, False)])
-def test_make_env_reports_a_driver_that_answers_with_an_error(make_env, monkeypatch, capsys, number, speaks):
-    """But not a driver on a machine without a GPU, such as a cluster's login node."""
-
     def read():
-        raise driver.DriverError("the error", number)
+        if isinstance(found, Exception):
+            raise found
+        return found and driver.Driver(*found)
 
     monkeypatch.setattr(driver, "read", read)
-    assert make_env.cuda_major() is None
-    assert ("the error" in capsys.readouterr().out) == speaks
+    assert make_env.cuda_major() == cuda
+    printed = capsys.readouterr().out
+    assert said in printed and (said or "the error" not in printed)
 
 
 def test_the_driver_is_asked_for_every_gpu(monkeypatch):
@@ -205,12 +197,14 @@ def test_in_a_clone_of_another_user_make_env_says_so(make_env, monkeypatch):
     assert str(ROOT) in caught.value.code and "clone" in caught.value.code
 
 
-def test_names_in_the_path_of_an_environment_are_given_to_setuptools(make_env, monkeypatch, tmp_path):
-    """It takes them for variables of the environment, and fails if they do not exist."""
+def test_pip_gets_neither_the_users_settings_of_python_nor_names_in_the_path(make_env, monkeypatch, tmp_path):
+    """Setuptools takes names for variables of the environment, and fails if they do not exist."""
     monkeypatch.setattr(make_env, "VENV", tmp_path / "a {b1} $c2/.venv")
-    monkeypatch.setenv("c2", "as it was")
+    for name, value in (("c2", "as it was"), ("PYTHONWARNINGS", "error"), ("PYTHONPATH", "/mine")):
+        monkeypatch.setenv(name, value)
     given = make_env.environment()
     assert given["b1"] == "" and given["c2"] == "as it was" and given["LC_ALL"] == "C.UTF-8"
+    assert not any(name.startswith("PYTHON") for name in given)
 
 
 @pytest.mark.parametrize("name", ["a b", "$HOME", '"x"', "it's", "`x`", "ü"])
@@ -227,12 +221,6 @@ def test_programs_start_in_a_folder_whose_name_a_shell_would_change(make_env, tm
     assert done.stdout == "$given\n", done.stderr
     unchanged = b"#!/a/python\nprint()\n"
     assert make_env.with_quoted_python(unchanged) == unchanged
-
-
-def test_packages_are_installed_without_the_users_settings_of_python(make_env, monkeypatch):
-    monkeypatch.setenv("PYTHONWARNINGS", "error")
-    monkeypatch.setenv("PYTHONPATH", "/mine")
-    assert not any(name.startswith("PYTHON") for name in make_env.environment())
 
 
 def test_an_environment_that_is_up_to_date_is_left_alone(make_env, monkeypatch, tmp_path):

@@ -11,8 +11,7 @@ from records_of import record
 from snn.config.groups import read_yaml
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.report import glossary, html_page, write
-from snn.report.write import to_html
+from snn.report.write import badges, to_html, write
 from snn.tables.origin import configuration, provenance
 
 GPU = Device("cuda", "NVIDIA H200")
@@ -34,24 +33,19 @@ def test_cells_carry_the_value_that_they_are_sorted_by_in_full():
     assert '<td data-value="15000">15,000</td>' in text
     assert '<td class="empty">–</td>' in text
     assert '<th scope="row" class="text">a</th>' in text
+    text = to_html(pd.DataFrame({"key": list("abc"), "value": [2560, "8.0", ""]}), "T")  # a mixed column
+    assert '<td class="text" data-value="2560">2,560</td>' in text
+    assert '<td class="text">8.0</td>' in text
+    assert '<td class="text empty">–</td>' in text
 
 
 def test_every_heading_is_a_button_and_the_page_needs_no_other_file():
     text = to_html(pd.DataFrame({"strategy": ["a"], "start_us": [1.0]}), "T")
-    assert re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)</button></th>', text) == [
-        "strategy",
-        "start (µs)",
-    ]
+    headings = re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)</button></th>', text)
+    assert headings == ["strategy", "start (µs)"]
     assert "aria-sort" in text
     assert not re.search(r"""(src|href)=|url\(|https?:""", text)
     assert "<script>" in text and 'tabindex="0"' in text
-
-
-def test_mixed_values_of_a_column_stay_what_they_are():
-    text = html_page.sortable(pd.DataFrame({"key": list("abc"), "value": [2560, "8.0", ""]}))
-    assert '<td class="text" data-value="2560">2,560</td>' in text
-    assert '<td class="text">8.0</td>' in text
-    assert '<td class="text empty">–</td>' in text
 
 
 def test_words_have_a_tone_and_a_legend_of_those_that_occur():
@@ -60,29 +54,23 @@ def test_words_have_a_tone_and_a_legend_of_those_that_occur():
     assert '<span class="word good">faster</span>' in text
     assert '<span class="word plain">not comparable</span>' in text
     assert '<span class="word warn">shared</span>, <span class="word warn">noisy</span>' in text
-    assert re.findall(r"<dt>(?:<[^>]*>)?([a-z ]*)", text) == [
-        "faster",
-        "not comparable",
-        "quiet",
-        "noisy",
-        "shared",
-    ]
+    legend = ["faster", "not comparable", "quiet", "noisy", "shared"]
+    assert re.findall(r"<dt>(?:<[^>]*>)?([a-z ]*)", text) == legend
 
 
 @pytest.mark.parametrize(
     ("word", "tone"), [("slower", "bad"), ("same", "plain"), ("not significant", "warn"), ("diverged", "bad")]
 )
 def test_tones(word, tone):
-    assert glossary.badge(word) == f'<span class="word {tone}">{word}</span>'
+    assert badges(word) == f'<span class="word {tone}">{word}</span>'
+    assert badges(f"<new>, {word}") == f'&lt;new&gt;, <span class="word {tone}">{word}</span>'
 
 
-def test_a_word_that_is_not_known_is_text():
-    assert glossary.badge("<new>") == "&lt;new&gt;"
-
-
-def test_shading_is_explained_where_there_is_some():
-    assert "Shaded" not in to_html(pd.DataFrame({"mean_s": [1.0]}), "T")
-    assert "Shaded" in to_html(pd.DataFrame({"paper_s": [1.0]}), "T")
+def test_shading_is_explained_if_there_is_some():
+    said = {name: to_html(pd.DataFrame({name: [1.0]}), "T") for name in ("mean_s", "paper_s", "published_s")}
+    assert {name: "Shaded" in page for name, page in said.items()} == dict(
+        zip(said, [False, True, True], strict=True)
+    )
 
 
 def test_provenance_has_a_row_a_record():
@@ -91,13 +79,9 @@ def test_provenance_has_a_row_a_record():
     table = provenance.build(records)
     assert table["record"].tolist() == ["0.json", "1.json"]
     row = table.iloc[0]
-    assert (row["cuda_runtime"], row["cupy"], row["driver"], row["device_uuid"]) == (
-        "13.2",
-        "14.2.0",
-        "580.1",
-        "GPU-1",
-    )
-    assert (row["commit"], row["dirty"], row["runs"], row["elapsed_s"]) == ("68f1112", "yes", 2, 12.5)
+    of_device = {"cuda_runtime": "13.2", "cupy": "14.2.0", "driver": "580.1", "device_uuid": "GPU-1"}
+    of_record = {"commit": "68f1112", "dirty": "yes", "runs": 2, "elapsed_s": 12.5}
+    assert row[[*of_device, *of_record]].to_dict() == of_device | of_record
     assert row["source_hash"] == records["0.json"]["provenance"]["source_hash"]
     text = to_html(table, "T")
     for said in ("Driver 580.1.", "CuPy 14.2.0.", "CUDA runtime 13.2.", "Dirty working tree: yes."):
@@ -132,16 +116,19 @@ def test_configuration_says_what_varies_what_is_derived_and_what_all_share(tmp_p
     memory = {"memory_calls": {"sizes": ["1KiB", "1MiB"], "samples": 6}}
     table = configuration.build(plain, verdicts, GPU, memory)
     values = table.set_index(["sweep", "key"])[["role", "values"]].apply(tuple, axis=1)
-    assert values["sizes", "dataset"] == ("axis", "small, large")
-    assert values["sizes", "dataset.rows"] == ("derived", "256, 25600")
-    assert values["widths", "dataset"] == ("fixed", "small")
-    assert values["widths", "network.hidden"] == ("axis", "4, 4-4")
-    assert values["sizes", "cells"] == ("count", "4")
-    assert values["all sweeps", "training.batch_size"] == ("fixed", "256")
-    assert values["all sweeps", "protocol.relative_error"] == ("fixed", "none")
-    assert values["verdicts", "noisy"] == ("threshold", str(verdicts["noisy"]))
-    assert values["memory_calls", "sizes"] == ("setting", "1KiB, 1MiB")
-    assert values["memory_calls", "samples"] == ("setting", "6")
+    expected = {
+        ("sizes", "dataset"): ("axis", "small, large"),
+        ("sizes", "dataset.rows"): ("derived", "256, 25600"),
+        ("widths", "dataset"): ("fixed", "small"),
+        ("widths", "network.hidden"): ("axis", "4, 4-4"),
+        ("sizes", "cells"): ("count", "4"),
+        ("all sweeps", "training.batch_size"): ("fixed", "256"),
+        ("all sweeps", "protocol.relative_error"): ("fixed", "none"),
+        ("verdicts", "noisy"): ("threshold", str(verdicts["noisy"])),
+        ("memory_calls", "sizes"): ("setting", "1KiB, 1MiB"),
+        ("memory_calls", "samples"): ("setting", "6"),
+    }
+    assert {key: values[key] for key in expected} == expected
     assert not table["key"].str.contains("_target_").any()
     assert not table.duplicated(["sweep", "key"]).any()
 
@@ -166,7 +153,7 @@ def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
             "backend": "cpu",
         }
     )
-    write.write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
+    write(table, str(tmp_path / "t.csv"), str(tmp_path / "t.html"), "A title")
     page = (tmp_path / "t.html").read_text()
     for text in ("&lt;b&gt;", ">reference std (s)<", ">0.3333<", ">41.192572<", ">–<", ">15,000<"):
         assert text in page

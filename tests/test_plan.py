@@ -11,6 +11,7 @@ from every_source import Captures
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_layers import networks
+from test_refusals import cases
 
 from snn import plan as command
 from snn.backends.launches import HEAD
@@ -20,8 +21,8 @@ from snn.measurement import runs
 from snn.models.network import mlp
 from snn.planning import gpus
 from snn.planning import plan as plans
-from snn.planning.cells import PlannedGpu, planned
-from snn.planning.plan import largest_batch, predicted
+from snn.planning.gpus import PlannedGpu
+from snn.planning.plan import largest_batch, planned, predicted
 from snn.profiling.memory import CHUNK
 from snn.profiling.rehearsal import mapped, rehearse
 from snn.records.archive import read_all
@@ -180,16 +181,8 @@ def test_a_plan_of_a_named_gpu_is_said_and_written(capsys, tmp_path):
 
 def test_what_a_remedy_costs_is_said_of_a_single_batch_too(capsys, tmp_path):
     file = tmp_path / "plan.json"
-    status, *_ = run(
-        capsys,
-        "dataset=small",
-        "strategy=resident",
-        "network.hidden=[4096]",
-        "--free",
-        "1GiB",
-        "--json",
-        str(file),
-    )
+    cell = ("dataset=small", "strategy=resident", "network.hidden=[4096]")
+    status, *_ = run(capsys, *cell, "--free", "1GiB", "--json", str(file))
     remedies = {one["setting"]: one["cost"] for one in json.loads(file.read_text())["remedies"]}
     assert status == 0 and "copied in" in remedies["strategy=reference"]
 
@@ -243,27 +236,25 @@ def test_of_a_flat_list_of_widths_a_plan_says_what_a_workflow_says(capsys, tmp_p
     assert error.startswith(f"snn: note: {grid}: sweeps.mine: network.hidden: [8, 4] is one network with 2")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--free", "11X"], "--free is '11X': it must be a size to 1 PB, as 11GiB"),
-        (["--free", "0GiB"], "--free is '0GiB'"),
-        (
-            ["--free", "1GiB", "--fraction", "2"],
-            "--fraction is '2': it must be a number above 0",
-        ),
-        (["--device", "Quadro"], "config/gpus.yaml does not have: add it, give its memory alone with"),
-        (["--device", "t4"], "does not have (did you mean 'Tesla T4'?): add it, give"),
-        (["strateg=x", "--free", "1GiB"], "strateg: there is no such key"),
-        (["sweep=none", "--free", "1GiB"], "has no sweep 'none': it has dataset_size"),
-        (["sweep=cpu", "strategy=graph", "--free", "1GiB"], "beside sweep=NAME there can be grid=FILE"),
-        (["strategy=torch_eager", "--free", "1GiB"], "torch allocates by itself: nothing is predicted"),
-        (["strategy=threads", "--free", "1GiB"], "trains on the CPU and uses no device memory"),
-        (["--json", "/", "--free", "1GiB"], "--json is '/'"),
-    ],
-)
+WRONG = """
+    --free 11X => --free is '11X': it must be a size to 1 PB, as 11GiB
+    --free 0GiB => --free is '0GiB'
+    --free 1GiB --fraction 2 => --fraction is '2': it must be a number above 0
+    --device Quadro => config/gpus.yaml does not have: add it, give its memory alone with
+    --device t4 => does not have (did you mean 'Tesla T4'?): add it, give
+    strateg=x --free 1GiB => strateg: there is no such key
+    sweep=none --free 1GiB => has no sweep 'none': it has dataset_size
+    sweep=cpu strategy=graph --free 1GiB => beside sweep=NAME there can be grid=FILE
+    strategy=torch_eager --free 1GiB => torch allocates by itself: nothing is predicted
+    strategy=threads --free 1GiB => trains on the CPU and uses no device memory
+    network.hidden=[65536,65536] --free 99GiB => kernels count in 32 bits
+    --json / --free 1GiB => --json is '/'
+"""
+
+
+@pytest.mark.parametrize(("arguments", "message"), cases(WRONG))
 def test_wrong_arguments_are_refused(arguments, message, capsys):
-    status, said, error = run(capsys, *arguments)
+    status, said, error = run(capsys, *arguments.split())
     assert (status, said) == (2, "")
     assert message in error and error.count("\n") == 1
 
@@ -288,11 +279,6 @@ def test_strategies_with_weights_on_the_host_are_planned_where_this_machine_can_
     said = capsys.readouterr().err
     assert "reference keeps weights on the host, so a plan for network 256-256 takes 0.00148 GB" in said
     assert "but this machine has 0.001 GB: plan a device-driven strategy, such as graph" in said
-
-
-def test_a_matrix_beyond_32_bits_is_not_planned(capsys):
-    assert command.main(["network.hidden=[65536,65536]", "--free", "99GiB"]) == 2
-    assert "kernels count in 32 bits" in capsys.readouterr().err
 
 
 def test_without_a_gpu_one_must_be_named(capsys, monkeypatch):

@@ -11,7 +11,8 @@ from conftest import ROOT
 from every_source import Captures
 
 from snn.planning import gpus
-from snn.planning.cells import PlannedGpu, planned
+from snn.planning.gpus import PlannedGpu
+from snn.planning.plan import planned
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from snn import plan as command
-from snn.planning import cells
+from snn.planning import plan as plans
 from snn.profiling.calls import NullBackend
 
 MIB = 1 << 20
@@ -94,7 +94,7 @@ def test_the_largest_batch_is_one_that_kernels_can_count(tmp_path, capsys):
 
 
 def test_rows_that_this_machine_cannot_hold_are_not_planned(monkeypatch, capsys):
-    monkeypatch.setattr(cells, "usable_bytes", lambda: 10**5)
+    monkeypatch.setattr(plans, "usable_bytes", lambda: 10**5)
     assert command.main(["dataset=large", "training.batch_size=4096", "--free", "1GiB"]) == 2
     assert "takes 0.00689 GB of memory here, but this machine has 0.0001 GB" in capsys.readouterr().err
 

@@ -8,7 +8,7 @@ import pytest
 from snn import plan as command
 from snn.backends.launches import DeviceCapability, LaunchConfiguration
 from snn.backends.launches.perceptron import PerceptronShape
-from snn.config import known_gpus
+from snn.config import groups
 from snn.errors import DeviceError
 from snn.hardware import devices
 from snn.planning import gpus
@@ -117,6 +117,6 @@ def test_a_gpu_is_known_by_parts_of_its_name(name, meant, capsys):
 
 
 def test_known_gpus_are_those_that_can_train():
-    capabilities = {name: gpus.named(name).capability for name in known_gpus.read()}
+    capabilities = {name: gpus.named(name).capability for name in groups.known_gpus()}
     assert all(one is not None and one.capability >= devices.LEAST for one in capabilities.values())
     assert gpus.named(T4).nbytes < 14.57 * 2**30  # as CUDA reports, not the 15 GiB of the vendor

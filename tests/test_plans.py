@@ -1,8 +1,11 @@
 """Devices that are planned by name: which cells there are of each, and what is no name of one."""
 
+import json
+
 import pytest
 import yaml
 from strangers import CPUS
+from test_refusals import cases
 
 from snn.errors import ConfigError
 from snn.grid import naming, plans
@@ -121,54 +124,47 @@ RIGHT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("names", "said"),
-    [
-        ([], "devices is []: it must be one or more of cpu, or a GPU's name"),
-        ([""], f"devices: '' is not the name of a device: {RIGHT}"),
-        ("H200", f"devices: 'H200' is not the name of a device: {RIGHT}"),
-        (["NVIDA H200"], f"devices: 'NVIDA H200' is not the name of a device: {RIGHT}"),
-        (["nvidia h200"], "devices: 'nvidia h200' is not the name of a device"),
-        (["NVIDIA  H200"], "devices: 'NVIDIA  H200' is not the name of a device"),
-        (["NVIDIA H200 "], "devices: 'NVIDIA H200 ' is not the name of a device"),
-        (["NVIDIA"], "devices: 'NVIDIA' is not the name of a device"),
-        (["CPU"], "devices: 'CPU' is not the name of a device"),
-        (["NVIDIA ../../H"], None),
-        (["NVIDIA \x07"], "is not the name of a device"),
-        (["NVIDIA " + "9" * 94], "is not the name of a device"),
-        (["auto"], "'auto' is not the name of a device (auto is a value of the key device)"),
-        (["cuda"], "'cuda' is not the name of a device (cuda is a value of the key device)"),
-        (["NVIDIA l4"], "devices: 'NVIDIA l4' is not the name of a device: here it is 'NVIDIA L4'"),
-        ([H200, H200], "devices: 'NVIDIA H200' is named twice, as 'NVIDIA H200': name it once"),
-        ([H200, "NVIDIA h200"], "devices: 'NVIDIA h200' is named twice, as 'NVIDIA H200': name it once"),
-        (["cpu", "cpu Abacus 9"], "devices: 'cpu Abacus 9' is named twice, as 'Abacus 9': name it once"),
-    ],
-)
-def test_what_is_no_name_of_a_device_is_refused_wherever_it_stands(read, tmp_path, names, said):
-    if said is None:  # a path is made of letters and digits alone
-        assert list(read(devices=names, sweeps={"x": {}})) == ["nvidia-h/"]
-        return
-    assert said in refused(read, {"devices": names}) and refused(read, {"devices": names}).startswith(
-        "--config "
-    )
+NAMES = rf"""
+    [] => devices is []: it must be one or more of cpu, or a GPU's name
+    [""] => devices: '' is not the name of a device: {RIGHT}
+    "H200" => devices: 'H200' is not the name of a device: {RIGHT}
+    ["NVIDA H200"] => devices: 'NVIDA H200' is not the name of a device: {RIGHT}
+    ["nvidia h200"] => devices: 'nvidia h200' is not the name of a device
+    ["NVIDIA  H200"] => devices: 'NVIDIA  H200' is not the name of a device
+    ["NVIDIA H200 "] => devices: 'NVIDIA H200 ' is not the name of a device
+    ["NVIDIA"] => devices: 'NVIDIA' is not the name of a device
+    ["CPU"] => devices: 'CPU' is not the name of a device
+    ["NVIDIA \u0007"] => is not the name of a device
+    ["NVIDIA {"9" * 94}"] => is not the name of a device
+    ["auto"] => 'auto' is not the name of a device (auto is a value of the key device)
+    ["cuda"] => 'cuda' is not the name of a device (cuda is a value of the key device)
+    ["NVIDIA l4"] => devices: 'NVIDIA l4' is not the name of a device: here it is 'NVIDIA L4'
+    ["NVIDIA H200", "NVIDIA H200"] => devices: 'NVIDIA H200' is named twice, as 'NVIDIA H200': name it once
+    ["NVIDIA H200", "NVIDIA h200"] => devices: 'NVIDIA h200' is named twice, as 'NVIDIA H200': name it once
+    ["cpu", "cpu Abacus 9"] => devices: 'cpu Abacus 9' is named twice, as 'Abacus 9': name it once
+"""
+
+
+@pytest.mark.parametrize(("text", "said"), cases(NAMES))
+def test_what_is_no_name_of_a_device_is_refused_wherever_it_stands(read, tmp_path, text, said):
+    names = json.loads(text)
+    asked = refused(read, {"devices": names})
+    assert said in asked and asked.startswith("--config ")
     assert refused(read, devices=names).startswith(f"{tmp_path}/grid.yaml: devices")
     assert said in refused(read, sweeps={"x": {"devices": names}}).replace("sweeps.x.", "")
     assert said in refused(read, devices=names)
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (7, "devices: 7 is not right: it must be the names of one or more devices, as [NVIDIA H200, cpu]"),
-        ([7], "devices.0: 7 is not right: it must be cpu, or the name of a GPU, as NVIDIA H200"),
-        (None, "devices: None is not right: it must be the names of one or more devices"),
-        ({"a": 1}, "devices: {'a': 1} is not right"),
-    ],
-)
-def test_what_is_no_list_of_names_is_refused(read, value, said):
+@pytest.mark.parametrize("value", [7, [7], None, {"a": 1}])
+def test_what_is_no_list_of_names_is_refused(read, value):
+    said = f"devices is {value}: it must be the names of one or more devices, as [NVIDIA H200, cpu]"
     assert said in refused(read, devices=value)
     assert said in refused(read, sweeps={"x": {"devices": value}})
     assert "is not the name of a device" in refused(read, {"devices": value})
+
+
+def test_a_path_is_made_of_letters_and_digits_alone(read):
+    assert list(read(devices=["NVIDIA ../../H"], sweeps={"x": {}})) == ["nvidia-h/"]
 
 
 def test_devices_beside_device_are_refused(read, tmp_path):
@@ -191,4 +187,4 @@ def test_devices_beside_device_are_refused(read, tmp_path):
     ],
 )
 def test_devices_stand_in_a_sweep_or_in_the_grid_alone(read, grid):
-    assert "'devices' is not right: it must be a setting, as training.epochs: " in refused(read, **grid)
+    assert "'devices' is not a key here (it stands in a sweep, or beside defaults): " in refused(read, **grid)

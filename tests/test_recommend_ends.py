@@ -1,4 +1,4 @@
-"""How `snn recommend` ends before its end: by a signal, with its workflow, and where nobody reads it."""
+"""How `snn recommend` ends before its end: by a signal, with its workflow, and if nobody reads it."""
 
 import os
 import signal
@@ -14,7 +14,8 @@ from conftest import ROOT
 from processes import end_in_time
 
 from snn.grid.sweeps import SHORTENED, check_keys
-from snn.recommending import workflow
+from snn.hardware import locks
+from snn.recommending import JOBS_FAILED, workflow
 
 _SLEEPING = """
 import subprocess, sys
@@ -26,18 +27,21 @@ with ending_at_once():
 """
 
 
+def started(stderr, *numbers):
+    return subprocess.Popen(
+        [sys.executable, "-c", _SLEEPING],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        preexec_fn=partial(signal.signal, *numbers, signal.SIG_DFL),  # a shell's `&` lets it ignore SIGINT
+    )
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_what_was_started(number):
     """Its children have sessions of their own, so that a terminal's Ctrl-C reaches this process alone."""
-    here = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-c", _SLEEPING],
-        env=here,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),  # a shell's `&` lets it ignore SIGINT
-    ) as run:
+    with started(subprocess.PIPE, number) as run:
         child = psutil.Process(int(run.stdout.readline()))
         run.send_signal(number)
         said = run.stderr.read()
@@ -50,17 +54,10 @@ def test_a_signal_ends_what_was_started(number):
 
 
 def test_a_signal_ends_what_was_started_though_the_terminal_is_gone():
-    """As where its window was closed: nothing can be said any more, which stops nothing."""
+    """As when its window was closed: nothing can be said any more, which stops nothing."""
     reader, writer = os.pipe()
     os.close(reader)
-    with subprocess.Popen(
-        [sys.executable, "-c", _SLEEPING],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=writer,
-        text=True,
-        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
-    ) as run:
+    with started(writer, signal.SIGHUP) as run:
         os.close(writer)
         child = int(run.stdout.readline())
         run.send_signal(signal.SIGHUP)
@@ -77,56 +74,53 @@ def test_what_a_signal_says_is_in_no_file_that_has_the_number_of_a_closed_standa
     assert (tmp_path / "file").read_text() == ""
 
 
-_GRID = SimpleNamespace(plan=SimpleNamespace(device=SimpleNamespace(backend="cpu")), path="grid.yaml")
+# ---- the workflow
 
-_SAID = """Building DAG of jobs...
-
-out of memory: 3 GB
-waited 1.5 s for another measurement on this machine
-waited 2.0 s for another measurement on this machine
-"""
-
-
-def _saying(lines, status, folder, monkeypatch):
-    """In place of Snakemake, a process that says these lines and ends with this status."""
-    (folder / "snakemake.py").write_text(f"import sys\nprint({lines!r}, end='')\nsys.exit({status})")
-    monkeypatch.setattr(workflow, "ROOT", folder)
+_JOBS = {
+    "good": "echo wait 3 >> $SNN_WAITS; echo wait 0.5 >> $SNN_WAITS; echo notes: $SNN_NOTES >&2; touch good",
+    "bad": "echo the reason >&2; exit 2",
+    "killed": "kill -9 $$",
+}
 
 
-def test_of_a_workflow_that_ends_well_the_seconds_of_waiting_are_known(tmp_path, monkeypatch, capfd):
-    _saying(_SAID, 0, tmp_path, monkeypatch)
-    assert workflow._snakemake(_GRID, []) == 3.5
-    assert capfd.readouterr().err.splitlines() == _SAID.splitlines()[2:]
+@pytest.fixture
+def run_rules(tmp_path, monkeypatch):
+    """A function that runs a workflow of these rules as `snn recommend` does its own."""
+    monkeypatch.setattr(workflow, "ROOT", tmp_path)
+    (tmp_path / workflow.FOLDER).mkdir(parents=True)
+    grid = SimpleNamespace(plan=SimpleNamespace(device=SimpleNamespace(backend="cpu")), path="grid.yaml")
+
+    def run(rules):
+        (tmp_path / "Snakefile").write_text(rules)
+        return workflow._snakemake(grid, ["--keep-going"])
+
+    return run
 
 
-@pytest.mark.parametrize(
-    ("lines", "of_jobs"),
-    [
-        (_SAID, False),
-        (f"{_SAID}Exiting because a job execution failed. See below for error messages\n{_SAID}", True),
-    ],
-)
-def test_a_workflow_that_fails_says_whether_a_measurement_did(lines, of_jobs, tmp_path, monkeypatch, capfd):
-    """Only where one did are its candidates left out and the others compared."""
-    _saying(lines, 7, tmp_path, monkeypatch)
-    with pytest.raises(workflow.WorkflowError, match="ended with status 7") as error:
-        workflow._snakemake(_GRID, [])
-    assert error.value.of_jobs is of_jobs
-    assert error.value.waited == lines.count("waited 1.5") * 3.5
-    assert "Exiting" not in capfd.readouterr().err
+def test_a_workflow_whose_jobs_fail_shows_the_reasons_and_makes_the_rest(run_rules, capfd, tmp_path):
+    """Only then are their candidates left out and the others compared. A job that was killed says nothing."""
+    (tmp_path / "table.py").write_text("import sys; sys.exit('no table')")
+    rules = f"rule all:\n    input: {[*_JOBS, 'table']}\n"
+    rules += "".join(
+        f"rule {name}:\n    output: '{name}'\n    shell: '{job}'\n" for name, job in _JOBS.items()
+    )
+    with pytest.raises(workflow.WorkflowError, match=f"ended with status {JOBS_FAILED}") as error:
+        run_rules(f"{rules}rule table:\n    output: 'table'\n    script: 'table.py'\n")
+    assert (error.value.of_jobs, error.value.waited) == (True, 3.5)
+    said = ["failed: bad", "failed: killed", "failed: table", "no table", "notes: no", "the reason"]
+    assert sorted(capfd.readouterr().err.splitlines()) == said
+    assert (tmp_path / "good").exists()
 
 
-_FAKE_SNAKEMAKE = """
-import os, subprocess, sys, time
-job = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
-print(os.getpid(), job.pid, flush=True)
-time.sleep(60)
-"""
+def test_a_workflow_that_cannot_begin_says_why(run_rules, capfd):
+    with pytest.raises(workflow.WorkflowError, match="ended with status 1") as error:
+        run_rules('rule all:\n    input: "nothing"\n')
+    assert (error.value.of_jobs, error.value.waited) == (False, 0.0)
+    assert "nothing" in capfd.readouterr().err
 
 
-def test_where_nobody_reads_its_progress_the_workflow_ends(tmp_path, monkeypatch):
+def test_if_nobody_reads_its_progress_the_workflow_ends(run_rules, monkeypatch):
     """As behind `head`, which has gone: its jobs would go on, and it would wait for them."""
-    (tmp_path / "snakemake.py").write_text(_FAKE_SNAKEMAKE)
     said = []
 
     class Gone:
@@ -137,22 +131,33 @@ def test_where_nobody_reads_its_progress_the_workflow_ends(tmp_path, monkeypatch
         def flush(self):
             raise AssertionError("nothing was written")
 
-    monkeypatch.setattr(workflow, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "stderr", Gone())
     with pytest.raises(BrokenPipeError):
-        workflow._snakemake(_GRID, [])
+        run_rules('rule all:\n    shell: "echo $PPID $$ >&2; exec sleep 60"\n')
     assert all(end_in_time(int(pid)) for pid in said[0].split())
 
 
 @pytest.mark.parametrize("part", ["", "1 of the 100 epochs, on 2,560 of the 60,000 rows"])
 def test_the_report_is_told_what_part_of_a_training_was_measured(part, monkeypatch):
     asked = []
-    monkeypatch.setattr(workflow, "_again", lambda *_: None)
+    monkeypatch.setattr(workflow, "_remove", lambda *_: None)
     monkeypatch.setattr(
         workflow, "_snakemake", lambda _, arguments, *config: asked.append((arguments, config))
     )
-    workflow.report(_GRID, part)
+    workflow.report(None, part)
     (_, of_figure), (of_page, config) = asked
     assert "--report" in of_page and of_figure == ()
     assert config == ((f"{SHORTENED}={part}",) if part else ())
     check_keys({one.partition("=")[0]: part for one in config})
+
+
+def test_waits_are_those_that_have_ended_and_one_that_has_not(tmp_path):
+    file = tmp_path / "waits"
+    for content, is_waiting, seconds in (
+        (None, False, 0.0),
+        ("wait ", True, 0.0),
+        ("wait 1.5\nwait ", True, 1.5),
+    ):
+        if content:
+            file.write_text(content)
+        assert (locks.is_waiting(file), locks.waited(file)) == (is_waiting, seconds)

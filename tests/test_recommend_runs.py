@@ -1,4 +1,4 @@
-"""How `snn recommend` goes on: epochs of an earlier call, a candidate that fails, two at once."""
+"""How `snn recommend` goes on: lengths of an earlier call, candidates that fail, two at once, full disks."""
 
 import io
 import sys
@@ -6,26 +6,24 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from recommend_calls import ASKED, measure
+from recommend_calls import ASKED, lengths, measure, paths, strategies, work_in
 
 from snn import recommend
 from snn.errors import OutputError
 from snn.grid import more_rounds
-from snn.recommending import grid_file, measured, pilot, workflow
-from snn.recommending.pilot import Pilot
-from snn.recommending.settings import parsed
+from snn.recommending import budget, candidates, workflow
+from snn.recommending.budget import Pilot
+from snn.recommending.settings import parse
+from snn.recommending.workflow import WorkflowError
 
-QUICK = Pilot(epoch=0.01, job=0.5, outside=0.3)
-WAITED = Pilot(epoch=0.01, job=0.5, outside=0.3, waited=500.0)
+LONG = [*ASKED, "--budget", "10min"]
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder in place of the checkout's results; nothing is measured in it."""
-    monkeypatch.chdir(tmp_path)
-    for module in (grid_file, recommend, workflow, measured):
-        monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(pilot, "run", lambda cell, budget: QUICK)
+    """A folder instead of the checkout's results; nothing is measured in it."""
+    work_in(tmp_path, monkeypatch)
+    pilot_takes(monkeypatch)
     return tmp_path
 
 
@@ -34,9 +32,9 @@ def grids(project, monkeypatch):
     """The grids that were measured, one after the other."""
     seen = []
 
-    def run(grid, but=()):
+    def run(grid):
         seen.append(grid)
-        measure(grid, project, but=but)
+        measure(grid, project)
         return 0.0
 
     monkeypatch.setattr(workflow, "measure", run)
@@ -44,134 +42,135 @@ def grids(project, monkeypatch):
     return seen
 
 
-def epochs(grid):
-    return {cell["training"]["epochs"] for cell in grid.plan.cells.values()}
+def pilot_takes(monkeypatch, epoch=0.01, job=0.5, waited=0.0):
+    monkeypatch.setattr(budget, "run_pilot", lambda cell, seconds: Pilot(epoch, job, 0.3, waited))
 
 
-def test_a_larger_budget_goes_on_with_the_epochs_of_a_smaller_one(grids, capsys):
+def fails(monkeypatch, grids, project, turns, of_jobs=True):
+    """Let the strategies of each turn fail, those of the last one from then on."""
+
+    def run(grid):
+        grids.append(grid)
+        failing = turns.pop(0) if len(turns) > 1 else turns[0]
+        measure(grid, project, but=failing)
+        if failing & strategies(grid):
+            raise WorkflowError("the workflow failed", of_jobs)
+        return 0.0
+
+    monkeypatch.setattr(workflow, "measure", run)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "epoch", "budget", "part"),
+    [
+        ("small", 0.01, "20s", "{0} of the 100 epochs"),
+        ("medium", 2.0, "60s", "1 of the 100 epochs, on {1:,} of the 2,560 rows"),
+    ],
+)
+def test_a_larger_budget_goes_on_with_the_runs_of_a_smaller_one(
+    grids, capsys, monkeypatch, dataset, epoch, budget, part
+):
     """Else nothing that was measured would be used again."""
-    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
-    (few,) = epochs(grids[-1])
-    assert few < 100 and f"Each run trains {few} of the 100 epochs, so that" in capsys.readouterr().err
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
-    assert epochs(grids[-1]) == {few} and "as when this was measured before" in capsys.readouterr().err
-    assert recommend.main([*ASKED, "--budget", "10min", "--epochs", "90"]) == 0  # another training
-    assert epochs(grids[-1]) == {90}
-
-
-def test_a_larger_budget_goes_on_with_the_rows_of_a_smaller_one(grids, capsys, monkeypatch):
-    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(2.0, 0.5, 0.3))
-    asked = ["--device", "cpu", "--dataset", "medium", "--output", "out"]
-    assert recommend.main([*asked, "--budget", "60s"]) == 0
-    (rows,) = {cell["dataset"]["rows"] for cell in grids[-1].plan.cells.values()}
-    part = f"Each run trains 1 of the 100 epochs, on {rows:,} of the 2,560 rows"
-    assert rows < 2560 and epochs(grids[-1]) == {1}
+    pilot_takes(monkeypatch, epoch)
+    asked = ["--device", "cpu", "--dataset", dataset, "--output", "out"]
+    assert recommend.main([*asked, "--budget", budget]) == 0
+    (short,) = lengths(grids[-1])
+    part = f"Each run trains {part.format(*short)}"
     assert f"{part}, so that the budget suffices." in capsys.readouterr().err
     assert recommend.main([*asked, "--budget", "10min"]) == 0
-    assert {cell["dataset"]["rows"] for cell in grids[-1].plan.cells.values()} == {rows}
+    assert lengths(grids[-1]) == {short}
     assert f"{part}, as when this was measured before." in capsys.readouterr().err
 
 
-def test_what_was_interrupted_in_its_first_round_goes_on(grids, project, monkeypatch):
+def test_another_training_has_a_length_of_its_own(grids):
     assert recommend.main([*ASKED, "--budget", "20s"]) == 0
-    (few,) = epochs(grids[-1])
-    lost = measured.paths(grids[-1])[0]
-    (project / lost).unlink()
-    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(0.012, 0.5, 0.3))
-    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
-    assert epochs(grids[-1]) == {few}
+    assert recommend.main([*LONG, "--epochs", "90"]) == 0
+    assert {length.epochs for length in lengths(grids[-1])} == {90}
 
 
-def test_without_a_record_the_epochs_are_chosen_anew(grids, project):
+@pytest.mark.parametrize(
+    ("lost", "seconds"), [(slice(1), "20s"), (slice(1), "10min"), (slice(None), "10min")]
+)
+def test_what_was_interrupted_in_its_first_round_goes_on_if_it_has_a_record(
+    grids, project, monkeypatch, lost, seconds
+):
+    """Also if the machine is a little slower by then."""
     assert recommend.main([*ASKED, "--budget", "20s"]) == 0
-    for path in measured.paths(grids[-1]):
+    before = lengths(grids[-1])
+    for path in paths(grids[-1])[lost]:
         (project / path).unlink()
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
-    assert epochs(grids[-1]) == {100}
+    pilot_takes(monkeypatch, 0.012)
+    assert recommend.main([*ASKED, "--budget", seconds]) == 0
+    assert (lengths(grids[-1]) == before) == (lost.stop is not None)
 
 
-def test_a_candidate_that_fails_is_left_out(grids, project, monkeypatch, capsys):
-    monkeypatch.setattr(workflow, "measure", _failing(grids, project, {"blas", "workspace"}))
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
-    said = capsys.readouterr().err
-    assert "Measuring workspace, blas failed (see above); the other candidates are compared without." in said
-    names = {cell["strategy"]["name"] for cell in grids[-1].plan.cells.values()}
-    assert not {"blas", "workspace"} & names and {"reference", "resident", "combined"} <= names
-
-
-def test_a_candidate_that_failed_stays_out_when_another_fails_later(grids, project, monkeypatch, capsys):
-    """And the runs keep the epochs that they had."""
-    failing = [{"workspace"}, set(), {"workspace", "blas"}]
-
-    def run(grid):
-        grids.append(grid)
-        now = failing.pop(0) if failing else {"workspace", "blas"}
-        measure(grid, project, but=now)
-        if now & {cell["strategy"]["name"] for cell in grid.plan.cells.values()}:
-            raise workflow.WorkflowError("the workflow failed", of_jobs=True)
-        return 0.0
-
-    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(2.0, 0.5, 0.3))
-    monkeypatch.setattr(workflow, "measure", run)
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
-    said = capsys.readouterr().err
-    assert "Measuring workspace failed" in said and "Measuring blas failed" in said
-    names = {cell["strategy"]["name"] for cell in grids[-1].plan.cells.values()}
-    assert not {"blas", "workspace"} & names and "reference" in names
-    (few,) = set.union(*map(epochs, grids))
-    assert few < 100
-
-
-def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(grids, project):
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
-    grid = grids[-1]
-    (name, *_), had = grid.plan.cells, len(measured.paths(grid))
-    more_rounds.add(dict.fromkeys(grid.plan.cells, 30), project / more_rounds.FILE)
-    assert len(measured.paths(grid)) == 30 * len(grid.plan.cells)
-    measured.limit_rounds(grid)
-    assert len(measured.paths(grid)) == had and not measured.missing(grid)
-    first = next(path for path in measured.paths(grid) if name in str(path))
-    (project / first).unlink()
-    measured.limit_rounds(grid)
-    assert [path for path in measured.paths(grid) if name in str(path)] == [first]
-    assert measured.missing(grid) == [name]
-
-
-def test_what_is_waited_for_other_measurements_is_not_of_the_budget(grids, project, monkeypatch):
-    """Else the time left would be taken for too short for a second round."""
-    clock = [0.0]
-    monkeypatch.setattr(recommend, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(pilot, "run", lambda cell, budget: clock.append(clock.pop() + 500) or WAITED)
-
-    def run(grid):
-        clock[0] += 500
-        grids.append(grid)
-        measure(grid, project)
-        return 500.0
-
-    monkeypatch.setattr(workflow, "measure", run)
-    assert recommend.main([*ASKED, "--budget", "100s"]) == 0
-    assert len(grids) > 1
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [
+        (
+            [{"workspace", "blas"}],
+            ["Measuring workspace, blas failed (see above); the other candidates are compared"],
+        ),
+        (
+            [{"workspace"}, set(), {"workspace", "blas"}],
+            ["Measuring workspace failed", "Measuring blas failed"],
+        ),
+    ],
+)
+def test_a_candidate_that_fails_is_left_out_and_stays_out(grids, project, monkeypatch, capsys, turns, said):
+    """Also if another fails later, and the runs keep the length that they had."""
+    pilot_takes(monkeypatch, 2.0)
+    fails(monkeypatch, grids, project, turns)
+    assert recommend.main(LONG) == 0
+    err = capsys.readouterr().err
+    assert all(words in err for words in said)
+    left = strategies(grids[-1])
+    assert not {"blas", "workspace"} & left and {"reference", "resident", "combined"} <= left
+    (length,) = set.union(*map(lengths, grids))
+    assert length.epochs < 100
 
 
 @pytest.mark.parametrize(("failing", "of_jobs"), [({"reference"}, True), ({"blas"}, False)])
 def test_without_the_reference_or_a_failed_job_the_error_stands(
     failing, of_jobs, grids, project, monkeypatch, capsys
 ):
-    monkeypatch.setattr(workflow, "measure", _failing(grids, project, failing, of_jobs))
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
+    fails(monkeypatch, grids, project, [failing], of_jobs)
+    assert recommend.main(LONG) == 2
     assert capsys.readouterr().err.splitlines()[-1] == "snn: the workflow failed"
 
 
-def _failing(grids, project, failing, of_jobs=True):
-    def run(grid):
-        grids.append(grid)
-        measure(grid, project, but=failing)
-        if failing & {cell["strategy"]["name"] for cell in grid.plan.cells.values()}:
-            raise workflow.WorkflowError("the workflow failed", of_jobs)
-        return 0.0
+def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(grids, project):
+    assert recommend.main(LONG) == 0
+    grid = grids[-1]
+    (name, *_), had = grid.plan.cells, len(paths(grid))
+    more_rounds.add(dict.fromkeys(grid.plan.cells, 30), project / more_rounds.FILE)
+    assert len(paths(grid)) == 30 * len(grid.plan.cells)
+    grid.limit_rounds()
+    assert len(paths(grid)) == had and not grid.missing()
+    first = grid.paths()[name][0]
+    (project / first).unlink()
+    grid.limit_rounds()
+    assert grid.paths()[name] == [first] and grid.missing() == [name]
 
-    return run
+
+def test_what_is_waited_for_other_measurements_is_not_of_the_budget(grids, project, monkeypatch):
+    """Else the time left would be taken for too short for a second round."""
+    clock = [0.0]
+
+    def wait():
+        clock[0] += 500
+
+    def run(grid):
+        wait()
+        grids.append(grid)
+        measure(grid, project)
+        return 500.0
+
+    monkeypatch.setattr(recommend, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(budget, "run_pilot", lambda *_: wait() or Pilot(0.01, 0.5, 0.3, 500.0))
+    monkeypatch.setattr(workflow, "measure", run)
+    assert recommend.main([*ASKED, "--budget", "100s"]) == 0
+    assert len(grids) > 1
 
 
 def test_two_at_once_do_not_mix_their_tables(grids, capsys):
@@ -179,7 +178,7 @@ def test_two_at_once_do_not_mix_their_tables(grids, capsys):
         assert recommend.main(ASKED) == 2
     assert "another snn recommend is at work in" in capsys.readouterr().err
     assert not grids
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 0
+    assert recommend.main(LONG) == 0
 
 
 def test_tables_of_another_grid_are_not_taken_for_its_own(project, monkeypatch):
@@ -189,10 +188,57 @@ def test_tables_of_another_grid_are_not_taken_for_its_own(project, monkeypatch):
         (project / path).write_text("of another grid")
     asked = []
     monkeypatch.setattr(workflow, "_snakemake", lambda grid, arguments: asked.extend(arguments))
-    grid = grid_file.write(parsed(ASKED), "cpu")
+    grid = candidates.write(parse(ASKED), "cpu")
     workflow.measure(grid)
     assert not (project / workflow.TABLE).exists() and not (project / workflow.ANSWER).exists()
-    assert set(measured.paths(grid)) <= set(asked) and len(measured.paths(grid)) == len(grid.plan.cells)
+    assert set(paths(grid)) <= set(asked) and len(paths(grid)) == len(grid.plan.cells)
+
+
+def test_a_second_pass_that_fails_prints_the_ranking_of_the_first(grids, project, monkeypatch, capsys):
+    def run(grid):
+        if grids:
+            raise WorkflowError("the disk is full")
+        grids.append(grid)
+        measure(grid, project)
+        return 0.0
+
+    monkeypatch.setattr(workflow, "measure", run)
+    check_error(capsys, has_ranking=True)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_tables_that_cannot_be_written_do_not_cost_the_ranking(grids, project, monkeypatch, capsys, measured):
+    def run(grid):
+        if measured:
+            measure(grid, project)
+        raise WorkflowError("the disk is full", of_jobs=measured)
+
+    monkeypatch.setattr(workflow, "measure", run)
+    check_error(capsys, has_ranking=measured)
+
+
+@pytest.mark.parametrize("error", [OutputError("the disk is full"), WorkflowError("the disk is full")])
+def test_a_report_that_fails_leaves_the_ranking_printed_and_the_report_before(
+    grids, project, monkeypatch, capsys, error
+):
+    """Snakemake writes into a file of the project; the user's is replaced when it is whole."""
+    assert recommend.main(LONG) == 0
+
+    def report(grid, part):
+        (project / workflow.PAGE).write_text("cut o")
+        raise error
+
+    monkeypatch.setattr(workflow, "report", report)
+    capsys.readouterr()
+    check_error(capsys, has_ranking=True)
+    assert (project / "out/report.html").read_text() == "report"
+
+
+def check_error(capsys, has_ranking):
+    assert recommend.main(LONG) == 2
+    out, err = capsys.readouterr()
+    assert [word in out for word in ("rank", "reference", "resident")] == [has_ranking] * 3
+    assert err.splitlines()[-1] == "snn: the disk is full"
 
 
 def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project, monkeypatch, capsys):
@@ -201,63 +247,8 @@ def test_an_output_that_cannot_be_written_at_the_end_is_an_error(grids, project,
         (project / "out/ranking.csv").mkdir()
 
     monkeypatch.setattr(workflow, "report", report)
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
+    assert recommend.main(LONG) == 2
     assert f"snn: {project}/out/ranking.csv: cannot be written" in capsys.readouterr().err.splitlines()[-1]
-
-
-def _first_pass_alone(grids, project):
-    """A workflow that measures a round of all candidates, and then finds the disk full."""
-
-    def run(grid):
-        if grids:
-            raise workflow.WorkflowError("the disk is full")
-        grids.append(grid)
-        measure(grid, project)
-        return 0.0
-
-    return run
-
-
-def _tables_alone(grids, project):
-    """A workflow that measures, and cannot write the tables."""
-
-    def run(grid):
-        measure(grid, project)
-        raise workflow.WorkflowError("the disk is full", of_jobs=True)
-
-    return run
-
-
-@pytest.mark.parametrize("failing", [_first_pass_alone, _tables_alone])
-def test_a_workflow_that_fails_prints_the_ranking_of_what_was_measured(
-    grids, project, monkeypatch, capsys, failing
-):
-    monkeypatch.setattr(workflow, "measure", failing(grids, project))
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
-    out, err = capsys.readouterr()
-    assert "rank" in out and "reference" in out and "resident" in out
-    assert err.splitlines()[-1] == "snn: the disk is full"
-
-
-def test_a_workflow_that_fails_before_anything_is_measured_prints_no_ranking(grids, monkeypatch, capsys):
-    def run(grid):
-        raise workflow.WorkflowError("the disk is full")
-
-    monkeypatch.setattr(workflow, "measure", run)
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("error", [OutputError("the disk is full"), workflow.WorkflowError("status 1")])
-def test_a_report_that_fails_leaves_the_ranking_printed(grids, monkeypatch, capsys, error):
-    def report(grid, part):
-        raise error
-
-    monkeypatch.setattr(workflow, "report", report)
-    assert recommend.main([*ASKED, "--budget", "10min"]) == 2
-    out, err = capsys.readouterr()
-    assert "rank" in out and "resident" in out
-    assert err.splitlines()[-1] == f"snn: {error}"
 
 
 def test_a_reader_that_has_gone_does_not_cost_the_report(grids, project, monkeypatch):
@@ -267,7 +258,7 @@ def test_a_reader_that_has_gone_does_not_cost_the_report(grids, project, monkeyp
 
     monkeypatch.setattr(sys, "stdout", Gone())
     with pytest.raises(BrokenPipeError):  # snn.command makes a status of it
-        recommend.main([*ASKED, "--budget", "10min"])
+        recommend.main(LONG)
     assert {path.name for path in (project / "out").iterdir()} == {"report.html", "ranking.csv", "grid.yaml"}
 
 
@@ -287,27 +278,13 @@ def test_that_the_answer_to_another_question_is_replaced_is_said_before(grids, p
 
 
 def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
-    grid = grid_file.write(parsed(ASKED), "cpu")
+    grid = candidates.write(parse(ASKED), "cpu")
     out = [name for name, cell in grid.plan.cells.items() if cell["strategy"]["name"] == "blas"]
-    fewer = grid_file.write(parsed(ASKED), "cpu", without=out)
+    fewer = candidates.write(parse(ASKED), "cpu", without=out)
     assert list(fewer.plan.cells) == [name for name in grid.plan.cells if name not in out]
     assert fewer.path != grid.path
     again = yaml.safe_load((project / fewer.path).read_text())["sweeps"]["recommend"]
     assert {"strategy": ["blas"]} not in again["union"]
-
-
-def test_a_report_that_cannot_be_made_leaves_the_one_before(grids, project, monkeypatch):
-    """Snakemake writes into a file of the project; the user's is replaced when it is whole."""
-    assert recommend.main(ASKED) == 0
-    before = (project / "out/report.html").read_text()
-
-    def report(grid, part):
-        (project / workflow.PAGE).write_text("cut o")
-        raise workflow.WorkflowError("no space left")
-
-    monkeypatch.setattr(workflow, "report", report)
-    assert recommend.main(ASKED) == 2
-    assert (project / "out/report.html").read_text() == before == "report"
 
 
 def test_an_output_that_is_a_link_stays_one(grids, project):
@@ -321,7 +298,7 @@ def test_an_output_that_is_a_link_stays_one(grids, project):
 
 @pytest.mark.parametrize("there", [False, True])
 def test_a_budget_that_is_refused_leaves_no_folder_but_the_users_own(there, project, monkeypatch, capsys):
-    monkeypatch.setattr(pilot, "run", lambda cell, budget: Pilot(epoch=90.0, job=5.0, outside=0.3))
+    pilot_takes(monkeypatch, epoch=90.0, job=5.0)
     if there:
         (project / "a").mkdir()
     assert recommend.main([*ASKED[:-1], "a/b/c", "--budget", "20s"]) == 2

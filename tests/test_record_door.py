@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from real_records import at, edited, forged, leaves, measured, old, reference, refusal, without
 from record_rules import disagreements
 
-from snn.config.ranges import RANGES
+from snn.config.settings import RANGES
 from snn.errors import RecordError, Unsupported
 from snn.measurement import cell
 from snn.records import store, untrusted

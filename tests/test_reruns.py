@@ -18,20 +18,23 @@ def test_nothing_runs_again(made):
     assert "Nothing to be done" in made.snakemake("--dry-run")
 
 
+def measuring(jobs):
+    """The jobs of a run that are no tables, pages or figures."""
+    return {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
+
+
 def test_touching_any_file_and_editing_a_kernel_re_runs_nothing_on_the_cpu(project):
-    with (project.folder / "kernels/naive.cu").open("a") as file:
-        file.write("// edited\n")
+    edit(project.folder / "kernels/naive.cu")
     time.sleep(0.01)
     for path in project.folder.rglob("*"):
         if path.is_file() and ".snakemake" not in path.parts:
             path.touch()
     assert "Nothing to be done" in project.snakemake()
     # Of a larger result, as here of all, the time stamp decides, and tables and figures alone are made again.
-    for path in project.records():
+    for path in (*project.records(), *project.folder.glob("results/datasets/*.npy")):
         path.touch()
     jobs = project.jobs("--dry-run", "--max-checksum-file-size", "0")
-    assert "build_speedup" in jobs
-    assert not {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
+    assert "build_speedup" in jobs and not measuring(jobs)
 
 
 def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
@@ -45,10 +48,40 @@ def test_one_more_neuron_count_runs_two_cells_and_its_table(project):
 
 
 def edit(path):
-    """Add a line that says nothing, and let the file look older than all that was made of it."""
+    """Add a comment that says nothing; let a source look older than all that was made of it."""
+    mark = {".cu": "// edited\n", ".css": "/* edited */\n"}.get(path.suffix, "# edited\n")
     with path.open("a") as file:
-        file.write("# edited\n")
-    os.utime(path, (0, 0))
+        file.write(mark)
+    if path.suffix == ".py":
+        os.utime(path, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("edited", "rules", "of_all"),
+    [
+        ("config/verdicts.yaml", "build_speedup build_sweep build_overview plot_ranking", False),
+        ("config/paper/speedup.yaml", "build_speedup", True),
+        ("snn/tables/cpu.py", "build_cpu plot_cpu", True),
+        (
+            "workflow/scripts/build_page.py",
+            "build_gpu build_device_limits build_datasets build_configuration",
+            True,
+        ),
+        (
+            "snn/report/page.css",
+            "build_speedup build_sweep build_overview build_gpu build_device_limits build_datasets "
+            "build_configuration build_peers",
+            False,
+        ),
+    ],
+)
+def test_an_edit_of_what_measures_nothing_makes_these_tables_and_figures_again(
+    project, edited, rules, of_all
+):
+    edit(project.folder / edited)
+    jobs = project.jobs("--dry-run")
+    assert not measuring(jobs) and {*rules.split()} <= jobs.keys()
+    assert not of_all or jobs == dict.fromkeys(rules.split(), 1)
 
 
 def test_an_edited_choice_re_runs_its_cells_and_their_tables_only(project):
@@ -62,17 +95,10 @@ def test_an_edited_choice_re_runs_its_cells_and_their_tables_only(project):
 
 def test_an_edited_strategy_re_runs_its_cells_only(project):
     edit(project.folder / "snn/strategies/streams.py")
-    tables = (
-        *("overview", "correctness", "training_time", "speedup"),
-        *("attribution", "memory", "timeline", "sweep"),
-    )
+    tables = "overview correctness training_time speedup attribution memory timeline sweep"
     assert project.jobs("--dry-run") == {
-        "train": ROUNDS,
-        "plot_sweep": 1,
-        "plot_attribution": 1,
-        "plot_timeline": 1,
-        "export_trace": 1,
-        **{f"build_{name}": 1 for name in tables},
+        **{"train": ROUNDS, "plot_sweep": 1, "plot_attribution": 1, "plot_timeline": 1, "export_trace": 1},
+        **{f"build_{name}": 1 for name in tables.split()},
     }
     # What was trained anew is taken by a table as the work of the edited file.
     assert project.jobs("results/tables/dataset_size.csv") == {"train": ROUNDS, "build_sweep": 1}
@@ -84,42 +110,10 @@ def test_an_edited_kernel_re_runs_the_cells_of_the_gpu_only(project):
     assert project.jobs("--config", "device=cuda")["train"] == ours
     assert set(project.table("speedup")["backend"]) == {"cuda"}
     assert "Nothing to be done" in project.snakemake("--dry-run", "--config", "device=cuda")
-    with (project.folder / "kernels/naive.cu").open("a") as file:
-        file.write("// edited\n")
+    edit(project.folder / "kernels/naive.cu")
     assert project.jobs("--dry-run", "--config", "device=cuda")["train"] == ours
     # Back on the CPU its records are still good: only the tables, which are now of the GPU, are made again.
     assert "train" not in project.jobs("--config", "device=cpu")
-
-
-def test_an_edited_table_and_an_edited_script_re_run_these_tables_only(project):
-    for edited in ("snn/tables/cpu.py", "workflow/scripts/build_page.py"):
-        edit(project.folder / edited)
-    pages = {f"build_{name}": 1 for name in ("gpu", "device_limits", "datasets", "configuration")}
-    assert project.jobs() == {"build_cpu": 1, "plot_cpu": 1, **pages}
-
-
-@pytest.mark.parametrize(
-    ("edited", "rules"),
-    [
-        ("config/verdicts.yaml", {"build_speedup", "build_sweep", "build_overview", "plot_ranking"}),
-        ("config/paper/speedup.yaml", {"build_speedup"}),
-    ],
-)
-def test_an_edited_threshold_or_published_value_measures_nothing(project, edited, rules):
-    with (project.folder / edited).open("a") as file:
-        file.write("# edited\n")
-    jobs = project.jobs("--dry-run")
-    assert rules <= set(jobs)
-    assert not {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
-
-
-def test_an_edited_style_re_runs_the_pages_that_hold_it(project):
-    with (project.folder / "snn/report/page.css").open("a") as file:
-        file.write("/* edited */\n")
-    jobs = project.jobs("--dry-run")
-    assert {"build_speedup", "build_sweep", "build_overview", "build_gpu"} <= set(jobs)
-    assert {"build_device_limits", "build_datasets", "build_configuration", "build_peers"} <= set(jobs)
-    assert not {job for job in jobs if job.startswith(("train", "measure", "prepare"))}
 
 
 def test_a_table_refuses_the_record_of_other_sources(project):
@@ -166,11 +160,8 @@ def test_a_damaged_data_set_is_made_again_before_a_cell_is_trained_on_it(project
     os.utime(path, ns=(stamp, stamp))
     assert "Nothing to be done" in project.snakemake("--dry-run")
     next(each for each in project.records() if "streams" in each.name).unlink()
-    assert project.jobs("results/tables/dataset_size.csv") == {
-        "prepare_dataset": 1,
-        "train": 1,
-        "build_sweep": 1,
-    }
+    jobs = {"prepare_dataset": 1, "train": 1, "build_sweep": 1}
+    assert project.jobs("results/tables/dataset_size.csv") == jobs
     assert path.read_bytes() == whole
 
 
@@ -202,17 +193,6 @@ def test_a_damaged_table_or_figure_is_made_again(project, damaged):
     assert path.read_bytes() == before
 
 
-def test_a_data_set_that_is_newer_than_its_records_is_no_reason_to_train(project):
-    tables = list(project.folder.glob("results/datasets/*.npy"))
-    assert tables
-    time.sleep(0.01)
-    for table in tables:
-        table.touch()
-    # Snakemake compares the content of small files, and of larger ones, as here of all, the time stamp.
-    jobs = project.jobs("--dry-run", "--max-checksum-file-size", "0")
-    assert not [job for job in jobs if job in ("train", "prepare_dataset")]
-
-
 def test_limits_of_other_sources_are_in_no_table(project):
     (path,) = project.folder.glob("results/limits/*.json")
     limits = json.loads(path.read_text())
@@ -225,8 +205,7 @@ def test_limits_of_other_sources_are_in_no_table(project):
 
 
 def test_an_edit_of_what_measures_limits_makes_every_table_of_them_again(project):
-    with (project.folder / "snn/backends/cpu/limits.py").open("a") as file:
-        file.write("# edited\n")
+    edit(project.folder / "snn/backends/cpu/limits.py")
     jobs = project.jobs("--dry-run", "results/tables/device_limits.csv", "results/tables/peers.csv")
     assert {"measure_limits", "build_device_limits", "build_peers"} <= jobs.keys()
 

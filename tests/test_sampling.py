@@ -15,7 +15,7 @@ from snn.analysis.machine_state import verdict
 from snn.config.compose import composed
 from snn.hardware import devices, sampling
 from snn.hardware.devices import Device, gpus_here, machine_bytes, usable_bytes
-from snn.hardware.sampling import CpuCounters, Sampler, Series, Watch
+from snn.hardware.sampling import CpuCounters, Sampler, Watch, join_samples
 from snn.measurement import cell
 
 GIB = 1 << 30
@@ -207,7 +207,7 @@ def test_timed_rows_lie_within_runs_that_follow_each_other():
     with Sampler(CPU, lambda *_: None) as sampler:
         pass
     for second in range(10):
-        sampler._series.add({"t_s": float(second), "utilisation": 50.0})
+        sampler._samples.append({"t_s": float(second), "utilisation": 50.0})
     begun = sampler._start
     runs = [(begun + 1.5, begun + 4.0), (begun + 4.3, begun + 6.2), (begun + 7.8, begun + 9.9)]
     timed = sampler.described(runs)["columns"]["timed"]
@@ -216,9 +216,8 @@ def test_timed_rows_lie_within_runs_that_follow_each_other():
 
 
 def test_a_long_series_stays_short_and_keeps_what_is_extreme():
-    series = Series()
-    for second in range(10_000):
-        series.add(
+    rows, samples_per_row = join_samples(
+        [
             {
                 "t_s": second,
                 "memory_used_bytes": 5 if second != 7777 else 9,
@@ -227,9 +226,10 @@ def test_a_long_series_stays_short_and_keeps_what_is_extreme():
                 "throttled": "power brake" if second == 1234 else "",
                 "utilisation": None,
             }
-        )
-    rows = series.rows()
-    assert 120 <= len(rows) <= 240 and series.samples_per_row == 64
+            for second in range(10_000)
+        ]
+    )
+    assert 120 <= len(rows) <= 240 and samples_per_row == 64
     assert [row["t_s"] for row in rows] == [64 * i for i in range(len(rows))]
     assert rows[-1]["last_s"] == 9_999
     assert [row["t_s"] for row in rows if row["memory_used_bytes"] == 9] == [7777 // 64 * 64]

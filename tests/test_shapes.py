@@ -22,7 +22,7 @@ from snn.figures import shapes as figure
 from snn.microbenchmarks import shapes
 from snn.microbenchmarks.readings import Effort, Reading
 from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shapes
-from snn.planning.cells import PlannedGpu
+from snn.planning.gpus import PlannedGpu
 from snn.tables.microbenchmarks import shapes as table
 
 SCRIPT = ROOT / "benchmarks/shapes.py"

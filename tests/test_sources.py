@@ -96,10 +96,7 @@ def test_sums_are_split_by_fused_kernels():
 def test_every_kernel_is_a_source_of_what_is_measured():
     """Or an edit of it would measure nothing again: each is some choice's, or in the KERNELS of a module."""
     found = set(fingerprint.of_limits("cuda")).union(
-        *(
-            fingerprint.of_microbenchmark(name, "cuda", entry.module)
-            for name, entry in MICROBENCHMARKS.items()
-        ),
+        *(fingerprint.of_microbenchmark(name, "cuda") for name in MICROBENCHMARKS),
         *(files(name) for name in STRATEGIES),
         *(files("resident", kernel=kernel) for kernel in groups.names("kernel")),
         *(of_layers("resident", kernel) for kernel in groups.names("kernel")),
@@ -118,25 +115,21 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/run.py": "reads the command line, writes the record",
     "snn/analysis/verdicts.py": "says how the cell ended, after it",
     "snn/backends/kernel_source.py": "finds the files of a kernel for the digest; on a GPU it is a source",
-    "snn/config/choice_files.py": "checks the files of choices",
-    "snn/config/completion.py": "completes the cell, which the record holds",
     "snn/config/compose.py": "composes the cell, which the record holds",
-    "snn/config/grammar.py": "checks the command line",
-    "snn/config/keys.py": "checks the command line",
+    "snn/config/choices.py": "checks choices and their files",
+    "snn/config/cell.py": "names the cell; of a cell that asks for a neighbour it is a source",
     "snn/config/overrides.py": "checks the command line",
     "snn/config/suggestions.py": "words of messages",
     "snn/analysis/kernels.py": "names the kernel, after it",
-    "snn/config/ranges.py": "checks the cell",
+    "snn/config/settings.py": "checks the cell, and completes it",
     "snn/config/sizes.py": "checks the cell",
-    "snn/config/validation.py": "checks the cell",
     "snn/datasets/csv_table.py": "checks the keys of a CSV file; of a cell that has one it is a source",
     "snn/grid/fingerprint.py": "this very digest",
     "snn/files/revision.py": "tells the record the commit",
     "snn/grid/naming.py": "names the cell",
-    "snn/grid/neighbours.py": "says how the cell went, after it",
+    "snn/grid/catalogue.py": "which tables there are",
     "snn/hardware/environment.py": "is of the processes that a command starts",
     "snn/hardware/locks.py": "waits for the device",
-    "snn/config/neighbour.py": "reads the cell",
     "snn/measurement/busy_neighbour.py": "of a cell that asks for a neighbour it is a source",
     "snn/measurement/cell.py": "joins the parts below to a record",
     "snn/measurement/progress.py": "prints between runs",

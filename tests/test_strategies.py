@@ -18,87 +18,92 @@ from snn.profiling.observed import ObservedBackend
 from snn.strategies.common import factory
 from snn.strategies.workspace import Stack, aligned
 
+COUNTED = (
+    *("mallocs", "frees", "host_allocs", "host_frees", "pageable_allocs", "pool_allocs", "pool_frees"),
+    *("pool_host_allocs", "pool_host_frees", "managed_allocs", "managed_frees", "advices", "prefetches"),
+    *("prefetch_bytes", "h2d_copies", "h2d_bytes", "d2h_copies", "d2h_bytes", "launches", "graph_launches"),
+    *("synchronizations", "streams_created", "streams_destroyed"),
+)
+TILED = {"streams": 2, "tile_rows": 4}
 
-@pytest.mark.parametrize("name", ["reference", "pinned"])
-@shapes
-@settings(max_examples=30)
-def test_per_call_strategies(name, hidden, rows, batch, epochs):
+
+def both(number, *names):
+    """What is made and ended as often."""
+    ends = {"mallocs": "frees", "streams_created": "streams_destroyed"}
+    return {key: number for name in names for key in (name, ends.get(name, name.replace("alloc", "free")))}
+
+
+def counts_of(name, hidden, rows, batch, epochs, prefetches_out=True):
+    """What a ledger counts of a training, from the equations alone; all else is 0."""
     products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of(name, hidden, rows, batch, epochs)
-    assert ledger.mallocs == ledger.frees == 3 * len(products)
-    assert ledger.launches == ledger.synchronizations == len(products)
-    assert ledger.h2d_copies == 2 * len(products)
-    assert ledger.d2h_copies == len(products)
-    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
-    assert ledger.d2h_bytes == 4 * sum(m * n for m, k, n in products)
-    assert ledger.streams_created == 0
-    held = 2 + len(hidden) + 1  # X, Y and the weights
-    assert ledger.host_allocs == (0 if name == "reference" else len(products) + held)
-    assert ledger.host_frees == ledger.host_allocs
-
-
-@shapes
-@settings(max_examples=30)
-def test_streams(hidden, rows, batch, epochs):
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of("streams", hidden, rows, batch, epochs, streams=2, tile_rows=4)
-    tiles = sum(-(-m // 4) for m, _, _ in products)
-    assert ledger.mallocs == ledger.frees == (1 + 2 * 2) * len(products)
-    assert ledger.streams_created == ledger.streams_destroyed == 2 * len(products)
-    assert ledger.launches == ledger.d2h_copies == tiles
-    assert ledger.h2d_copies == len(products) + tiles
-    assert ledger.synchronizations == 2 * len(products)
-    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
-    assert ledger.host_allocs == ledger.host_frees == host_matrices(hidden, rows, batch, epochs)
-
-
-@shapes
-@settings(max_examples=30)
-def test_combined(hidden, rows, batch, epochs):
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of("combined", hidden, rows, batch, epochs, streams=2, tile_rows=4)
-    tiles = sum(-(-m // 4) for m, _, _ in products)
-    growths = ledger.mallocs - len(products)  # of the tile buffers, two at a time
-    widest = max(k for _, k, _ in products), max(n for _, _, n in products)
-    assert growths % 2 == 0
-    assert 4 <= growths <= 2 * sum(widest)
-    assert ledger.frees == ledger.mallocs
-    assert ledger.streams_created == ledger.streams_destroyed == 2
-    assert ledger.launches == ledger.d2h_copies == tiles
-    assert ledger.h2d_copies == len(products) + tiles
-    assert ledger.host_allocs == ledger.host_frees == host_matrices(hidden, rows, batch, epochs)
-
-
-@shapes
-@settings(max_examples=30)
-def test_preallocated_allocates_nothing_in_the_loop(hidden, rows, batch, epochs):
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of("preallocated", hidden, rows, batch, epochs)
-    assert ledger.mallocs == 3
-    largest = (max(sizes) for sizes in zip(*((m * k, k * n, m * n) for m, k, n in products), strict=True))
-    assert ledger.malloc_bytes == 4 * sum(largest)
-    assert ledger.streams_created == 1
-    assert ledger.host_allocs == host_matrices(hidden, rows, rows, 1)
-    assert ledger.launches == ledger.synchronizations == len(products)
-    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
-
-
-@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
-@shapes
-@settings(max_examples=30)
-def test_workspace_allocates_one_arena_on_each_side(order, hidden, rows, batch, epochs):
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of("workspace", hidden, rows, batch, epochs, update_order=order)
-    assert ledger.mallocs == ledger.frees == ledger.streams_created == 1
-    assert ledger.host_allocs == ledger.host_frees == 2 + len(hidden) + 1 + 1
-    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
-    assert ledger.h2d_copies == 2 * len(products)
-    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
-    # The device's arena is that of the largest product, to the byte.
-    assert ledger.malloc_bytes == max(
-        sum(aligned(4 * size) for size in (m * k, k * n, m * n)) for m, k, n in products
+    n, tiles, matrices = len(products), sum(-(-m // 4) for m, _, _ in products), 2 + len(hidden) + 1
+    held = host_matrices(hidden, rows, batch, epochs)
+    inputs, results = (
+        4 * sum(elements) for elements in zip(*((m * k + k * n, m * n) for m, k, n in products), strict=True)
     )
-    assert ledger.malloc_bytes <= ledger_of("preallocated", hidden, rows, batch, 1).malloc_bytes + 3 * 256
+    alone = {"launches": n, "synchronizations": n}
+    copied = {"h2d_copies": 2 * n, "d2h_copies": n, "h2d_bytes": inputs, "d2h_bytes": results}
+    per_call = alone | copied | both(3 * n, "mallocs")
+    in_tiles = copied | {"launches": tiles, "d2h_copies": tiles, "h2d_copies": n + tiles}
+    in_tiles |= {"synchronizations": 2 * n} | both(held, "host_allocs")
+    on_stream = alone | copied | both(1, "streams_created")
+    back = 2 if prefetches_out else 1
+    advised = {"advices": 2 + 2 * (len(hidden) + 1), "prefetches": (2 + back) * n}
+    advised |= {"prefetch_bytes": inputs + back * results}
+    return {
+        "reference": per_call | {"pageable_allocs": held},
+        "pinned": per_call | both(n + matrices, "host_allocs") | {"pageable_allocs": held - n - matrices},
+        "streams": in_tiles | both(5 * n, "mallocs") | both(2 * n, "streams_created"),
+        "combined": in_tiles | both(2, "streams_created"),
+        "preallocated": on_stream
+        | both(3, "mallocs")
+        | both(host_matrices(hidden, rows, rows, 1), "host_allocs"),
+        "workspace": on_stream | both(1, "mallocs") | both(matrices + 1, "host_allocs"),
+        "pool": alone | copied | both(3 * n, "pool_allocs") | both(held, "pool_host_allocs"),
+        "async_pool": on_stream | both(3 * n, "pool_allocs") | {"pageable_allocs": held},
+        "managed": alone | both(held, "managed_allocs"),
+        "managed_prefetch": alone | both(held, "managed_allocs") | advised,
+    }[name]
+
+
+OF_SOURCES = ("pool", "async_pool", "managed", "managed_prefetch")
+HOST_DRIVEN = ("reference", "pinned", "streams", "combined", "preallocated", "workspace", *OF_SOURCES)
+on_gpu_too = [pytest.param(name, True, marks=pytest.mark.gpu) for name in OF_SOURCES]
+
+
+@pytest.mark.parametrize(("name", "on_gpu"), [*((name, False) for name in HOST_DRIVEN), *on_gpu_too])
+@shapes
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_host_driven_strategy_asks_for_what_the_equations_say(
+    name, on_gpu, hidden, rows, batch, epochs, request
+):
+    backend = request.getfixturevalue("cuda_backend") if on_gpu else EverySource()
+    options = TILED if name in ("streams", "combined") else {}
+    order = "simultaneous" if epochs == 2 else "sequential"
+    ledger = ledger_of(name, hidden, rows, batch, epochs, backend, order, **options).totals()
+    expected = counts_of(name, hidden, rows, batch, epochs, backend.prefetches_out)
+    if name == "combined":  # a malloc for B, and those of the tile buffers, two at a time
+        products = operands(hidden, rows, batch, epochs)
+        growths = ledger["mallocs"] - len(products)
+        widest = max(k for _, k, _ in products), max(n for _, _, n in products)
+        assert growths % 2 == 0 and 4 <= growths <= 2 * sum(widest)
+        expected |= both(ledger["mallocs"], "mallocs")
+    assert {field: ledger[field] for field in COUNTED} == dict.fromkeys(COUNTED, 0) | expected
+
+
+@shapes
+@settings(max_examples=30)
+def test_device_memory_is_that_of_the_largest_product_to_the_byte(hidden, rows, batch, epochs):
+    products = [(m * k, k * n, m * n) for m, k, n in operands(hidden, rows, batch, epochs)]
+    blocks, arena, pool = (
+        ledger_of(name, hidden, rows, batch, epochs, EverySource())
+        for name in ("preallocated", "workspace", "pool")
+    )
+    assert blocks.malloc_bytes == 4 * sum(map(max, zip(*products, strict=True)))
+    assert arena.malloc_bytes == max(sum(aligned(4 * size) for size in sizes) for sizes in products)
+    assert arena.malloc_bytes <= blocks.malloc_bytes + 3 * 256
+    assert pool.pool_alloc_bytes == 4 * sum(map(sum, products))
+    assert pool.peak_device_bytes == 4 * max(map(sum, products)) <= pool.peak_pool_bytes
 
 
 def test_a_workspace_is_smaller_than_the_buffers_and_matrices_of_preallocated():
@@ -124,74 +129,6 @@ def test_blocks_of_a_stack_never_overlap(sizes, random):
     for offset in live:
         stack.free(offset)
     assert stack.top == 0
-
-
-on_both = pytest.mark.parametrize(
-    "where", ["every source", pytest.param("cuda", marks=pytest.mark.gpu)], scope="session"
-)
-
-
-@pytest.fixture
-def with_sources(where, request):
-    """A backend that has pools and managed memory."""
-    return EverySource() if where == "every source" else request.getfixturevalue("cuda_backend")
-
-
-few = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@on_both
-@shapes
-@few
-def test_pool(with_sources, hidden, rows, batch, epochs):
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of("pool", hidden, rows, batch, epochs, backend=with_sources)
-    assert ledger.mallocs == ledger.frees == ledger.host_allocs == ledger.pageable_allocs == 0
-    assert ledger.pool_allocs == ledger.pool_frees == 3 * len(products)
-    assert ledger.pool_alloc_bytes == 4 * sum(m * k + k * n + m * n for m, k, n in products)
-    assert ledger.pool_host_allocs == ledger.pool_host_frees == host_matrices(hidden, rows, batch, epochs)
-    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
-    assert ledger.h2d_copies == 2 * len(products)
-    assert ledger.peak_pool_bytes >= ledger.peak_device_bytes
-    assert ledger.peak_device_bytes == 4 * max(m * k + k * n + m * n for m, k, n in products)
-
-
-@on_both
-@shapes
-@few
-def test_async_pool(with_sources, hidden, rows, batch, epochs):
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of("async_pool", hidden, rows, batch, epochs, backend=with_sources)
-    assert ledger.mallocs == ledger.frees == ledger.host_allocs == ledger.pool_host_allocs == 0
-    assert ledger.pool_allocs == ledger.pool_frees == 3 * len(products)
-    assert ledger.pageable_allocs == host_matrices(hidden, rows, batch, epochs)
-    assert ledger.streams_created == ledger.streams_destroyed == 1
-    assert ledger.launches == ledger.synchronizations == ledger.d2h_copies == len(products)
-    assert ledger.h2d_copies == 2 * len(products)
-    assert ledger.h2d_bytes == 4 * sum(m * k + k * n for m, k, n in products)
-    assert ledger.peak_pool_bytes >= ledger.peak_device_bytes
-
-
-@on_both
-@pytest.mark.parametrize("name", ["managed", "managed_prefetch"])
-@shapes
-@few
-def test_managed(name, with_sources, hidden, rows, batch, epochs):
-    products = operands(hidden, rows, batch, epochs)
-    ledger = ledger_of(name, hidden, rows, batch, epochs, backend=with_sources)
-    assert ledger.mallocs == ledger.host_allocs == ledger.pageable_allocs == ledger.pool_allocs == 0
-    assert ledger.h2d_copies == ledger.d2h_copies == 0
-    assert ledger.managed_allocs == ledger.managed_frees == host_matrices(hidden, rows, batch, epochs)
-    assert ledger.launches == ledger.synchronizations == len(products)
-    if name == "managed":
-        assert ledger.advices == ledger.prefetches == 0
-        return
-    back = with_sources.prefetches_out
-    assert ledger.advices == 2 + 2 * (len(hidden) + 1)
-    assert ledger.prefetches == (4 if back else 3) * len(products)
-    assert ledger.prefetch_bytes == 4 * sum(
-        m * k + k * n + (2 if back else 1) * m * n for m, k, n in products
-    )
 
 
 def test_the_papers_count_for_the_large_data_set():

@@ -5,12 +5,9 @@ import os
 import subprocess
 import sys
 
-import pandas as pd
 import pytest
 from conftest import ROOT
 
-from snn.analysis.speedups import reason
-from snn.config.groups import CONFIG, read_yaml
 from snn.hardware.threads import blas_threads
 
 CELL = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
@@ -35,11 +32,3 @@ def test_the_limits_of_a_device_are_measured_with_one_thread(tmp_path):
 
 def test_the_tests_themselves_have_one_thread():
     assert blas_threads() == 1
-
-
-@pytest.mark.parametrize(("other", "why"), [(2, "different numbers of BLAS threads: 1 and 2"), (1, "")])
-def test_times_with_different_threads_are_not_divided(other, why):
-    row = {"runs": 3, "rounds": [[1.0] * 3], "device": "a", "device_uuid": None, "driver": None}
-    row |= {"blas_threads": 1, "probe": {}}
-    rows = pd.DataFrame([row, row | {"blas_threads": other}]).to_dict("records")
-    assert reason(*rows, read_yaml(CONFIG / "verdicts.yaml")) == why

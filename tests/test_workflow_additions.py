@@ -29,13 +29,8 @@ def test_more_rounds_are_measured_beside_those_that_there_are(project):
     for path, one in project.records().items():
         if one["cell"]["strategy"]["name"] == "streams":
             path.write_text(json.dumps(slowed(one, 3.0 ** one["round"])))
-    arguments = ["results/tables/speedup.csv", "rounds=3"]
-    done = subprocess.run(
-        [sys.executable, "-m", "snn.more_rounds", *arguments],
-        cwd=project.folder,
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, "-m", "snn.more_rounds", "results/tables/speedup.csv", "rounds=3"]
+    done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "streams over reference" in done.stdout
     planned = json.loads((project.folder / "results/more_rounds.json").read_text())
@@ -61,12 +56,8 @@ def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
     assert "my <b>data.csv, line 22, column 'b': 'x' is not a number" in printed
     assert project.records() == {}
     data.write_text("\n".join([f"a,b,{target}", *rows]) + "\n")
-    assert project.jobs("results/figures/mine.svg") == {
-        "prepare_dataset": 1,
-        "train": 2 * ROUNDS,
-        "build_sweep": 1,
-        "plot_sweep": 1,
-    }
+    jobs = {"prepare_dataset": 1, "train": 2 * ROUNDS, "build_sweep": 1, "plot_sweep": 1}
+    assert project.jobs("results/figures/mine.svg") == jobs
     assert project.table("mine")["speedup"].notna().all()
     data.touch()
     assert "Nothing to be done" in project.snakemake("results/figures/mine.svg")

@@ -1,19 +1,15 @@
 """Every key of a grid file: its values, ranges and defaults, and the choices with their options."""
 
-import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from generators.links import ROOT
 from generators.markdown import first_comment, paragraphs, table
 from snn.config.groups import CONFIG, GROUPS, names, read_yaml
-from snn.config.ranges import RANGES, Range
+from snn.config.settings import KINDS, OneOf, Range
+from snn.grid import grid_file
+from snn.microbenchmarks.settings import SETTINGS, describe
 
-SCHEMA = ROOT / "workflow/schemas/grid.schema.json"
 _LINE = re.compile(r"^(\w+): *(.*?) *(?:# (.*))?$", re.MULTILINE)
-Schema = Mapping[str, Any]
 
 
 def pages() -> dict[str, str]:
@@ -22,35 +18,41 @@ def pages() -> dict[str, str]:
 
 def page() -> str:
     """Keys of the file, settings, choices by group, and microbenchmarks."""
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    properties = schema["$defs"]["settings"]["properties"]
-    top = [(f"`{key}`", _described(schema, of)) for key, of in schema["properties"].items()]
-    settings = [_setting(schema, key, of) for key, of in properties.items()]
+    top = [(f"`{key}`", right) for key, right in grid_file.KEYS.items()]
+    others = [[f"`{key}`", right, "", ""] for key, right in grid_file.IN_SWEEPS.items()]
     return paragraphs(
         "# Grid reference",
-        "From the schema of the grid (`workflow/schemas/grid.schema.json`), the ranges of numbers "
-        "(`snn/config/ranges.py`) and the files in `config/`. "
+        "From the settings of a cell (`snn/config/settings.py`), the keys of a grid "
+        "(`snn/grid/grid_file.py`) and the files in `config/`. "
         "[Configuration](configuration.md) explains how a grid is written.",
         "## Keys of the file",
         table(["key", "value"], top),
         "## Settings",
         "A list of values is an axis. The default of a setting that belongs to a choice is in the table "
         "of that choice, below.",
-        table(["setting", "value", "default", "range, and its reason"], settings),
+        table(
+            ["setting", "value", "default", "range, and its reason"],
+            [*map(_setting, grid_file.AXES), *others],
+        ),
         "Settings of data sets, strategies and kernels are named `dataset.KEY`, `strategy.KEY` and "
         "`kernel.KEY`:",
         *(_group(group) for group in GROUPS),
         "## Microbenchmarks",
-        *(
-            _microbenchmark(schema, *item)
-            for item in schema["properties"]["microbenchmarks"]["properties"].items()
-        ),
+        *map(_microbenchmark, SETTINGS),
     )
 
 
-def _setting(schema: Schema, key: str, of: Schema) -> list[str]:
+def _setting(key: str) -> list[str]:
     section, _, name = key.partition(".")
-    return [f"`{key}`", _described(schema, of), _default(section, name), _range(RANGES.get(key))]
+    if not name:
+        return [f"`{key}`", f"the name of a file in config/{key}/", _default(key, ""), ""]
+    return [f"`{key}`", _value(key), _default(section, name), _range(KINDS[key].numbers)]
+
+
+def _value(key: str) -> str:
+    """What the value of a key must be."""
+    kind = KINDS[key]
+    return " or ".join(f"`{one}`" for one in kind.allowed) if isinstance(kind, OneOf) else kind.right
 
 
 def _default(section: str, name: str) -> str:
@@ -73,22 +75,6 @@ def _range(of: Range | None) -> str:
     return f"{', or '.join(words)}: {of.reason}"
 
 
-def _described(schema: Schema, of: Schema) -> str:
-    """What a value must be, in the words of the schema."""
-    if "$ref" in of:
-        target = schema["$defs"][of["$ref"].rpartition("/")[2]]
-        return str(of.get("description") or _described(schema, target))
-    if "description" in of:
-        return str(of["description"])
-    if "enum" in of:
-        return " or ".join(f"`{value}`" for value in of["enum"])
-    if "anyOf" in of:
-        return _described(schema, of["anyOf"][0])
-    if of.get("type") == "array":
-        return f"a list, each of {_described(schema, of['items'])}"
-    return str(of.get("type", ""))
-
-
 def _group(group: str) -> str:
     """The choices of a group: what each is, and its keys with their values."""
     rows = []
@@ -102,24 +88,25 @@ def _group(group: str) -> str:
     return paragraphs(
         f"### {group}",
         table(["choice", "what it is", "its keys"], rows),
-        table(["key", "meaning"], meanings) if meanings else "",
+        table(["key", "meaning", "range, and its reason"], meanings) if meanings else "",
     )
 
 
-def _meanings(group: str) -> list[tuple[str, str]]:
-    """The comments beside the keys of a group's files, each once."""
+def _meanings(group: str) -> list[tuple[str, str, str]]:
+    """The comments beside the keys of a group's files, each once, and their ranges."""
     found: dict[str, str] = {}
     for name in names(group):
         for key, _, comment in _LINE.findall((CONFIG / group / f"{name}.yaml").read_text(encoding="utf-8")):
             if comment and key not in ("name", "_target_"):
-                found.setdefault(f"`{group}.{key}`", comment)
-    return sorted(found.items())
+                found.setdefault(f"{group}.{key}", comment)
+    of = {key: KINDS[key].numbers for key in found if key in KINDS}
+    return [(f"`{key}`", comment, _range(of.get(key))) for key, comment in sorted(found.items())]
 
 
-def _microbenchmark(schema: Schema, name: str, of: Schema) -> str:
+def _microbenchmark(name: str) -> str:
     given = read_yaml(Path(CONFIG / "grid.yaml")).get("microbenchmarks", {}).get(name, {})
     rows = [
-        (f"`{key}`", _described(schema, value), f"`{given[key]}`" if key in given else "")
-        for key, value in of["properties"].items()
+        (f"`{key}`", describe(check), f"`{given[key]}`" if key in given else "")
+        for key, check in SETTINGS[name].items()
     ]
     return paragraphs(f"### {name}", table(["setting", "value", "in grid.yaml"], rows))

@@ -8,7 +8,7 @@ from generators.links import ELSEWHERE, ROOT, rewritten
 from generators.markdown import paragraphs
 from snn.errors import RecordError
 from snn.files.published_sets import README, checked, name_of
-from snn.report.markdown import escaped
+from snn.report.published_set import escaped
 
 
 def pages() -> dict[str, str]:

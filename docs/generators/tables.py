@@ -10,8 +10,7 @@ from generators.links import ROOT
 from generators.markdown import from_rst, paragraphs, table
 from snn.files.published_sets import PUBLISHED, name_of, sets
 from snn.grid import catalogue
-from snn.report.glossary import WORDS
-from snn.report.html_page import heading
+from snn.report.write import glossary, heading
 from snn.tables import columns
 from snn.tables.table import find_table
 
@@ -150,7 +149,7 @@ def _csv(folder: Path, name: str) -> list[Path]:
 
 def words() -> str:
     """The words of verdicts, machine states and statuses."""
-    rows = [(f"`{word}`", meaning) for word, (_, meaning) in WORDS.items() if meaning]
+    rows = [(f"`{word}`", meaning) for word, (_, meaning) in glossary().items() if meaning]
     return paragraphs(
         "# Words in tables",
         "Thresholds are in `config/verdicts.yaml`. "

@@ -22,7 +22,7 @@ from snn.measurement.protocol import first_run
 from snn.models.network import network_label
 from snn.profiling.memory import PURPOSES
 from snn.records import digest, rounds
-from snn.records.store import again, read
+from snn.records.store import again, check_sources, read
 from snn.strategies.common.traits import of_record
 
 Record = Mapping[str, Any]
@@ -92,12 +92,7 @@ def _check(path: str, record: Record, wanted: str) -> None:
     name = record_path(name_of(record["cell"]), record["round"])
     if not path.endswith(name):
         raise RecordError(f"{path}: the record of another cell or round, {name}{again(path)}")
-    source_hash = record["provenance"]["source_hash"]
-    if source_hash != wanted:
-        raise RecordError(
-            f"{path}: measured with other sources ({source_hash}) than the current ones ({wanted})"
-            f"{again(path)}"
-        )
+    check_sources(record, path, wanted)
     if digest.KEY not in record:
         raise RecordError(
             f"{path}: written by an earlier version of the program, without a digest{again(path)}"

@@ -20,8 +20,8 @@ from snn.analysis.verdicts import (
     THROTTLED,
     UNKNOWN,
 )
-from snn.config import neighbour
-from snn.grid.neighbours import touches
+from snn.config.cell import ANY, Cell
+from snn.config.groups import touches
 from snn.profiling.memory import size
 
 Thresholds = Mapping[str, float]
@@ -66,7 +66,7 @@ def _shared(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     notes = []
     asked = machine.get("neighbour", {})
     others = [uuid for uuid in machine.get("neighbours", []) if uuid != asked.get("device_uuid")]
-    if others and (neighbour.is_settled(record["cell"]) or touches(record["cell"]["strategy"])):
+    if others and (Cell(record["cell"]).neighbour != ANY or touches(record["cell"]["strategy"])):
         notes.append(f"other cells ran on {', '.join(others)}, which changes the times of this strategy")
     for key, what, known in (
         # A training on another GPU keeps one CPU busy.

@@ -14,6 +14,7 @@ import pandas as pd
 from snn.errors import MeasurementError, RecordError
 from snn.hardware.limits import Measured
 from snn.records import microbenchmarks
+from snn.records.store import again, check_sources
 
 _PRODUCTS = {
     "fp32": {"fp32": 1, "tf32": 3, "fp16": 3, "bf16": 6},
@@ -185,7 +186,9 @@ Record = Mapping[str, Any]
 def read_limits(path: Path, source_hash: str | None = None) -> dict[str, Any]:
     """A record of limits. Raises RecordError where it is none, or was measured with other sources."""
     record = microbenchmarks.read_limits(path)
-    return record if source_hash is None else _check_sources(path, record, source_hash)
+    if source_hash is not None:
+        check_sources(record, path, source_hash)
+    return record
 
 
 def read_microbenchmark(path: Path, settings: Mapping[str, Any], source_hash: str) -> dict[str, Any]:
@@ -195,21 +198,9 @@ def read_microbenchmark(path: Path, settings: Mapping[str, Any], source_hash: st
     """
     record = microbenchmarks.read(path)
     if record["settings"] != settings:
-        raise RecordError(f"{path}: measured with other settings than the grid's{_again(path)}")
-    return _check_sources(path, record, source_hash)
-
-
-def _check_sources(path: Path, record: dict[str, Any], wanted: str) -> dict[str, Any]:
-    recorded = record["provenance"]["source_hash"]
-    if recorded != wanted:
-        raise RecordError(
-            f"{path}: measured with other sources ({recorded}) than the current ones ({wanted}){_again(path)}"
-        )
+        raise RecordError(f"{path}: measured with other settings than the grid's{again(path)}")
+    check_sources(record, path, source_hash)
     return record
-
-
-def _again(path: Path) -> str:
-    return f": measure it again: snakemake --cores 1 --force {path}"
 
 
 def device_of(record: Record) -> tuple[str, str]:

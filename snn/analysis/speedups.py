@@ -11,7 +11,7 @@ import pandas as pd
 from snn.analysis.intervals import Ratio, Rounds, ratio, ratio_verdict, speedup_verdict
 from snn.analysis.machine_state import Thresholds, drift
 from snn.analysis.verdicts import BASELINE, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, REFERENCE
-from snn.config.validation import MOST_ROUNDS
+from snn.config.settings import MOST_ROUNDS
 from snn.measurement.protocol import student_quantile
 
 # ---- whether the times of two rows may be divided by each other

@@ -1,4 +1,4 @@
-"""The words of verdicts, as tables, figures and sentences use them; ``snn.report.glossary`` explains each.
+"""The words of verdicts, as tables, figures and sentences use them; snn/report/words.yaml explains each.
 
 Without pandas, which a cell's process does not wait for.
 """

@@ -1,6 +1,5 @@
-"""The files of ``config/``: the choices of each Hydra group, and their contents."""
+"""The files of ``config/``: the choices of each Hydra group, and what is known of GPUs and of neighbours."""
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,8 @@ from snn.errors import ConfigError, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
+NEIGHBOURS = CONFIG / "neighbours.yaml"
+MIB = 1 << 20
 GROUPS = ("dataset", "network", "strategy", "kernel", "precision", "protocol", "device")
 
 _DEFINING = {
@@ -47,11 +48,8 @@ def _read(group: str, name: str) -> Mapping[str, Any]:
 @cache
 def _choices_beside(group: str, name: str) -> dict[str, str]:
     """The choices of other groups in the ``defaults`` of a choice's file, as Hydra reads them."""
-    found = {}
-    for entry in _file(group, name).get("defaults", ()):
-        if isinstance(entry, dict):
-            found.update({key.rpartition(".")[2]: choice for key, choice in entry.items()})
-    return found
+    entries = (entry for entry in _file(group, name).get("defaults", ()) if isinstance(entry, dict))
+    return {key.rpartition(".")[2]: choice for entry in entries for key, choice in entry.items()}
 
 
 def load(group: str, name: str) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def list_valued() -> frozenset[str]:
         f"{group}.{key}"
         for group in GROUPS
         for name in names(group)
-        for key, value in _read(group, name).items()
+        for key, value in load(group, name).items()
         if isinstance(value, list)
     )
 
@@ -80,11 +78,9 @@ def _base() -> Mapping[str, Any]:
 
 def default_choices() -> dict[str, str]:
     """The choice of each group that ``config/config.yaml`` names."""
-    chosen = {}
-    for entry in _base()["defaults"]:
-        if isinstance(entry, dict):
-            chosen.update(entry)
-    return chosen
+    return {
+        group: name for entry in _base()["defaults"] if entry != "_self_" for group, name in entry.items()
+    }
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,15 +105,6 @@ def options(section: str, choice: str | None) -> tuple[str, ...]:
     return tuple(key for key, value in values.items() if not defines(section, key, value))
 
 
-def with_value(section: str, choice: str | None, word: str) -> list[str]:
-    """The options of a section that may be this word, as ``one | another`` in their comments says."""
-    file = f"{section}/{choice or default_choices()[section]}" if section in GROUPS else "config"
-    one = rf"\b{re.escape(word)}\b"
-    has_word = re.compile(rf"\s*(\w+):.*#.*(?:\| *{one}|{one} *\|)")
-    found = map(has_word.match, (CONFIG / f"{file}.yaml").read_text(encoding="utf-8").splitlines())
-    return [line[1] for line in found if line and line[1] in options(section, choice)]
-
-
 def defines(section: str, key: str, value: object = "") -> bool:
     """Whether a key, which the file of the choice gives this value, makes a choice what it is."""
     if section == "device" and key == "name":  # the device that a cell was planned for
@@ -125,3 +112,38 @@ def defines(section: str, key: str, value: object = "") -> bool:
     if section == "dataset" and value is None:  # the data say it
         return False
     return key in ("_target_", "name", *_DEFINING.get(section, ()))
+
+
+def known_gpus() -> Mapping[str, Mapping[str, Any]]:
+    """What config/gpus.yaml says of each GPU, by its name."""
+    known: Mapping[str, Mapping[str, Any]] = read_yaml(CONFIG / "gpus.yaml")
+    return known
+
+
+def gpu_memory_bytes(name: str) -> int | None:
+    """The bytes of a GPU's memory; None where config/gpus.yaml does not have it."""
+    its = known_gpus().get(name)
+    return None if its is None else MIB * int(its["memory_mib"])
+
+
+def touches(strategy: Mapping[str, Any]) -> bool:
+    """Whether a cell on another GPU of the host may change the times of a choice of ``config/strategy``."""
+    return strategy["name"] not in untouched()
+
+
+@cache
+def untouched(file: Path = NEIGHBOURS) -> frozenset[str]:
+    """The strategies that keep their times beside a busy neighbour.
+
+    Raises ConfigError, naming file, key and value, where the file says something else.
+    """
+    content = read_yaml(file)
+    if not isinstance(content, dict) or content.keys() != {"untouched"}:
+        raise ConfigError(f"{file}: it must have the key untouched, and no other")
+    listed, known = content["untouched"], names("strategy")
+    if not isinstance(listed, list) or len(listed) != len(set(map(repr, listed))):
+        raise ConfigError(f"{file}: untouched is {shown(listed)}: it must be a list of strategies, each once")
+    for name in listed:
+        if name not in known:
+            raise ConfigError(f"{file}: untouched: {shown(name)} is not a strategy: {', '.join(known)}")
+    return frozenset(listed)

@@ -1,12 +1,19 @@
-"""The arguments of a command line, KEY=VALUE, checked by name before Hydra reads them."""
+"""A command line, KEY=VALUE in the grammar of Hydra's overrides: read, checked, written, and explained."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from snn.config import grammar, groups, keys
-from snn.config.suggestions import meant, nearest
-from snn.config.validation import check_text
+from snn.config import choices, groups
+from snn.config.settings import check_text
+from snn.config.suggestions import meant, nearest, one_of_several
 from snn.errors import ConfigError, shown
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 _MOST_TEXT = 1 << 14
 """Characters of a value: those of the longest list that a cell may have."""
@@ -18,6 +25,24 @@ _OPTIONS = ("--help", "--strict", "--version")
 _KEY = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 _INSIDE = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)?)[.\[].*", re.DOTALL)
 _LIKE_A_KEY = re.compile(r"\s*([A-Za-z_][\w.-]*?)\s*[=:]{1,2}\s*(.*)", re.DOTALL)
+
+_QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"", re.DOTALL)
+_BRACKETS = re.compile(r"(?<!\\)[\[\](){}]")
+_OPENING = "[({"
+
+_MOST_SHOWN = 200
+"""Characters of a text that a message repeats."""
+
+TEXTS = (
+    "output",
+    "data",
+    "dataset.path",
+    "dataset.target",
+    "dataset.encoding",
+    "device.name",
+    *(f"dataset.{key}" for key in ("delimiter", "decimal", "thousands", "comment")),
+)
+"""Keys whose value is a text of the user."""
 
 
 def check(arguments: Sequence[str]) -> None:
@@ -31,25 +56,27 @@ def check(arguments: Sequence[str]) -> None:
         key, equals, value = argument.partition("=")
         if not equals or not _KEY.fullmatch(key):
             raise ConfigError(f"{shown(argument)} is no argument: {instead(arguments[number:])}")
-        if grammar.missing_brackets(value) > 0:
+        if missing_brackets(value) > 0:
             _check_split(arguments[number:])
         check_text(key, value, _MOST_TEXT)
         if key in given:
             raise ConfigError(f"{argument}: {key} is given twice, {key}={given[key]} before: leave one out")
         given[key] = value
     chosen = groups.chosen(given)
-    for key, value in sorted(given.items(), key=lambda one: one[0] not in groups.GROUPS):
+    for group in groups.GROUPS:
+        choices.check_choice(group, chosen[group])
+    for key, value in given.items():
         check_key(key, value, chosen)
     for key, value in given.items():
         if key not in groups.GROUPS:
-            grammar.check_value(key, value)
+            check_value(key, value)
 
 
 def _check_split(arguments: Sequence[str]) -> None:
     """Raise ConfigError where the shell split a list at a space: into the first of these and others."""
     for count in range(2, len(arguments) + 1):
         joined = " ".join(arguments[:count])
-        if grammar.missing_brackets(joined.partition("=")[2]) == 0:
+        if missing_brackets(joined.partition("=")[2]) == 0:
             raise ConfigError(
                 f"{shown(arguments[0])} is cut off where the shell found a space: "
                 f"put it in quotes, {shown(joined)}"
@@ -59,7 +86,7 @@ def _check_split(arguments: Sequence[str]) -> None:
 def instead(arguments: Sequence[str]) -> str:
     """What would be right in place of the first of these arguments."""
     argument, *others = arguments
-    known = keys.known()
+    known = choices.known()
     if argument.startswith(("+", "~")):
         name, _, value = argument.lstrip("+~").partition("=")
         found = nearest(name, known)
@@ -100,7 +127,7 @@ def _no_key(key: str, known: Sequence[str], hint: str = "") -> str:
     there = ", ".join([*groups.GROUPS, *(f"training.{key}" for key in groups.default_training())])
     return (
         f"there is no such key{hint or meant(key, known)}; "
-        f"the keys are {there}, {', '.join(keys.BESIDE_THE_CELL)}"
+        f"the keys are {there}, {', '.join(choices.BESIDE_THE_CELL)}"
     )
 
 
@@ -108,9 +135,107 @@ def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
     """Raise ConfigError, with the keys that there are, for one that cannot be set beside these choices."""
     section, dot, _ = key.partition(".")
     if dot and section in (*groups.GROUPS, "training"):
-        keys.check_key(key, chosen.get(section))
+        choices.check_key(key, chosen.get(section))
     elif key in groups.GROUPS:
-        keys.check_choice(key, value)
-    elif key not in keys.BESIDE_THE_CELL:
-        hint = f" ({_OF_GRIDS})" if key in ("grid", "sweep") else keys.nested(key, value)
-        raise ConfigError(f"{key}: {_no_key(key, keys.known(chosen), hint)}")
+        choices.check_choice(key, value)
+    elif key not in choices.BESIDE_THE_CELL:
+        hint = f" ({_OF_GRIDS})" if key in ("grid", "sweep") else choices.nested(key, value)
+        raise ConfigError(f"{key}: {_no_key(key, choices.known(chosen), hint)}")
+
+
+def check_value(key: str, value: str) -> None:
+    """Raise ConfigError, saying how it is written, unless Hydra reads the text of a value as one value."""
+    bare = _QUOTED.sub("", value)
+    opened = _opening(bare)
+    several = _is_several(f"{key}={value}") if opened < 2 or _is_text(key, value) else None
+    if several is False:
+        return
+    if key in TEXTS:
+        why = unread(key, value)
+    elif opened > 1:
+        why = "a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
+    elif not several and (opened or "," not in bare):
+        why = unread(key, value)
+    elif key in groups.list_valued():
+        why = f"a list is written in brackets, as {key}=[{value}]"
+    else:
+        why = one_of_several(key, "1, 2" if "(" in value else value)
+    raise ConfigError(f"{shown(f'{key}={value}')}: {why}")
+
+
+@lru_cache  # Hydra takes a millisecond, and each is read twice: checked, and composed
+def parsed(override: str) -> "Override":
+    """An override as Hydra reads it, or, if it cannot read a text as one value, with the text in quotes.
+
+    So paths with braces, commas or letters such as ü need no quotes. Raises HydraException for other keys,
+    and for a text that begins with a quote itself.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
+    from hydra.errors import HydraException
+
+    parse = OverridesParser.create().parse_override
+    key, _, value = override.partition("=")
+    if not _is_text(key, value):
+        return parse(override)
+    if _opening(value) < 2:  # of many brackets, Hydra would take for ever
+        with suppress(HydraException):
+            if not (found := parse(override)).is_sweep_override():
+                return found
+    return parse(f"{key}={written(value)}")
+
+
+def _is_text(key: str, value: str) -> bool:
+    """Whether a value may be a text without quotes."""
+    return key in TEXTS and value.isprintable() and not value.startswith(("'", '"'))
+
+
+def _opening(value: str) -> int:
+    """How many brackets of a value's text open."""
+    return sum(mark in _OPENING for mark in _BRACKETS.findall(value))
+
+
+def _is_several(override: str) -> bool | None:
+    """Whether an override is of several values; None if Hydra cannot read it."""
+    from hydra.errors import HydraException  # which is large
+
+    try:
+        return bool(parsed(override).is_sweep_override())
+    except (HydraException, ValueError):  # Python reads no number of more than 4,300 digits
+        return None
+
+
+def written(value: Any) -> str:
+    """A value in the grammar of Hydra's overrides.
+
+    In quotes, a quote is escaped, and so are backslashes before a quote or at the end, and no others.
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = re.sub(
+            r"(\\*)('|\Z)", lambda found: found[1] * 2 + (f"\\{found[2]}" if found[2] else ""), value
+        )
+        return f"'{escaped}'"
+    if isinstance(value, list):
+        return "[" + ",".join(written(one) for one in value) + "]"
+    return repr(value)
+
+
+def missing_brackets(value: str) -> int:
+    """How many brackets of a value's text are open at its end; negative where one is closed too often."""
+    marks = _BRACKETS.findall(_QUOTED.sub("", value))
+    return sum(1 if mark in _OPENING else -1 for mark in marks)
+
+
+def unread(key: str, value: str) -> str:
+    """Why a value's text cannot be read, and what would be right."""
+    open_ = missing_brackets(value)
+    if open_ and key not in TEXTS:
+        return f"a bracket is {'not closed' if open_ > 0 else 'closed that was not opened'}"
+    if key in groups.list_valued():
+        return "the value cannot be read: a list is written in square brackets, with commas, as [256, 256]"
+    argument = f"{key}={written(value if len(value) < _MOST_SHOWN else '...')}"
+    right = shlex.quote(argument) if re.search(r'["$`!]|\\\\', argument) else f'"{argument}"'
+    return f"the value cannot be read: text with such characters has quotes of its own, {right} in a shell"

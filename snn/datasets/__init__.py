@@ -16,7 +16,6 @@ import hashlib
 import io
 import json
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError, DataError, one_line
-from snn.files.outputs import replaced, say
+from snn.files.outputs import note, replaced
 from snn.files.regular import read_into_memory
 
 _COUNTS = ("rows", "test_rows")
@@ -129,7 +128,7 @@ def make(choice: Mapping[str, Any]) -> Table:
 def say_remarks(table: Table) -> None:
     """Print the remarks on a table, which is going to be trained on, to standard error."""
     for remark in table.remarks:
-        say(f"snn: note: {one_line(remark)}", sys.stderr)
+        note(one_line(remark))
 
 
 def completed(choice: Mapping[str, Any]) -> dict[str, Any]:

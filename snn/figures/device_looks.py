@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 
-from snn.config import known_gpus
+from snn.config import groups
 from snn.figures.style import LINES, Look
 from snn.hardware.devices import Device
 
@@ -21,7 +21,7 @@ def looks(devices: Sequence[str]) -> dict[str, Look]:
     first. Where that is taken already, it is the next that is free; of more devices than looks some look the
     same.
     """
-    known = {Device("cuda", name).slug: i for i, name in enumerate(known_gpus.read())}
+    known = {Device("cuda", name).slug: i for i, name in enumerate(groups.known_gpus())}
     taken: dict[str, int] = {}
     for device in sorted(devices, key=lambda device: (_is_cpu(device), _slug(device) not in known)):
         place, step = _place(device, known), -1 if _is_cpu(device) else 1

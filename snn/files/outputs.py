@@ -4,10 +4,9 @@ That nobody can read what is printed must not cost the result.
 """
 
 import os
-import secrets
 import shutil
 import stat
-import tempfile
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -83,6 +82,8 @@ def _new_beside(path: Path) -> BinaryIO:
     try:
         return path.with_name(usual).open("xb")
     except FileExistsError:  # left by a killed process with this number, or put there by somebody
+        import secrets  # which imports random, perhaps a user's own before the paths are in order
+
         return path.with_name(f"{usual}.{secrets.token_hex(8)}").open("xb")
 
 
@@ -105,6 +106,8 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
             raise OutputError(f"{path}: cannot be written: it is no folder: give a new name")
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
         target = path.resolve()  # a link stays
+        import tempfile
+
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     made, old = scratch / "new", scratch / "old"
     with reported(path, lost=""):
@@ -148,6 +151,8 @@ def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
 
 def _try(path: Path) -> str | None:
     """Create the folder, and a temporary file in it."""
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         return None
@@ -161,6 +166,16 @@ def say(line: str, file: TextIO | None) -> None:
         print(line, file=file, flush=True)
     except (OSError, ValueError):  # ValueError: it is closed
         drop(file)
+
+
+NOTES = "SNN_NOTES"
+"""The variable of the environment that is `no` in processes whose notes their user has already read."""
+
+
+def note(text: str) -> None:
+    """Tell the user what may not be as meant, on standard error."""
+    if os.environ.get(NOTES) != "no":
+        say(f"snn: note: {text}", sys.stderr)
 
 
 def drop(file: TextIO | None) -> None:

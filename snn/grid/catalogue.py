@@ -109,85 +109,38 @@ MICROBENCHMARKS = {
     "shapes": Microbenchmark(SWEEPS, "shapes", "backend"),
 }
 
+
+def _paper_table(label: str, sweep: str, published: str, **rest: Any) -> Table:
+    """A table of the paper: a row per data set, or per network, beside its values."""
+    per = "dataset" if sweep == "dataset_size" else "network"
+    file = f"config/paper/{published}.yaml"
+    return Table(PAPER_TABLES, label, sweep, per, published=file, form="paper", **rest)
+
+
+def _cnn_table(label: str, sweep: str, published: str, **rest: Any) -> Table:
+    """A table of the CNN report's programs, beside its values."""
+    return Table(
+        CNN_REPORT, label, sweep, published=f"config/cnn_report/{published}.yaml", form="cnn", **rest
+    )
+
+
+_SMALL = {"dataset": "small", "precision": "fp32"}
+
 TABLES = {
-    "correctness": Table(
-        PAPER_TABLES,
-        "III correctness",
-        "dataset_size",
-        one_row_per="dataset",
-        also=("strategies", "kernels"),
-        only={"dataset": "small", "precision": "fp32"},
-        published="config/paper/correctness.yaml",
-        form="paper",
+    "correctness": _paper_table(
+        "III correctness", "dataset_size", "correctness", also=("strategies", "kernels"), only=_SMALL
     ),
-    "training_time": Table(
-        PAPER_TABLES,
-        "IV training time",
-        "dataset_size",
-        one_row_per="dataset",
-        published="config/paper/training_time.yaml",
-        form="paper",
+    "training_time": _paper_table("IV training time", "dataset_size", "training_time"),
+    "speedup": _paper_table("V speedup", "dataset_size", "speedup"),
+    "neurons": _paper_table("VI neurons", "neurons", "neurons"),
+    "depth": _paper_table("VII depth", "depth", "depth"),
+    "cnn_programs": _cnn_table("Tables 3 to 6: programs", "cnn_programs", "cnn_programs"),
+    "cnn_loader": _cnn_table(
+        "Tables 1 and 2: PyTorch", "cnn_loader", "cnn_loader", only={"strategy": "torch_loader"}
     ),
-    "speedup": Table(
-        PAPER_TABLES,
-        "V speedup",
-        "dataset_size",
-        one_row_per="dataset",
-        published="config/paper/speedup.yaml",
-        form="paper",
-    ),
-    "neurons": Table(
-        PAPER_TABLES,
-        "VI neurons",
-        "neurons",
-        one_row_per="network",
-        published="config/paper/neurons.yaml",
-        form="paper",
-    ),
-    "depth": Table(
-        PAPER_TABLES,
-        "VII depth",
-        "depth",
-        one_row_per="network",
-        published="config/paper/depth.yaml",
-        form="paper",
-    ),
-    "cnn_programs": Table(
-        CNN_REPORT,
-        "Tables 3 to 6: programs",
-        "cnn_programs",
-        published="config/cnn_report/cnn_programs.yaml",
-        form="cnn",
-    ),
-    "cnn_loader": Table(
-        CNN_REPORT,
-        "Tables 1 and 2: PyTorch",
-        "cnn_loader",
-        only={"strategy": "torch_loader"},
-        published="config/cnn_report/cnn_loader.yaml",
-        form="cnn",
-    ),
-    "cnn_epochs": Table(
-        CNN_REPORT,
-        "Figures 1 and 2: epochs",
-        "cnn_epochs",
-        published="config/cnn_report/cnn_epochs.yaml",
-        form="cnn",
-    ),
-    "cnn_block_size": Table(
-        CNN_REPORT,
-        "Figures 3 and 4: block size",
-        "cnn_block_size",
-        published="config/cnn_report/cnn_block_size.yaml",
-        form="cnn",
-    ),
-    "cnn_block_epochs": Table(
-        CNN_REPORT,
-        "Figures 3 and 4: epochs",
-        "cnn_block_size",
-        published="config/cnn_report/cnn_block_size.yaml",
-        form="cnn",
-    ),
+    "cnn_epochs": _cnn_table("Figures 1 and 2: epochs", "cnn_epochs", "cnn_epochs"),
+    "cnn_block_size": _cnn_table("Figures 3 and 4: block size", "cnn_block_size", "cnn_block_size"),
+    "cnn_block_epochs": _cnn_table("Figures 3 and 4: epochs", "cnn_block_size", "cnn_block_size"),
     "cnn_cpu": Table(CNN_REPORT, "GPU and CPU", "cnn_strategies", form="cpu"),
     "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="sweep", with_limits=True),
     "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
@@ -199,12 +152,7 @@ TABLES = {
     ),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
     "timeline": Table(
-        WHY,
-        "call by call",
-        "dataset_size",
-        one_row_per="dataset",
-        only={"dataset": "small"},
-        form="attribution",
+        WHY, "call by call", "dataset_size", "dataset", only={"dataset": "small"}, form="attribution"
     ),
     "precision": Table(SWEEPS, "precision", "precision", form="sweep"),
     "cpu": Table(SWEEPS, "cpu", "cpu"),

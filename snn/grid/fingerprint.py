@@ -12,8 +12,9 @@ from typing import Any
 from snn.backends import kernel_source
 from snn.backends.ops import OPS
 from snn.config import groups
+from snn.config.cell import Cell
 from snn.config.groups import ROOT
-from snn.config.neighbour import strategy_beside
+from snn.grid.catalogue import MICROBENCHMARKS
 
 _NEIGHBOUR = "snn.measurement.busy_neighbour"
 
@@ -58,11 +59,9 @@ def of_limits(backend: str) -> list[str]:
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 
 
-def of_microbenchmark(name: str, backend: str, module: str) -> list[str]:
-    """The source files, relative to the checkout, that decide what a microbenchmark measures.
-
-    ``module`` is the one of the backend that it measures with.
-    """
+def of_microbenchmark(name: str, backend: str) -> list[str]:
+    """The source files, relative to the checkout, that decide what a microbenchmark measures."""
+    module = MICROBENCHMARKS[name].module
     modules = ("snn.hardware.threads", f"snn.microbenchmarks.{name}", f"snn.backends.{backend}.{module}")
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 
@@ -70,7 +69,7 @@ def of_microbenchmark(name: str, backend: str, module: str) -> list[str]:
 def of_script(script: str, *modules: str) -> list[str]:
     """The files, relative to the checkout, that decide what a script of the workflow writes.
 
-    They are the script, the modules that it imports, those that it is told to import, and the style sheets of
+    They are the script, the modules that it imports, those that it is told to import, and the templates of
     their pages.
     """
     files = closure([*_parsed(script).imports, *modules])
@@ -100,10 +99,14 @@ def closure(modules: Iterable[str]) -> set[str]:
 
 
 def assets(files: Iterable[str]) -> set[str]:
-    """The style sheets, scripts and texts in the folders of these files: what their pages are made of."""
+    """What pages are made of: templates, style sheets, scripts and texts in the folders of these files."""
     folders = {Path(file).parent for file in files}
     found = (path for folder in folders for path in (ROOT / folder).iterdir())
-    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in (".css", ".js", ".yaml")}
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in found
+        if path.suffix in (".css", ".html", ".js", ".yaml")
+    }
 
 
 def digest(files: Iterable[str]) -> str:
@@ -113,7 +116,7 @@ def digest(files: Iterable[str]) -> str:
 
 def _of_neighbour(cell: Mapping[str, Any]) -> list[str]:
     """What trains beside a cell that asks for a neighbour."""
-    name = strategy_beside(cell)
+    name = Cell(cell).strategy_beside
     return [_NEIGHBOUR, _module_of(groups.load("strategy", name))] if name else []
 
 

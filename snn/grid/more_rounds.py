@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from snn.config.validation import MOST_ROUNDS
+from snn.config.settings import MOST_ROUNDS
 from snn.errors import ConfigError, RecordError
 from snn.hardware.locks import file_lock
 from snn.records.store import write

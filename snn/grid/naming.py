@@ -1,27 +1,18 @@
 """What a cell is called in paths, and where the files that belong to it stand."""
 
-import hashlib
-import json
 from collections.abc import Container, Mapping
 from itertools import count, takewhile
 from typing import Any
 
+from snn.config.cell import SECTIONS, Cell, digest
 from snn.errors import ConfigError
 from snn.grid import fingerprint
 from snn.hardware.devices import Device
-from snn.models.network import network_label
-
-Cell = dict[str, Any]
-
-SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
 
 
 def name_of(cell: Mapping[str, Any]) -> str:
-    """A cell's name in paths: readable to the strategy, then a digest of the whole cell."""
-    device = Device(cell["device"]["backend"], cell["device"]["name"])
-    network = network_label(cell["network"])
-    strategy, kernel = cell["strategy"]["name"], cell["kernel"]["name"]
-    return f"{device.slug}/{cell['dataset']['name']}/{network}/{strategy}-{kernel}-{digest(cell)}"
+    """A cell's name in paths, also of an old record's."""
+    return Cell(cell).name
 
 
 def record_path(name: str, number: int) -> str:
@@ -36,6 +27,11 @@ def record_paths(cell: Mapping[str, Any], name: str | None = None, rounds: int =
     """
     name = name or name_of(cell)
     return [record_path(name, number) for number in range(1, max(rounds, len(rounds_of(cell))) + 1)]
+
+
+def microbenchmark_path(name: str, device: Device) -> str:
+    """Where a workflow keeps the record of a microbenchmark."""
+    return f"results/microbenchmarks/{device.slug}/{name}.json"
 
 
 def rounds_in(known: Container[str], cells: Mapping[str, Cell]) -> dict[str, list[str]]:
@@ -95,8 +91,3 @@ def dataset_path(cell: Mapping[str, Any]) -> str:
     """Where a cell's prepared data set stands, as today's code makes it."""
     made_of = {"dataset": cell["dataset"], "code": fingerprint.of_dataset(cell["dataset"])}
     return f"results/datasets/{cell['dataset']['name']}-{digest(made_of)}.npy"
-
-
-def digest(values: Mapping[str, Any]) -> str:
-    """Sixteen hexadecimal digits that name these values."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from snn.config.cell import Cell
 from snn.errors import ConfigError, DeviceError, shown
-from snn.grid import microbenchmarks, sweeps
-from snn.grid.naming import Cell
+from snn.grid import grid_file, sweeps
 from snn.grid.sweeps import Sweep
 from snn.hardware.devices import BACKENDS, Device, find, gpus_here
+from snn.microbenchmarks.settings import resolved
 
 _FAMILIES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "GRID", "TITAN")
 """What the driver's name of a GPU begins with."""
@@ -54,7 +55,7 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     they are planned for ``device``, and their tables have no folder but one that is asked for. Raises as
     ``snn.grid.sweeps.read`` does, and DeviceError where there is no such device.
     """
-    grid = sweeps.validated(path)
+    grid = grid_file.read(path)
     for place, keys in (("--config", asked), (f"{path}:", grid)):
         if "device" in keys and "devices" in keys:
             raise ConfigError(
@@ -75,12 +76,16 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     def plan(
         device: Device, folder: str, names: list[str], host: Device | None, backend: str | None = None
     ) -> Plan:
-        memory = microbenchmarks.read(path, grid, device)
-        return Plan(device, folder, reader.sweeps(names, device, host), memory, backend)
+        found = microbenchmarks(path, grid, device)
+        return Plan(device, folder, reader.sweeps(names, device, host), found, backend)
 
     if here:
         backend = asked.get("device") or grid.get("device", "auto")
-        device = _found(backend)
+        try:
+            device = find(backend)
+        except DeviceError as error:
+            others = "name the devices of other machines that jobs run on: devices=[NVIDIA H200]"
+            raise DeviceError(f"{error}; or {others}") from error
         plans.append(plan(device, own_folder, here, sweeps.host_of(device), backend))
     for slug, (device, names) in planned.items():
         host = device if device.backend == "cpu" else None
@@ -88,35 +93,42 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     return plans
 
 
+def microbenchmarks(path: Path, grid: Mapping[str, Any], device: Device) -> dict[str, dict[str, Any]]:
+    """By name the settings of each microbenchmark, as the grid has them for this device, sorted by key.
+
+    Raises ConfigError, naming file, microbenchmark, key and value, also for those of the other devices.
+    """
+    found = {}
+    for name, given in grid.get("microbenchmarks", {}).items():
+        settings = {key: value for key, value in given.items() if key != grid_file.ON_CPU}
+        on_cpu = {**settings, **given.get(grid_file.ON_CPU, {})}
+        for where, each in (("", settings), (f" with {grid_file.ON_CPU}", on_cpu)):
+            try:
+                resolved(name, each)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: microbenchmarks.{name}{where}: {error}") from error
+        found[name] = dict(sorted((on_cpu if device.backend == "cpu" else settings).items()))
+    return found
+
+
 def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
     """The folder that the command line asks for, as ``mine/``; ``named``: that of a device planned by name.
 
     Raises ConfigError where it is no name, and where there is such a device.
     """
-    folder = asked.get("folder")
+    folder, wrong = asked.get("folder"), ""
     if folder is None:
         return ""
     if not isinstance(folder, str) or not _FOLDER.fullmatch(folder):
-        raise ConfigError(
-            f"--config folder is {shown(folder)}: it must be a name for the folder in results/tables, at "
-            "most 64 of a-z, digits, _ and -, starting with a letter"
+        wrong = (
+            ": it must be a name for the folder in results/tables, at most 64 of a-z, digits, _ and -, "
+            "starting with a letter"
         )
-    if named is not None:
-        raise ConfigError(
-            f"--config folder is {shown(folder)}, but devices that are planned by name have folders of their "
-            f"own, as {named}: leave it out"
-        )
+    elif named is not None:
+        wrong = f", but devices that are planned by name have folders of their own, as {named}: leave it out"
+    if wrong:
+        raise ConfigError(f"--config folder is {shown(folder)}{wrong}")
     return f"{folder}/"
-
-
-def _found(backend: str) -> Device:
-    """The device of this machine. Raises DeviceError, which names the way to those of other machines."""
-    try:
-        return find(backend)
-    except DeviceError as error:
-        raise DeviceError(
-            f"{error}; or name the devices of other machines that jobs run on: devices=[NVIDIA H200]"
-        ) from error
 
 
 def _devices_of(

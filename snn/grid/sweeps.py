@@ -1,25 +1,27 @@
-"""``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell a plain dict, keys sorted."""
+"""``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell checked, keys sorted."""
 
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from snn import datasets
-from snn.config import choice_files, groups, keys
-from snn.config.completion import complete
-from snn.config.grammar import written
+from snn.config import choices, groups
+from snn.config.cell import NONE, SECTIONS, Cell
+from snn.config.overrides import written
+from snn.config.settings import complete
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, SnnError
-from snn.grid.catalogue import TABLES, TIDY_TABLE, check_name
-from snn.grid.naming import SECTIONS, Cell, dataset_path, name_of
-from snn.grid.schema import validate
-from snn.grid.sweep_checks import check_sweep
+from snn.grid import grid_file
+from snn.grid.catalogue import CNN_REPORT, TABLES, TIDY_TABLE
+from snn.grid.naming import dataset_path
 from snn.hardware.devices import Device, find
-from snn.strategies.common.traits import on_host
+from snn.models.losses import CROSS_ENTROPY
+from snn.strategies.common.traits import on_host, side_by_side
 
 ASKED = ("grid", "device", "devices", "folder")
 """The keys of a workflow's command line."""
@@ -53,7 +55,7 @@ def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sw
     whatever the device. Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the
     choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
     """
-    grid = validated(path)
+    grid = grid_file.read(path)
     return Reader(path, grid).sweeps(grid["sweeps"], device, host or host_of(device))
 
 
@@ -66,8 +68,9 @@ class Reader:
     """Resolves the sweeps of a grid file's content for one device after another."""
 
     def __init__(self, path: Path, grid: Mapping[str, Any]) -> None:
-        self._path, self._grid = path, grid
-        self._known, self._count = _Known(), 0
+        self._path, self._grid, self._count = path, grid, 0
+        self._named: dict[str, Mapping[str, Any]] = {}  # a name stands for one thing, in all sweeps
+        self._tables: set[str] = set()
 
     def sweeps(self, names: Iterable[str], device: Device, host: Device | None) -> dict[str, Sweep]:
         """The sweeps of these names, their cells resolved for a device; raises as ``read`` does.
@@ -76,35 +79,56 @@ class Reader:
         """
         on_cpu = device.backend == "cpu"
         common = {**self._grid.get("defaults", {}), "on_cpu": self._grid.get("on_cpu", {})}
-        common = _settled(common, on_cpu)
+        common = _settle(common, on_cpu)
         found = {}
         for name in names:
             try:
-                options = _options({**common, **_settled(self._grid["sweeps"][name], on_cpu)})
-                self._count += sum(math.prod(map(len, one.values())) for one in options)
+                products = [*_products({**common, **_settle(self._grid["sweeps"][name], on_cpu)})]
+                self._count += sum(math.prod(map(len, one.values())) for one in products)
                 if self._count > MOST_CELLS:
                     raise ConfigError(
                         f"with this sweep the grid has {self._count} cells: it may have {MOST_CELLS}, "
                         "for each is a job of the workflow, planned before anything runs"
                     )
-                found[name] = _expand(name, options, (device, host), self._known)
+                found[name] = self._expand(name, products, device, host)
             except SnnError as error:
                 raise type(error)(f"{self._path}: sweeps.{name}: {error}") from error
         return found
 
+    def _expand(
+        self, name: str, products: Sequence[Mapping[str, list[Any]]], device: Device, host: Device | None
+    ) -> Sweep:
+        """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
+        keys = dict.fromkeys(key for one in products for key in one)
+        values = {key: [value for one in products for value in one.get(key, [None])] for key in keys}
+        axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
+        unique: dict[str, Cell] = {}
+        for one in products:
+            for point in itertools.product(*one.values()):
+                if cell := _resolve(dict(zip(one, point, strict=True)), device, host):
+                    unique[self._name(cell)] = cell
+        if not unique:
+            raise ConfigError(
+                f"strategy: all of this sweep run on a GPU's host, so it has no cell on {device.name}: "
+                "name cpu under devices, beside it or in its place"
+            )
+        check_sweep(name, list(unique.values()))
+        return Sweep(name, axes, unique)
 
-def validated(path: Path) -> dict[str, Any]:
-    """The content of a grid file that its schema and the names of its sweeps agree with."""
-    if path == Path():
-        raise ConfigError("grid is empty: it must be the path of a grid file, as grid=config/grid.yaml")
-    grid = groups.read_yaml(path)
-    try:
-        validate(grid)
-        for name in grid["sweeps"]:
-            check_name(name)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    return grid
+    def _name(self, cell: Cell) -> str:
+        """The name of a cell. Raises ConfigError where another cell or data set has it, or its data set's."""
+        name, table = cell.name, repr(cell["dataset"])
+        claimed: dict[str, Mapping[str, Any]] = {name: cell}
+        if table not in self._tables:  # many cells, few data sets
+            claimed[dataset_path(cell)] = cell["dataset"]
+            self._tables.add(table)
+        for path, content in claimed.items():
+            if self._named.setdefault(path, content) != content:
+                raise ConfigError(
+                    f"two different cells have the name {path}: their digests are equal by chance; "
+                    f"change a setting of one of them, which are {self._named[path]} and {content}"
+                )
+        return name
 
 
 def check_keys(config: Mapping[str, Any]) -> None:
@@ -124,18 +148,23 @@ def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:
                 raise ConfigError(f"{path}: sweeps.{sweep.name}: {error}") from error
 
 
-def overrides(cell: Cell) -> list[str]:
+def overrides(cell: Mapping[str, Any]) -> list[str]:
     """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
-    chosen = groups.chosen({g: cell[g]["name"] for g in choice_files.NAMED})
+    chosen = groups.chosen({group: cell[group]["name"] for group in choices.NAMED})
     chosen["device"] = cell["device"]["backend"]
-    found = [f"{g}={chosen[g]}" for g in (*choice_files.NAMED, "device")]
+    found = [f"{group}={chosen[group]}" for group in (*choices.NAMED, "device")]
+
+    def choose(group: str, of: Callable[[Mapping[str, Any]], object]) -> None:
+        """Choose a file that is like the cell's section: that of config/config.yaml, if it is."""
+        right, known = of(cell[group]), (chosen[group], *groups.names(group))
+        chosen[group] = next(name for name in known if of(groups.load(group, name)) == right)
+        found.append(f"{group}={chosen[group]}")
+
     if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
-        chosen["network"] = _with_keys("network", cell["network"])
-        found.append(f"network={chosen['network']}")
+        choose("network", lambda values: values.keys())
     protocol = cell["protocol"]
     if protocol["min_runs"] > protocol["runs"]:  # it may not be set by hand, so it is that of a file
-        chosen["protocol"] = _with_value("protocol", "min_runs", protocol["min_runs"])
-        found.append(f"protocol={chosen['protocol']}")
+        choose("protocol", lambda values: values["min_runs"])
     for section in SECTIONS:
         given = groups.default_training() if section == "training" else groups.load(section, chosen[section])
         for key, value in cell[section].items():
@@ -144,87 +173,23 @@ def overrides(cell: Cell) -> list[str]:
     return found
 
 
-def _with_keys(group: str, values: Mapping[str, Any]) -> str:
-    """A choice of a group whose file has the keys of these values."""
-    return next(name for name in groups.names(group) if groups.load(group, name).keys() == values.keys())
-
-
-def _with_value(group: str, key: str, value: Any) -> str:
-    """A choice of a group whose file gives a key this value: the one of config/config.yaml, if it does."""
-    usual = groups.default_choices()[group]
-    return next(name for name in (usual, *groups.names(group)) if groups.load(group, name)[key] == value)
-
-
-def _settled(settings: Mapping[str, Any], on_cpu: bool) -> dict[str, Any]:
+def _settle(settings: Mapping[str, Any], on_cpu: bool) -> dict[str, Any]:
     """Settings for one device: on the CPU those of ``on_cpu`` replace what they stand beside."""
     here = {**settings, **(settings.get("on_cpu", {}) if on_cpu else {})}
     for key in ("on_cpu", "devices"):
         here.pop(key, None)
     if "union" in here:
-        here["union"] = [_settled(product, on_cpu) for product in here["union"]]
+        here["union"] = [_settle(product, on_cpu) for product in here["union"]]
     return here
 
 
-def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, list[Any]]]:
     """The products of a sweep: those of its ``union`` on top of what stands beside it, or the one it is."""
     beside = {key: value for key, value in settings.items() if key != "union"}
     if "union" not in settings:
-        yield beside
+        yield {key: _axis(key, value) for key, value in beside.items()}
     for product in settings.get("union", ()):
         yield from _products({**beside, **product})
-
-
-def _options(settings: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
-    """The products of a sweep, each with the values of its keys."""
-    return [{key: _axis(key, value) for key, value in product.items()} for product in _products(settings)]
-
-
-def _expand(
-    name: str,
-    options: Sequence[Mapping[str, list[Any]]],
-    devices: tuple[Device, Device | None],
-    known: "_Known",
-) -> Sweep:
-    """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
-    keys = dict.fromkeys(key for one in options for key in one)
-    values = {key: [value for one in options for value in one.get(key, [None])] for key in keys}
-    axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
-    points = (
-        dict(zip(one, point, strict=True)) for one in options for point in itertools.product(*one.values())
-    )
-    cells = (_resolve(point, devices) for point in points)
-    unique = dict(known.named(cell) for cell in cells if cell is not None)
-    if not unique:
-        raise ConfigError(
-            f"strategy: all of this sweep run on a GPU's host, so it has no cell on {devices[0].name}: "
-            "name cpu under devices, beside it or in its place"
-        )
-    check_sweep(name, list(unique.values()))
-    return Sweep(name, axes, unique)
-
-
-class _Known:
-    """The names of a grid's cells and data sets: each stands for one thing, in all sweeps."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, Mapping[str, Any]] = {}
-        self._tables: set[str] = set()
-
-    def named(self, cell: Cell) -> tuple[str, Cell]:
-        """The cell with its name. Raises ConfigError where another cell or data set has it."""
-        name, table = name_of(cell), repr(cell["dataset"])
-        self._claim(name, cell)
-        if table not in self._tables:  # many cells, few data sets
-            self._claim(dataset_path(cell), cell["dataset"])
-            self._tables.add(table)
-        return name, cell
-
-    def _claim(self, path: str, content: Mapping[str, Any]) -> None:
-        if self._named.setdefault(path, content) != content:
-            raise ConfigError(
-                f"two different cells have the name {path}: their digests are equal by chance; "
-                f"change a setting of one of them, which are {self._named[path]} and {content}"
-            )
 
 
 def _axis(key: str, value: Any) -> list[Any]:
@@ -236,39 +201,35 @@ def _axis(key: str, value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _resolve(point: Mapping[str, Any], devices: tuple[Device, Device | None]) -> Cell | None:
+def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> Cell | None:
     """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand.
 
-    ``devices`` are the grid's, and the host's for strategies that run there: without it they have no cell.
+    Strategies that run on the host are cells of the ``host``: without it they have no cell.
+    Raises ConfigError where the grid gives a data set a digest that its files do not have.
     """
     chosen = groups.chosen(point)
-    cell: Cell = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
+    sections = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
     for group in groups.GROUPS:
-        choice_files.check(group, chosen[group], cell[group])
-    cell["training"] = groups.default_training()
-    device = devices[on_host(cell["strategy"])]
-    if device is None:
+        choices.check_file(group, chosen[group], sections[group])
+    sections["training"] = groups.default_training()
+    where = host if on_host(sections["strategy"]) else device
+    if where is None:
         return None
-    cell["device"] = {"backend": device.backend, "name": device.name}
+    sections["device"] = {"backend": where.backend, "name": where.name}
     for key, value in point.items():
         section, _, leaf = key.partition(".")
         if leaf:
-            keys.check_key(key, chosen.get(section))
-            cell[section][leaf] = value
-    complete(cell, point)
+            choices.check_key(key, chosen.get(section))
+            sections[section][leaf] = value
+    cell = complete(sections, point)
     if "sha256" in cell["dataset"]:
-        cell["dataset"]["sha256"] = _digest_of(cell["dataset"])
-    return {section: dict(sorted(cell[section].items())) for section in SECTIONS}
-
-
-def _digest_of(dataset: Mapping[str, Any]) -> str:
-    """The digest of a data set's files. Raises ConfigError if the grid gives another one."""
-    found = datasets.digest(dataset)
-    if dataset["sha256"] not in (None, found):
-        raise ConfigError(
-            f"dataset.sha256 is {dataset['sha256']!r}, but {dataset['path']} has {found}: it has changed"
-        )
-    return found
+        given, found = cell["dataset"]["sha256"], datasets.digest(cell["dataset"])
+        if given not in (None, found):
+            raise ConfigError(
+                f"dataset.sha256 is {given!r}, but {cell['dataset']['path']} has {found}: it has changed"
+            )
+        cell["dataset"]["sha256"] = found
+    return cell
 
 
 def own_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
@@ -300,3 +261,78 @@ def trainings(cells: Iterable[Cell]) -> list[Cell]:
 def all_cells(sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:
     """Every cell once, by name, however many sweeps hold it."""
     return {name: cell for sweep in sweeps.values() for name, cell in sweep.named.items()}
+
+
+# ---- whether the tables of a sweep can be made from its cells
+
+NEIGHBOURS = "neighbours"
+"""The table of cells beside others of themselves alone."""
+
+_OF_MEMBERS = ("correctness", "learning_rates")
+"""Those that tell of each network of a launch; the others' times are of one network alone."""
+
+
+def check_sweep(sweep: str, cells: Sequence[Cell]) -> None:
+    """Raise ConfigError where a table of this sweep cannot be made from its cells."""
+    several = next((cell.strategy for cell in cells if side_by_side(cell["strategy"])), None)
+    for name, table in TABLES.items():
+        if table.sweep != sweep:
+            continue
+        for section, choice in table.only.items():
+            if not any(cell[section]["name"] == choice for cell in cells):
+                raise ConfigError(f"{section}: {choice} is missing: {name}.csv is about it")
+        if table.one_row_per:
+            _check_one_row(name, table.one_row_per, cells)
+        if table.category == CNN_REPORT:
+            _check_images(name, cells)
+        if name == NEIGHBOURS:
+            _check_alone(cells)
+        if several and name not in _OF_MEMBERS:
+            raise ConfigError(
+                f"strategy: a run of {several} trains several networks, and times in {name}.csv are of one: "
+                "give the sweep a name of its own"
+            )
+
+
+def _check_one_row(table: str, per: str, cells: Sequence[Cell]) -> None:
+    needed = {"reference", "combined"} if per == "network" else {"reference"}
+    missing = needed - {cell.strategy for cell in cells}
+    if missing:
+        raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
+    rows = Counter((cell.strategy, cell.network if per == "network" else cell.dataset) for cell in cells)
+    (strategy, point), count = rows.most_common(1)[0]
+    if count > 1:
+        raise ConfigError(
+            f"{count} cells are {strategy} with {point}, {table}.csv has room for one: "
+            "give the sweep with the further axis a name of its own"
+        )
+
+
+def _check_images(table: str, cells: Sequence[Cell]) -> None:
+    """Raise ConfigError unless every cell has what tables of the CNN report show: epochs and an accuracy."""
+    for cell in cells:
+        if "test_rows" not in cell["dataset"]:
+            raise ConfigError(
+                f"dataset: {cell.dataset} has no test rows, and {table}.csv shows the accuracy on them: "
+                "give the sweep a name of its own, or choose a data set of images, as patterns"
+            )
+        if cell.loss != CROSS_ENTROPY.name:
+            raise ConfigError(
+                f"network: {cell.network} is not trained with cross_entropy, and {table}.csv shows "
+                "accuracies: give the sweep a name of its own, or choose network: cnn"
+            )
+
+
+def _check_alone(cells: Sequence[Cell]) -> None:
+    """Raise ConfigError unless every cell is there alone, and some of them beside a neighbour."""
+
+    def alone(cell: Cell) -> str:
+        """The same cell without a neighbour."""
+        return cell.replace(protocol={"neighbour": NONE}).name
+
+    found = {alone(cell) for cell in cells if cell.neighbour == NONE}
+    if len(found) == len(cells) or not found.issuperset(map(alone, cells)):
+        raise ConfigError(
+            f"protocol.neighbour must be a list of {NONE} and one or more strategies: {NEIGHBOURS}.csv "
+            "divides the time of each cell beside a neighbour by its time alone"
+        )

@@ -18,7 +18,7 @@ from typing import Any
 import pynvml
 
 from snn.errors import DeviceError
-from snn.files.outputs import say
+from snn.files.outputs import note
 from snn.hardware import driver
 from snn.hardware.driver import LEAST, LEAST_OF_CUDA_13
 
@@ -80,7 +80,7 @@ def find(backend: str = "auto") -> Device:
 def say_unused_gpu(asked: str | None, device: Device) -> None:
     """Print why ``device`` is the CPU of a machine that has a GPU or a driver, if ``auto`` was asked for."""
     if asked == "auto" and device.backend == "cpu" and (reason := why_unused()):
-        say(f"snn: note: the GPU is not used: {reason}", sys.stderr)
+        note(f"the GPU is not used: {reason}")
 
 
 def why_unused() -> str:

@@ -25,9 +25,11 @@ END_WITH_PARENT = "SNN_END_WITH_PARENT"
 GPUS_AT_ONCE = "SNN_GPUS_AT_ONCE"
 """The variable of the environment with the number of GPUs that a workflow's cells may use at once."""
 
+WAITS = "SNN_WAITS"
+"""The variable of the environment with a file to which each wait adds `wait`, and at its end the seconds."""
+
 WAITING = "waiting for another measurement on this machine to finish"
 """What a process prints that finds all its devices locked."""
-_WAITED = "waited {:.1f} s for another measurement on this machine"
 
 _PR_SET_PDEATHSIG = 1
 _FOLDER_LOCK = "snn.lock"
@@ -36,8 +38,6 @@ _OF_GPU = re.compile(r"snn-((GPU|MIG)-[\w./-]+)\.lock")
 
 _TICK = 20_000_000
 """Nanoseconds by which a file's time may be behind the clock."""
-
-_HAS_WAITED = re.compile(_WAITED.format(0.5).replace("0.5", r"([0-9.]+)"))
 
 
 class LockedError(SnnError):
@@ -138,9 +138,12 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
         if _try(descriptors[name], kind):
             return name
     say(WAITING, sys.stderr)
+    _note_wait("wait ")
     since = time.monotonic()
     name = _next_free(descriptors, kind)
-    say(_WAITED.format(time.monotonic() - since), sys.stderr)
+    seconds = time.monotonic() - since
+    _note_wait(f"{seconds}\n")
+    say(f"waited {seconds:.1f} s for another measurement on this machine", sys.stderr)
     return name
 
 
@@ -193,14 +196,22 @@ class Neighbours:
         return False
 
 
-def waits(said: str) -> bool:
-    """Whether a process that has printed this is waiting for a lock."""
-    return said.count(WAITING) > len(_HAS_WAITED.findall(said))
+def _note_wait(text: str) -> None:
+    with suppress(OSError):  # what is measured does not depend on it
+        if file := os.environ.get(WAITS):
+            with Path(file).open("a", encoding="ascii") as notes:
+                notes.write(text)
 
 
-def waited(said: str) -> float:
-    """How many seconds a process that has printed this has waited for locks."""
-    return sum(map(float, _HAS_WAITED.findall(said)))
+def is_waiting(file: Path) -> bool:
+    """Whether a process whose WAITS is this file is waiting for a lock."""
+    return file.exists() and file.read_text(encoding="ascii").endswith(" ")
+
+
+def waited(file: Path) -> float:
+    """How many seconds the processes whose WAITS is this file have waited for locks, until they had them."""
+    lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
+    return sum(float(seconds) for _, _, seconds in (line.partition(" ") for line in lines) if seconds)
 
 
 def _try(descriptor: int, kind: int) -> bool:

@@ -37,7 +37,7 @@ MOST_SHARE = 0.002
 """The largest share of one CPU's time that sampling takes."""
 
 _MOST = 240
-"""The most rows that a record keeps: beyond, two neighbours become one, again and again."""
+"""The most rows that a record keeps: beyond, a row has twice as many samples, again and again."""
 
 _GAP = 0.5
 """Seconds between two timed runs that count as one stretch of work."""
@@ -327,36 +327,23 @@ _JOINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 """How the values of several samples become one, by column."""
 
 
-class Series:
-    """Samples in the order of time, in at most ``_MOST`` rows of equal numbers of samples."""
+def join_samples(samples: Sequence[Sample]) -> tuple[list[Sample], int]:
+    """Samples in rows of equal numbers of them, in fewer than ``_MOST`` full rows, and that number.
 
-    def __init__(self) -> None:
-        self._rows: list[Sample] = []
-        self._open: list[Sample] = []
-        self.samples_per_row = 1
-
-    def add(self, sample: Sample) -> None:
-        self._open.append(sample)
-        if len(self._open) == self.samples_per_row:
-            self._rows.append(_join(self._open))
-            self._open = []
-        if len(self._rows) == _MOST:
-            pairs = zip(self._rows[::2], self._rows[1::2], strict=True)
-            self._rows = [_join(pair) for pair in pairs]
-            self.samples_per_row *= 2
-
-    def rows(self) -> list[Sample]:
-        """Each row with the times of its first and last sample, ``t_s`` and ``last_s``."""
-        return [*self._rows, *([_join(self._open)] if self._open else [])]
-
-
-def _join(samples: Sequence[Sample]) -> Sample:
-    row: dict[str, Any] = {}
-    for name, join in _JOINED.items():
-        values = [sample[name] for sample in samples if sample.get(name) is not None]
-        row[name] = join(values) if values else None
-    last = samples[-1]
-    return row | {"t_s": samples[0]["t_s"], "last_s": last.get("last_s", last["t_s"])}
+    Each row has the times of its first and last sample, ``t_s`` and ``last_s``.
+    """
+    per_row = 1
+    while len(samples) // per_row >= _MOST:
+        per_row *= 2
+    rows: list[Sample] = []
+    for start in range(0, len(samples), per_row):
+        some = samples[start : start + per_row]
+        row: dict[str, Any] = {"t_s": some[0]["t_s"], "last_s": some[-1]["t_s"]}
+        for name, join in _JOINED.items():
+            values = [sample[name] for sample in some if sample.get(name) is not None]
+            row[name] = join(values) if values else None
+        rows.append(row)
+    return rows, per_row
 
 
 class Sampler:
@@ -373,8 +360,8 @@ class Sampler:
         self._every, self._most_share = every, most_share
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
-        self._series = Series()
-        self._taken, self._cpu_seconds = 0, 0.0
+        self._samples: list[Sample] = []
+        self._cpu_seconds = 0.0
         self._limits: dict[str, Any] = {}
 
     def __enter__(self) -> "Sampler":
@@ -393,8 +380,7 @@ class Sampler:
                 cpu = time.thread_time()
                 now = time.perf_counter() - self._start
                 sample = {"t_s": round(now, 3), **sensors.read()}
-                self._series.add(sample)
-                self._taken += 1
+                self._samples.append(sample)
                 with suppress(OSError, ValueError):  # the standard error is closed
                     self._live(sample, self._limits)
                 took = time.thread_time() - cpu
@@ -410,7 +396,7 @@ class Sampler:
         without a value is left out.
         """
         windows = _stretches((start - self._start, end - self._start) for start, end in runs)
-        rows = self._series.rows()
+        rows, samples_per_row = join_samples(self._samples)
         spans = [(row["t_s"] - EVERY, row["last_s"]) for row in rows]
         columns: dict[str, list[Any]] = {
             "t_s": [row["t_s"] for row in rows],
@@ -420,8 +406,8 @@ class Sampler:
         }
         of_sensors = {name: [row[name] for row in rows] for name in _JOINED}
         return {
-            "taken": self._taken,
-            "samples_per_row": self._series.samples_per_row,
+            "taken": len(self._samples),
+            "samples_per_row": samples_per_row,
             "cpu_seconds": self._cpu_seconds,
             "limits": self._limits,
             "columns": columns | {name: some for name, some in of_sensors.items() if set(some) - {None}},

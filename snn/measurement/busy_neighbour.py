@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from snn.config import groups
-from snn.config.neighbour import strategy_beside
+from snn.config.cell import Cell
 from snn.errors import SnnError, Unsupported
 from snn.hardware import environment, threads
 from snn.hardware.devices import Device
@@ -181,7 +181,7 @@ def beside(
     ``data`` is the prepared copy of the data set, if there is one. Raises Unsupported where there is no other
     GPU.
     """
-    strategy = strategy_beside(cell)
+    strategy = Cell(cell).strategy_beside
     if strategy is None:
         yield None
         return

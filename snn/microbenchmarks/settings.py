@@ -17,6 +17,15 @@ Check = Callable[[Any], Any]
 """Returns what a setting means; raises ValueError, with what would be right, where it means nothing."""
 
 
+def describe(check: Check) -> str:
+    """What a setting must be, in words."""
+    try:
+        check(None)  # which no setting may be
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def _check(right: str, is_right: Check, meaning: Check = lambda value: value) -> Check:
     def check(value: Any) -> Any:
         if not is_right(value):
@@ -58,7 +67,7 @@ def several(check_one: Check) -> Check:
 
     def check(value: Any) -> list[Any]:
         if not isinstance(value, list) or not value:
-            raise ValueError("a list of one or more")
+            raise ValueError(f"a list of one or more, each {describe(check_one)}")
         found = []
         for one in value:
             try:

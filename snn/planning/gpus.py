@@ -1,13 +1,22 @@
-"""What is known of a GPU that need not be here: its memory, its SMs, and what the CUDA runtime takes."""
+"""A GPU that need not be here: its memory and SMs, what the CUDA runtime takes, and a backend in its role."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from snn.backends.launches import DeviceCapability
-from snn.config import known_gpus
-from snn.config.known_gpus import MIB
+from snn.backends import kernel_source
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.launches import (
+    DeviceCapability,
+    LaunchConfiguration,
+    TrainingLaunch,
+    TrainingShape,
+    check_precision,
+)
+from snn.config import groups
+from snn.config.groups import MIB, ROOT
 from snn.config.suggestions import parts_of
-from snn.errors import ConfigError
+from snn.errors import ConfigError, Unsupported
 from snn.profiling.rehearsal import Needs
 
 _MEASURED = "NVIDIA H200"
@@ -42,7 +51,7 @@ class Gpu:
 
 def named(name: str) -> Gpu:
     """A GPU of config/gpus.yaml. Raises ConfigError for another name."""
-    known = known_gpus.read()
+    known = groups.known_gpus()
     if name not in known:
         raise ConfigError(
             f"--device is {name!r}, which config/gpus.yaml does not have{parts_of(known, name)}: "
@@ -55,10 +64,41 @@ def named(name: str) -> Gpu:
 
 def of_memory(name: str, nbytes: int) -> Gpu:
     """A GPU with so many bytes of memory: that of config/gpus.yaml if it is there, else one not known."""
-    return replace(named(name), nbytes=nbytes) if name in known_gpus.read() else _gpu(name, nbytes, None)
+    return replace(named(name), nbytes=nbytes) if name in groups.known_gpus() else _gpu(name, nbytes, None)
 
 
 def _gpu(name: str, nbytes: int, capability: DeviceCapability | None) -> Gpu:
-    known = known_gpus.read()
+    known = groups.known_gpus()
     runtime_of = name if "runtime" in known.get(name, ()) else _MEASURED
     return Gpu(name, nbytes, capability, known[runtime_of]["runtime"], runtime_of)
+
+
+class PlannedGpu(CpuBackend):
+    """Takes the decisions of the CUDA backend with a kernel of ``config/kernel``, and does nothing on a GPU.
+
+    ``capability`` is the GPU's, None where it is not known: no training in one launch is planned then.
+    """
+
+    def __init__(
+        self, kernel: Mapping[str, Any], precision: str, capability: DeviceCapability | None
+    ) -> None:
+        convolves = kernel_source.convolution(kernel["source"], ROOT) is not None
+        super().__init__(kernel["fused"], kernel["pretransposed"], convolves)
+        self.precision, self._capability = precision, capability
+        self.no_capture = kernel_source.no_capture(kernel["source"])
+
+    def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
+        check_precision(self.precision)
+        if self._capability is None:
+            raise Unsupported(
+                "of this GPU the number of SMs and their shared memory are not known: name one with "
+                "--device, or add it to config/gpus.yaml"
+            )
+        reasons: list[str] = []
+        for launch in shape.configurations(self._capability):
+            if isinstance(launch, LaunchConfiguration):
+                # Which of several is the best for many networks is known when they are compiled.
+                some = ", or fewer blocks with more if that is faster" if shape.members > 1 else ""
+                return TrainingLaunch("; ".join([f"{launch.words}{some}", *reasons]), launch)
+            reasons.append(launch)
+        raise Unsupported("; ".join(reasons))

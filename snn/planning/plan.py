@@ -1,30 +1,41 @@
 """Does a cell fit into a device's memory, which batch is the largest that does, and what would help."""
 
+import json
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from math import inf, prod
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from snn import datasets
+from snn.config.cell import Cell
 from snn.config.sizes import check_matrices
 from snn.errors import ConfigError, Unsupported
 from snn.hardware.devices import usable_bytes
+from snn.measurement.passes import job_of
 from snn.models.gradients import EXACT
-from snn.models.network import network_label
 from snn.planning import remedies
-from snn.planning.cells import PlannedGpu, TooLargeHere, planned
-from snn.planning.gpus import Gpu
-from snn.planning.remedies import Cell, Change
+from snn.planning.gpus import Gpu, PlannedGpu
+from snn.planning.remedies import Change
 from snn.profiling.rehearsal import Needs, extrapolated, rehearse
 from snn.strategies.common import factory, traits
 from snn.strategies.common.host_driven import HostDriven
+from snn.strategies.common.job import Job
 
 _FLOAT = 4  # bytes
-_COPIES = 5  # of the weights of a host-driven strategy, more than are held in its rehearsal
+_COPIES_OF_ROWS = 3  # that a rehearsal fills, at most: X and Y, and those that a strategy keeps on the host
+_COPIES_OF_WEIGHTS = 5  # of a host-driven strategy, more than are held in its rehearsal
+_OF_ROWS = ("rows", "test_rows", "held_out")
 _FEW = 128  # rows: the launches of a larger batch are not known before it is rehearsed
 _MOST_LAUNCHES = 2000  # of a step that is rehearsed
+
+
+class TooLargeHere(ConfigError):
+    """This machine has too little memory to plan a cell."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +92,12 @@ class Plan:
         }
 
 
-def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
+def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> Plan:
     """What a cell needs on a GPU, and what would help it into the budget.
 
     Raises ConfigError for a strategy whose memory cannot be known, Unsupported where it cannot train.
     """
+    cell = Cell(cell)
     needs = _needs(cell, gpu)
     needed = _by_kind(cell, gpu, needs)
     rehearsed = cache(lambda batch: _rehearsed(_batch(cell, batch), gpu))
@@ -103,7 +115,7 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
             refused[rows_of_part] = f"one of {batch} is unsupported, though larger ones may not be: {error}"
         return inf
 
-    own = min(cell["training"]["batch_size"], rows) // parts
+    own = min(cell.batch_size, rows) // parts
     of_part = largest_batch(total, budget_bytes, rows // parts, own if total(own) <= budget_bytes else 1)
     largest = of_part and parts * of_part
     limit = "rows" if largest == rows else ""
@@ -115,12 +127,13 @@ def plan(cell: Cell, gpu: Gpu, budget_bytes: int) -> Plan:
     return Plan(needed, budget_bytes, largest, limit, tuple(found), needs.plan)
 
 
-def predicted(cell: Cell, gpu: Gpu) -> dict[str, int]:
+def predicted(cell: Mapping[str, Any], gpu: Gpu) -> dict[str, int]:
     """The bytes of device memory at the peak of a cell's training, by kind.
 
     The kinds are the purposes of ``snn.profiling.memory``; ``rounding``, what the driver maps beyond what is
     asked for; and ``runtime``, what the CUDA runtime takes for itself. Raises as ``plan`` does.
     """
+    cell = Cell(cell)
     return _by_kind(cell, gpu, _needs(cell, gpu))
 
 
@@ -158,12 +171,12 @@ def _needs(cell: Cell, gpu: Gpu) -> Needs:
     strategy = cell["strategy"]
     package = traits.own_runtime(strategy)
     if package:
-        raise ConfigError(f"strategy={strategy['name']}: {package} allocates by itself: nothing is predicted")
+        raise ConfigError(f"strategy={cell.strategy}: {package} allocates by itself: nothing is predicted")
     if traits.on_host(strategy):
-        raise ConfigError(f"strategy={strategy['name']} trains on the CPU and uses no device memory")
+        raise ConfigError(f"strategy={cell.strategy} trains on the CPU and uses no device memory")
     check_matrices(cell)
     _check_host(cell)
-    return _of_batch(cell, cell["training"]["batch_size"], lambda n: _rehearsed(_batch(cell, n), gpu))
+    return _of_batch(cell, cell.batch_size, lambda n: _rehearsed(_batch(cell, n), gpu))
 
 
 def _check_host(cell: Cell) -> None:
@@ -172,11 +185,11 @@ def _check_host(cell: Cell) -> None:
     if not issubclass(factory.class_of(strategy), HostDriven):
         return
     network = planned(cell).job.network
-    needed = _COPIES * _FLOAT * sum(map(prod, network.shapes))
+    needed = _COPIES_OF_WEIGHTS * _FLOAT * sum(map(prod, network.shapes))
     if needed > usable_bytes():
         raise TooLargeHere(
-            f"strategy={strategy['name']} keeps weights on the host, so a plan for network "
-            f"{network_label(cell['network'])} takes {needed / 1e9:.3g} GB of memory here, but this machine "
+            f"strategy={cell.strategy} keeps weights on the host, so a plan for network "
+            f"{cell.network} takes {needed / 1e9:.3g} GB of memory here, but this machine "
             f"has {usable_bytes() / 1e9:.3g} GB: plan a device-driven strategy, such as graph, or a smaller "
             "network"
         )
@@ -203,18 +216,18 @@ def _rehearsed(cell: Cell, gpu: Gpu) -> Needs:
         return rehearse(job, rows, _backend(cell, gpu))
     except MemoryError as error:
         raise TooLargeHere(
-            f"a plan for strategy={cell['strategy']['name']} and training.batch_size={job.batch_size} asks "
+            f"a plan for strategy={cell.strategy} and training.batch_size={job.batch_size} asks "
             f"for more memory than this machine has, {usable_bytes() / 1e9:.3g} GB ({error}): plan a smaller "
             "batch, or a device-driven strategy, such as graph"
         ) from error
 
 
 def _backend(cell: Cell, gpu: Gpu) -> PlannedGpu:
-    return PlannedGpu(cell["kernel"], cell["precision"]["name"], gpu.capability)
+    return PlannedGpu(cell["kernel"], cell.precision, gpu.capability)
 
 
 def _by_kind(cell: Cell, gpu: Gpu, needs: Needs) -> dict[str, int]:
-    return needs.by_kind(gpu.pool_step) | {"runtime": gpu.runtime_bytes(cell["kernel"]["name"], needs)}
+    return needs.by_kind(gpu.pool_step) | {"runtime": gpu.runtime_bytes(cell.kernel, needs)}
 
 
 def _total(cell: Cell, gpu: Gpu) -> int:
@@ -226,7 +239,7 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
 
     bf16 that takes another kernel is compared with the kernel that saves most without it.
     """
-    peak, batch = sum(_by_kind(cell, gpu, needs).values()), cell["training"]["batch_size"]
+    peak, batch = sum(_by_kind(cell, gpu, needs).values()), cell.batch_size
     found = []
     if peak > budget and largest is not None and largest < batch:
         smaller = _batch(cell, largest)
@@ -273,7 +286,7 @@ def _other_steps(cell: Cell, gpu: Gpu, budget: int, peak: int) -> list[Remedy]:
     Of the layers to compute again those that save most. Where the cell does not fit, the fewest
     micro-batches with which it does, without such layers and with them.
     """
-    network, batch = planned(cell).job.network, cell["training"]["batch_size"]
+    network, batch = planned(cell).job.network, cell.batch_size
 
     def tried(accumulate: int | None = None, recompute: Sequence[int] = ()) -> Remedy:
         change = remedies.changed(cell, accumulate, recompute)
@@ -297,4 +310,62 @@ def _remedy(setting: str, nbytes: int, peak: int, budget: int, cost: str) -> Rem
 
 
 def _batch(cell: Cell, batch: int) -> Cell:
-    return {**cell, "training": {**cell["training"], "batch_size": batch}}
+    return cell.replace(training={"batch_size": batch})
+
+
+# ---- what a cell trains, without its data and without its device: enough to rehearse it
+
+
+class Planned(NamedTuple):
+    """A job of few rows whose values do not matter, and how many rows the cell has."""
+
+    job: Job
+    rows: int
+
+    @property
+    def steps(self) -> int:
+        """The steps of an epoch on these rows."""
+        return -(-self.rows // self.job.batch_size)
+
+
+def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
+    """What a cell trains, with the rows of a few batches in place of its own. ``batches``: at most so many.
+
+    Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network
+    or, as TooLargeHere, this machine.
+    """
+    (table_rows, columns), facts = _table_shape(cell["dataset"])
+    rows, _ = datasets.counts(table_rows, cell["dataset"])
+    batch = cell["training"]["batch_size"]
+    if cell["training"]["drop_last"]:
+        rows = rows // batch * batch
+    few = min(rows, batches * batch + rows % batch)
+    needed = _COPIES_OF_ROWS * _FLOAT * few * columns
+    if needed > usable_bytes():
+        raise TooLargeHere(
+            f"a plan of {few} rows of dataset={cell['dataset']['name']} takes {needed / 1e9:.3g} GB of "
+            f"memory here, but this machine has {usable_bytes() / 1e9:.3g} GB: plan a smaller batch"
+        )
+    dataset = {key: value for key, value in cell["dataset"].items() if key not in _OF_ROWS}
+    zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32), facts)
+    job = job_of({**cell, "dataset": dataset}, zeros)
+    return Planned(replace(job, test=None), rows)
+
+
+def _table_shape(choice: Mapping[str, Any]) -> tuple[tuple[int, int], Mapping[str, Any]]:
+    """Rows and columns of a data set's table, without making it where its choice says them; and the facts of
+    one that is made."""
+    known = datasets.completed(choice)
+    shape = known.get("shape") or ([known["features"]] if known.get("features") else None)
+    if known.get("rows") is None or shape is None:
+        read = _read if choice.get("sha256") else _read.__wrapped__
+        return read(json.dumps(choice))
+    return (known["rows"] + (known.get("test_rows") or 0), prod(shape) + 1), {}
+
+
+@cache
+def _read(choice: str) -> tuple[tuple[int, int], Mapping[str, Any]]:
+    """Shape and facts of a table that has to be read, once for each content: the choice has its digest."""
+    table = datasets.make(json.loads(choice))
+    rows, columns = table.values.shape
+    return (rows, columns), table.facts

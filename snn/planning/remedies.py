@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.config import groups
+from snn.config.cell import Cell
 from snn.models import remedies
 from snn.models.network import Network
 from snn.models.remedies import AGAIN
@@ -14,8 +15,6 @@ from snn.models.step import Launch
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.memory import size
 from snn.strategies.common import traits
-
-Cell = Mapping[str, Any]
 
 USUAL = (2, 4, 8)
 """Micro-batches that are always tried, to show how far they help."""
@@ -40,23 +39,22 @@ class Change(NamedTuple):
 
 def changed(cell: Cell, accumulate: int | None = None, recompute: Sequence[int] = ()) -> Change:
     """The cell in so many micro-batches, with the update order that they need, and with layers again."""
-    settings, network = [], dict(cell["network"])
-    training = dict(cell["training"])
+    settings, network, training = [], dict[str, Any](), dict[str, Any]()
     if accumulate is not None:
         training["accumulate"] = accumulate
         settings.append(f"training.accumulate={accumulate}")
-        if network["update_order"] == "sequential":
+        if cell["network"]["update_order"] == "sequential":
             network["update_order"] = "simultaneous"
             settings.append("network.update_order=simultaneous")
     if recompute:
         network["recompute"] = list(recompute)
         settings.append(f"network.recompute=[{','.join(map(str, recompute))}]")
-    return Change(" ".join(settings), {**cell, "network": network, "training": training})
+    return Change(" ".join(settings), cell.replace(network=network, training=training))
 
 
 def micro_batches(cell: Cell) -> list[int]:
     """The numbers of micro-batches that the cell's batch may be divided into, beyond its own number."""
-    batch, own = cell["training"]["batch_size"], cell["training"]["accumulate"]
+    batch, own = cell.batch_size, cell["training"]["accumulate"]
     return [n for n in range(own + 1, min(batch, _MOST) + 1) if batch % n == 0]
 
 
@@ -77,9 +75,9 @@ def strategies(cell: Cell) -> list[Change]:
     """The cell with each other strategy whose device memory can be predicted."""
     others = [groups.load("strategy", name) for name in groups.names("strategy")]
     return [
-        Change(f"strategy={strategy['name']}", {**cell, "strategy": strategy})
+        Change(f"strategy={strategy['name']}", Cell(cell | {"strategy": strategy}))
         for strategy in others
-        if strategy["name"] != cell["strategy"]["name"]
+        if strategy["name"] != cell.strategy
         and not traits.own_runtime(strategy)
         and not traits.on_host(strategy)
     ]
@@ -87,26 +85,24 @@ def strategies(cell: Cell) -> list[Change]:
 
 def kernels(cell: Cell) -> list[Change]:
     """The cell with each other kernel of its precision."""
-    others = [
-        groups.load("kernel", name) for name in groups.names("kernel") if name != cell["kernel"]["name"]
-    ]
+    others = [groups.load("kernel", name) for name in groups.names("kernel") if name != cell.kernel]
     return [
-        Change(f"kernel={kernel['name']}", {**cell, "kernel": kernel})
+        Change(f"kernel={kernel['name']}", Cell(cell | {"kernel": kernel}))
         for kernel in others
-        if cell["precision"]["name"] in kernel["precisions"]
+        if cell.precision in kernel["precisions"]
     ]
 
 
 def rounded(cell: Cell) -> Change | None:
     """The cell in bf16, with another kernel where its own has none; None where it is in bf16 already."""
-    if cell["precision"]["name"] == "bf16":
+    if cell.precision == "bf16":
         return None
-    precise = {**cell, "precision": groups.load("precision", "bf16") | {"name": "bf16"}}
+    precise = cell.replace(precision=groups.load("precision", "bf16"))
     if "bf16" in cell["kernel"]["precisions"]:
         return Change("precision=bf16", precise)
     kernels = [groups.load("kernel", name) for name in groups.names("kernel")]
     kernel = next(one for one in kernels if one["source"] and "bf16" in one["precisions"])
-    return Change(f"precision=bf16 kernel={kernel['name']}", {**precise, "kernel": kernel})
+    return Change(f"precision=bf16 kernel={kernel['name']}", Cell(precise | {"kernel": kernel}))
 
 
 ROUNDED = "everything is held in float32: bf16 is only what a product's inputs are rounded to, on the chip"

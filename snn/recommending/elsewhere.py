@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from math import log
+from math import inf, log
 from typing import Any
 
 import pandas as pd
 
-from snn.config import groups, known_gpus
+from snn.analysis import published
+from snn.config import groups
+from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.files import published_sets
@@ -16,9 +18,8 @@ from snn.models.network import network_label
 from snn.planning import gpus
 from snn.planning.plan import predicted
 from snn.profiling.memory import size
-from snn.recommending import grid_file, of_paper
 from snn.recommending.settings import Settings
-from snn.report.read import read
+from snn.report.write import read
 from snn.strategies.common.traits import own_runtime
 
 DEFAULT = "NVIDIA H200"
@@ -36,83 +37,82 @@ _ALIKE = 1.05
 """Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
 
-def described(settings: Settings) -> str:
-    """All that is known without the device that the settings name. Raises ConfigError for one not known."""
+def describe(settings: Settings, cell: Mapping[str, Any]) -> str:
+    """All that is known of a training without the device that the settings name. Raises ConfigError for one
+    not known."""
     rows = _rows()
-    known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *known_gpus.read()})
+    known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *groups.known_gpus()})
     if settings.device not in known:
         raise ConfigError(
             f"--device is {shown(settings.device)}, which is neither here nor known"
             f"{parts_of(known, settings.device)}: it must be auto, cuda, cpu or one of {', '.join(known)}"
         )
-    cell = grid_file.training_of(grid_file.write(settings, "cpu").plan)
-    return "\n".join(
-        [f"{settings.device} is not here, so nothing was measured.", on_a_gpu(cell, settings.device)]
-    )
+    return f"{settings.device} is not here, so nothing was measured.\n{on_a_gpu(cell, settings.device)}"
 
 
 def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     """The published answers for the nearest networks on a GPU, the memory needed there, and what is open.
 
     Of networks unlike this one, in their layers or by more than ``_SIMILAR`` in a width, there are some only
-    where none is nearer, and they are said to be that. A winner that diverged is no answer, nor is a peer or
+    if none is nearer, and they are said to be that. A winner that diverged is no answer, nor is a peer or
     the reference: they win only where a sweep, as that of the tile sizes, compared few others with them. Nor
     is one that was compared with the reference alone, as in the paper's sweeps of networks: others may be
-    faster. Of this very network it is shown, with these words, where there is no answer; then networks unlike
+    faster. Of this very network it is shown, with these words, if there is no answer; then networks unlike
     it are not.
     """
     label = network_label(cell["network"])
-    published = _rows()
-    published = published[(published["backend"] == "cuda") & (published["fastest_status"] == "ok")]
-    winners = published["fastest"].str.split(" ").str[0]
-    published = published[~winners.isin(["reference", *_peers()])]
-    of_two = (published["strategies"] <= 2) & published["speedup"].notna()
-    published, pairs = published[~of_two], published[of_two & (published["device"] == name)]
-    rows = published[published["device"] == name]
-    near = rows.assign(
-        distance=[_distance(label, other) for other in rows["network"]],
-        is_like=[_is_like(label, other) for other in rows["network"]],
-        is_other=rows["dataset"] != cell["dataset"]["name"],
-    ).astype({"is_like": bool})  # also of no row
-    answered = (near["distance"] == 0).any()
-    pairs = pairs[[not answered and _distance(label, other) == 0 for other in pairs["network"]]]
-    shortest = near.groupby(["network", "dataset"])["mean_s"].transform("min")
-    near = near.assign(is_longer=near["mean_s"] > _ALIKE * shortest, lacks_speedup=near["speedup"].isna())
-    order = ["distance", "is_other", "is_longer", "lacks_speedup", "mean_s"]
-    chosen = (
-        near["is_like"]
-        if near["is_like"].any() or len(pairs)
-        else near["distance"] < near["distance"].min() + 1
+    answers = _rows().query("backend == 'cuda' and fastest_status == 'ok'")
+    answers = answers[~answers["fastest"].str.split(" ").str[0].isin(["reference", *_peers()])]
+    answers = answers.assign(
+        distance=[_distance(label, other) for other in answers["network"]],
+        is_like=[_is_like(label, other) for other in answers["network"]],
+        is_other=answers["dataset"] != cell["dataset"]["name"],
+        lacks_speedup=answers["speedup"].isna(),
+    ).astype({"is_like": bool, "distance": float})  # also of no row
+    is_pair, is_here, is_same = (
+        (answers["strategies"] <= 2) & answers["speedup"].notna(),
+        answers["device"] == name,
+        answers["distance"] == 0,
     )
-    near = near[chosen].sort_values(order).drop_duplicates(["network", "dataset"]).head(_SHOWN)
+    pairs, near, others = (
+        answers[is_pair & is_here & is_same],
+        answers[~is_pair & is_here],
+        sorted(set(answers.loc[~is_pair & ~is_here & is_same, "device"])),
+    )
+    is_answered = (near["distance"] == 0).any()
+    pairs = pairs[:0] if is_answered else pairs
+    shortest = near.groupby(["network", "dataset"])["mean_s"].transform("min")
+    near = near.assign(is_longer=near["mean_s"] > _ALIKE * shortest)
+    is_near = near["distance"] < near["distance"].min() + 1
+    near = near[near["is_like"] if near["is_like"].any() or len(pairs) else is_near]
+    near = near.sort_values(["distance", "is_other", "is_longer", "lacks_speedup", "mean_s"])
+    near = near.drop_duplicates(["network", "dataset"]).head(_SHOWN)
     same, like = near["distance"] == 0, near["is_like"]
-    lines = of_paper.lines(cell, name)
+    lines = _of_paper(cell, name)
     lines += [] if lines or len(near) or len(pairs) else [f"Nothing is published for {name}."]
-    for said, answers in (
+    for title, rows in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),
         (f"Published for an {name}, of this network, {_PAIR}:", pairs),
         (f"Published for an {name}, of similar networks on these data sets:", near[like & ~same]),
         (f"{_UNLIKE} for an {name}; of the nearest, whose strategies may be ordered otherwise:", near[~like]),
     ):
-        lines += [said] if len(answers) else []
-        lines += [f"  {row['case']}: {row['answer']} [{_source(row)}]" for _, row in answers.iterrows()]
-    if not answered:
-        alike = zip(published["device"], published["network"], strict=True)
-        has = ", ".join(sorted({device for device, other in alike if _distance(label, other) == 0} - {name}))
+        lines += [title] if len(rows) else []
+        lines += [
+            f"  {row['case']}: {row['answer']} [{row['folder']}, of {row['strategies']:.0f} candidates]"
+            for row in rows.to_dict("records")
+        ]
+    if others and not is_answered:
         results = "results of more strategies" if len(pairs) else "results"
-        lines += [f"  Of this network there are {results} for {has} (--device)."] if has else []
+        lines.append(f"  Of this network there are {results} for {', '.join(others)} (--device).")
     needed = _memory(cell, name, [*near["fastest"][:1]])
-    lines += [
-        f"  Device memory that your training would take there: {needed}.",
-        "  Not known: the times of your own training there. Rows, columns, batch size and layers change the",
-        "  order of strategies. Run the same command on that GPU.",
-    ]
-    return "\n".join(lines)
-
-
-def _source(answer: pd.Series) -> str:
-    """``nvidia-h200/cnn, of 3 candidates``: the set of a published answer, and among how many it is."""
-    return f"{answer['folder']}, of {answer['strategies']:.0f} candidates"
+    return "\n".join(
+        [
+            *lines,
+            f"  Device memory that your training would take there: {needed}.",
+            "  Not known: the times of your own training there. Rows, columns, batch size and layers change",
+            "  the order of strategies. Run the same command on that GPU.",
+        ]
+    )
 
 
 def _rows() -> pd.DataFrame:
@@ -135,10 +135,21 @@ def _distance(one: str, other: str) -> float:
     a, b = _layers(one), _layers(other)
     if len(a) != len(b):
         return 10.0 * abs(len(a) - len(b))
-    return sum(
-        abs(log(int(x) / int(y))) if x.isdigit() and y.isdigit() else 10.0 * (x != y)
-        for x, y in zip(a, b, strict=True)
-    )
+    return sum(10.0 if factor == inf else log(factor) for factor in _factors(a, b))
+
+
+def _is_like(one: str, other: str) -> bool:
+    """Whether two networks have the same kinds of layers, and widths within ``_SIMILAR`` of each other's."""
+    a, b = _layers(one), _layers(other)
+    return len(a) == len(b) and max(_factors(a, b)) <= _SIMILAR
+
+
+def _factors(one: Sequence[str], other: Sequence[str]) -> list[float]:
+    """Layer by layer, how many times as wide the wider one is; infinite for layers of two kinds."""
+    return [
+        max(int(x), int(y)) / min(int(x), int(y)) if x.isdigit() and y.isdigit() else 1.0 if x == y else inf
+        for x, y in zip(one, other, strict=True)
+    ]
 
 
 def _layers(label: str) -> list[str]:
@@ -148,35 +159,55 @@ def _layers(label: str) -> list[str]:
     return label.split("-")
 
 
-def _is_like(one: str, other: str) -> bool:
-    """Whether two networks have the same kinds of layers, and widths within ``_SIMILAR`` of each other's."""
-    a, b = _layers(one), _layers(other)
-    return len(a) == len(b) and all(
-        max(int(x), int(y)) <= _SIMILAR * min(int(x), int(y)) if x.isdigit() and y.isdigit() else x == y
-        for x, y in zip(a, b, strict=True)
-    )
-
-
 def _memory(cell: Mapping[str, Any], name: str, fastest: Sequence[str]) -> str:
     """What the cell would take on a GPU, and with these strategies, named as in an overview."""
     try:
         gpu = gpus.named(name)
         needed = [f"{size(sum(predicted(cell, gpu).values()))} with {cell['strategy']['name']}"]
-        for text in filter(_CHOICE.fullmatch, fastest):
+        for found in filter(None, map(_CHOICE.fullmatch, fastest)):
+            chosen = {group: groups.load(group, of) for group, of in found.groupdict().items() if of}
             with suppress(Unsupported):  # as a graph is with the kernel of the cell
-                with_it = {**cell, **_choice(text)}
-                needed.append(f"{size(sum(predicted(with_it, gpu).values()))} with {text}")
+                needed.append(f"{size(sum(predicted({**cell, **chosen}, gpu).values()))} with {found[0]}")
     except (ConfigError, Unsupported) as error:
         return f"not known ({error})"
     return f"{', '.join(needed)}, of {size(gpu.nbytes)}"
 
 
-_CHOICE = re.compile(r"(\w+)(?: \(kernel (\w+)\))?")
+_CHOICE = re.compile(r"(?P<strategy>\w+)(?: \(kernel (?P<kernel>\w+)\))?")
+"""A strategy of an overview, and its kernel if that is named: ``graph (kernel tiled_fused)``."""
 
 
-def _choice(text: str) -> dict[str, Any]:
-    """The strategy of ``graph (kernel tiled_fused)``, and its kernel where that is named."""
-    found = _CHOICE.fullmatch(text)
-    assert found
-    named = {group: name for group, name in zip(("strategy", "kernel"), found.groups(), strict=True) if name}
-    return {group: groups.load(group, name) for group, name in named.items()}
+# ---- the paper, of whose GPU there are no records
+
+_STRATEGIES = ("combined", "pinned", "streams")
+_NETWORKS = {1: "one_hidden", 2: "two_hidden", 3: "three_hidden"}
+"""The paper's networks, by their number of hidden layers."""
+
+
+def _of_paper(cell: Mapping[str, Any], name: str) -> list[str]:
+    """What the paper says of a cell's network and data on a GPU; empty if it has no such row or GPU.
+
+    How many epochs the cell trains from which weights, by which strategy and kernel, does not matter.
+    """
+    network = _NETWORKS.get(len(cell["network"].get("hidden") or ()))
+    if network is None or name != read_yaml(CONFIG / "paper/gpu.yaml")["device"]:
+        return []
+    paper = {table: read_yaml(CONFIG / f"paper/{table}.yaml") for table in published.TABLES}
+    weights = {key: groups.load("network", network)[key] for key in ("init", "seed")}
+    as_there = {
+        **cell,
+        "kernel": groups.load("kernel", "naive"),
+        "network": {**cell["network"], **weights},
+        "training": {**cell["training"], "epochs": groups.default_training()["epochs"]},
+    }
+    speedups = {
+        strategy: published.speedups({**as_there, "strategy": groups.load("strategy", strategy)}, paper)
+        for strategy in _STRATEGIES
+    }
+    said = [f"{one} {' or '.join(f'{value:g}' for value in of)}" for one, of in speedups.items() if of]
+    if not said:
+        return []
+    return [
+        f"The paper has speedups over reference on a {name}, without intervals (docs/results.md):",
+        f"  {cell['dataset']['name']}, {network_label(cell['network'])}: {', '.join(said)}",
+    ]

@@ -6,22 +6,23 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
-from snn.analysis.verdicts import DIVERGED, FASTEST, NOT_COMPARABLE, OK, SHORTEST, SLOWER
+from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK
 from snn.config.groups import CONFIG, read_yaml
 from snn.datasets import Table, counts
 from snn.errors import one_line
 from snn.figures.trained import data
 from snn.hardware.devices import Device
 from snn.models.network import network_label
-from snn.recommending.length import Length
-from snn.tables.ranking_text import on_held_out_rows, preliminary
+from snn.recommending.budget import Length
+from snn.tables.recommend import preliminary, scores_in_words
+from snn.tables.recommendation import Answer, Ratio
 
 _MOST_REASONS = 3
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
 
 
-def announced(cell: Mapping[str, Any], device: Device, candidates: int, table: Table | None) -> str:
+def announcement(cell: Mapping[str, Any], device: Device, candidates: int, table: Table | None) -> str:
     """One line: what is trained, of a user's ``table`` its target and sizes, where, and the candidates."""
     training, dataset = cell["training"], cell["dataset"]
     of = dataset.get("path") or dataset["name"]
@@ -37,133 +38,112 @@ def announced(cell: Mapping[str, Any], device: Device, candidates: int, table: T
     )
 
 
-def answered(
-    ranking: pd.DataFrame, answer: pd.DataFrame, trained: Length | None, cell: Mapping[str, Any]
+def answer(
+    ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length | None, cell: Mapping[str, Any]
 ) -> str:
     """The answer with its reason, then a line per candidate; times are of what was ``trained`` of the cell.
 
-    ``answer`` has no row for trainings of which no recommendation is published, as in reduced precision: of
-    these, the answer is that of the ranking.
+    ``recommended`` has no row for trainings of which no recommendation is published, as in reduced precision:
+    of these, the answer is that of the ranking.
     """
-    lines = [""]
+    names, thresholds = _names(ranking), read_yaml(CONFIG / "verdicts.yaml")
     if not ranking["rank"].notna().any():
-        compared = "can be compared with the reference" if (ranking["status"] == "ok").any() else "ended well"
-        lines.append(f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip())
-    elif len(answer):
-        row = answer.iloc[0]
-        lines += [row["answer"], *([row["reason"]] if isinstance(row["reason"], str) else [])]
+        compared = "can be compared with the reference" if (ranking["status"] == OK).any() else "ended well"
+        lines = [f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip()]
+    elif len(recommended):
+        lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
     else:
-        lines.append(_headline(ranking))
-    lines += filter(None, [preliminary(ranking, read_yaml(CONFIG / "verdicts.yaml"))])
-    length = trained or Length(cell["training"]["epochs"])
-    part = length.part_of(cell)
-    what = (
+        lines = [Answer.read_ranking(ranking, names).sentence()]
+    part = (length := trained or Length(cell["training"]["epochs"])).part_of(cell)
+    times = (
         f"{part}: what is done once per training weighs more than in a whole one" if part else length.words()
     )
-    notes = [f"Times are of trainings of {what}.", *_notes(ranking)]
-    return "\n".join([*lines, "", _table(ranking), *notes])
-
-
-def _headline(ranking: pd.DataFrame) -> str:
-    """The first row of the ranking in words, with those that are not slower."""
-    best = ranking[ranking["rank"] == 1].iloc[0]
-    ties = ranking.loc[
-        ~ranking["against_fastest"].isin([FASTEST, SHORTEST, SLOWER]) & ranking["rank"].notna()
-    ]
-    has = "is the fastest" if best["against_fastest"] == FASTEST else "has the shortest mean time"
-    over = (
-        ""
-        if best["strategy"] == "reference"
-        else f", {_ratio(best, 'speedup')} times as fast as the reference"
+    notes = [f"Times are of trainings of {times}.", *_notes(ranking, names, thresholds)]
+    return "\n".join(
+        ["", *lines, *filter(None, [preliminary(ranking, thresholds)]), "", table(ranking), *notes]
     )
-    others = f"; not significantly slower: {', '.join(_names(ranking)[ties.index])}" if len(ties) else ""
-    return f"{_names(ranking)[best.name]} {has}{over if pd.notna(best['speedup']) else ''}{others}."
 
 
-def _notes(ranking: pd.DataFrame) -> list[str]:
+def _notes(ranking: pd.DataFrame, names: pd.Series, thresholds: Mapping[str, Any]) -> Iterator[str]:
     """What a reader of the table must know of its rows."""
-    ended_well = ranking[ranking["status"] == "ok"]
-    notes = [*filter(None, [on_held_out_rows(ranking)])]
-    named = _names(ranking)
-    notes += [f"{named[at]} ran as {plan}." for at, plan in _plans(ended_well).items()]
+    is_ranked, ended_well = ranking["rank"].notna(), ranking["status"] == OK
+    if scores := scores_in_words(ranking):
+        yield scores
+    for i, plan in ranking.loc[ended_well, "plan"].dropna().items() if "plan" in ranking else ():
+        yield f"{names[i]} ran as {plan}."
     if "reason" in ranking:
-        notes += _reasons(ranking, named)
-    apart = ranking[(ranking["verdict"] == NOT_COMPARABLE) & ranking["mean_s"].notna()]
-    for note, rows in apart.groupby("note"):
-        notes.append(f"{NOT_COMPARABLE.capitalize()}: {', '.join(named[rows.index])}: {note}.")
-    others = (ranking["against_fastest"] == NOT_COMPARABLE) & (ranking["verdict"] != NOT_COMPARABLE)
-    for note, rows in ranking[others].groupby("note"):
-        notes.append(f"{', '.join(named[rows.index])}: {note}.")
-    if ranking.loc[ranking["rank"].notna(), "rounds"].nunique() > 1:
-        notes.append("Rounds are unequal: a ratio is of those that both have, not of the two times shown.")
-    once = named[(ranking["rounds"] == 1) & ranking["rank"].notna()]
-    if 0 < len(once) < ranking["rank"].notna().sum():  # of all, it is said above
-        notes.append(
+        yield from _reasons(ranking[~ended_well], names)
+    is_apart = ranking["verdict"] == NOT_COMPARABLE
+    others = ranking[(ranking["against_fastest"] == NOT_COMPARABLE) & ~is_apart]
+    for word, rows in (("Not comparable: ", ranking[is_apart & ranking["mean_s"].notna()]), ("", others)):
+        for note, of_note in rows.groupby("note"):
+            yield f"{word}{', '.join(names[of_note.index])}: {note}."
+    if ranking.loc[is_ranked, "rounds"].nunique() > 1:
+        yield "Rounds are unequal: a ratio is of those that both have, not of the two times shown."
+    once = names[(ranking["rounds"] == 1) & is_ranked]
+    if 0 < len(once) < is_ranked.sum():  # if all, the answer says so
+        yield (
             "Measured in one round only, because they are clearly slower or the time ran out: "
             f"{', '.join(once)}. Their intervals leave out the variation between rounds, so a ratio is only "
-            f"significant beyond a factor of {read_yaml(CONFIG / 'verdicts.yaml')['one_round']:g}."
+            f"significant beyond a factor of {thresholds['one_round']:g}."
         )
     states = ranking["machine"].fillna("").str.split(", ").explode()
     states = states[~states.isin(["", "quiet"])].value_counts()
     if len(states):
         counts = ", ".join(f"{state} in {count} row{'s' * (count != 1)}" for state, count in states.items())
-        notes.append(f"The machine was not always quiet: {counts} (column machine_note of ranking.csv).")
-    return notes
+        yield f"The machine was not always quiet: {counts} (column machine_note of ranking.csv)."
 
 
-def _reasons(ranking: pd.DataFrame, named: pd.Series) -> Iterator[str]:
+def _reasons(failed: pd.DataFrame, names: pd.Series) -> Iterator[str]:
     """Why candidates have another status than ``ok``, in a line for each reason, and in a few per status:
     each that diverged has its own loss."""
-    for status, failed in ranking[ranking["status"] != OK].groupby("status", sort=False):
+    for status, of_status in failed.groupby("status", sort=False):
         word = str(status).replace("_", " ").capitalize()
-        by_reason = list(failed.groupby("reason", sort=False))
+        by_reason = list(of_status.groupby("reason", sort=False))
         for reason, rows in by_reason[:_MOST_REASONS]:
-            yield f"{word}: {', '.join(named[rows.index])}: {one_line(reason)}."
-        if rest := [named[i] for _, rows in by_reason[_MOST_REASONS:] for i in rows.index]:
+            yield f"{word}: {', '.join(names[rows.index])}: {one_line(reason)}."
+        if rest := [names[i] for _, rows in by_reason[_MOST_REASONS:] for i in rows.index]:
             yield f"{word}: {', '.join(rest)}: see the column reason of ranking.csv."
 
 
 def _failures(ranking: pd.DataFrame, cell: Mapping[str, Any]) -> str:
-    failed = ranking[~ranking["status"].isin(["ok", "unsupported"])]
+    """Who failed how; for a training that diverged, what may help: a smaller rate, or other weights."""
+    failed = ranking[~ranking["status"].isin([OK, "unsupported"])]
     words = "; ".join(f"{status}: {', '.join(of['strategy'])}" for status, of in failed.groupby("status"))
-    hint = f" {_help(cell)}" if (failed["status"] == DIVERGED).any() else ""
-    return f"{words}.{hint}" if words else ""
-
-
-def _help(cell: Mapping[str, Any]) -> str:
-    """What may help a training that diverged: a smaller rate, or other initial weights than the paper's."""
+    if not (failed["status"] == DIVERGED).any():
+        return f"{words}." if words else ""
     network, rate = cell["network"], cell["training"]["learning_rate"]
     if network["init"] != "uniform01":
-        return f"A --learning-rate below {rate:g} may help."
+        return f"{words}. A --learning-rate below {rate:g} may help."
     hidden = ",".join(map(str, network.get("hidden", ())))
     other = f"--network mlp --hidden {hidden}" if hidden else "network.init=he_uniform"
     return (
-        f"Its initial weights are all positive (uniform01): others may help, {other}, or a --learning-rate "
-        f"below {rate:g}."
+        f"{words}. Its initial weights are all positive (uniform01): others may help, {other}, or a "
+        f"--learning-rate below {rate:g}."
     )
 
 
 def _names(ranking: pd.DataFrame) -> pd.Series:
-    """The strategies, with the kernel where there are several of a name: ``graph (tiled_fused)``."""
+    """The strategies, with the kernel if there are several of a name: ``graph (tiled_fused)``."""
     with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
     return ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
 
 
-def _plans(ranking: pd.DataFrame) -> pd.Series:
-    """How strategies trained that choose it by the network, such as with kernels of their own."""
-    return ranking["plan"].dropna() if "plan" in ranking else pd.Series(dtype=str)
+def table(ranking: pd.DataFrame) -> str:
+    """The ranking as lines of text."""
 
+    def ratios(name: str) -> list[object]:
+        return [Ratio.read(row, name) or _NOTHING for row in ranking.to_dict("records")]
 
-def _table(ranking: pd.DataFrame) -> str:
     rows = pd.DataFrame(
         {
             "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in ranking["rank"]],
             "strategy": ranking["strategy"],
             "kernel": ranking["kernel"].mask(ranking["kernel"].map(is_empty), _OWN_KERNEL),
             "time": [_seconds(value) for value in ranking["mean_s"]],
-            "vs reference": [_ratio(row, "speedup") for _, row in ranking.iterrows()],
+            "vs reference": [str(one) for one in ratios("speedup")],
             "verdict": ranking["verdict"].astype(object).fillna(""),
-            "behind": [_ratio(row, "behind") for _, row in ranking.iterrows()],
+            "behind": [str(one) for one in ratios("behind")],
             "against fastest": ranking["against_fastest"].fillna(""),
             "rounds": ranking["rounds"],
             "status": ranking["status"],
@@ -172,19 +152,12 @@ def _table(ranking: pd.DataFrame) -> str:
     return rows.to_string(index=False)
 
 
-def _ratio(row: pd.Series, name: str) -> str:
-    """``2.31 (2.11 to 2.53)``."""
-    if pd.isna(row[name]):
-        return _NOTHING
-    low, high = row[f"{name}_ci_low"], row[f"{name}_ci_high"]
-    interval = "" if pd.isna(low) or low == high else f" ({low:.3g} to {high:.3g})"
-    return f"{row[name]:.3g}{interval}"
-
-
 def _seconds(value: float) -> str:
     if pd.isna(value):
         return _NOTHING
-    for factor, unit in ((1, "s"), (1e3, "ms")):
-        if value * factor >= 1:
-            return f"{value * factor:.3g} {unit}"
-    return f"{value * 1e6:.3g} µs"
+    unit, factor = next(
+        (unit, factor)
+        for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6))
+        if value * factor >= 1 or unit == "µs"
+    )
+    return f"{value * factor:.3g} {unit}"

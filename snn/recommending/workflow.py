@@ -5,43 +5,27 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from snn.config.groups import ROOT
 from snn.errors import SnnError
 from snn.files import cache, outputs
+from snn.files.outputs import NOTES
 from snn.grid.sweeps import SHORTENED
 from snn.hardware import environment, locks
-from snn.hardware.locks import LockedError, folder_lock, generation
-from snn.recommending import FOLDER, SWEEP, measured
-from snn.recommending.grid_file import GridFile
+from snn.recommending import FOLDER, JOBS_FAILED, SWEEP
+from snn.recommending.candidates import Grid
 from snn.workflow.signals import kill_jobs
 
 TABLE = Path(f"results/tables/{SWEEP}/{SWEEP}.csv")
 ANSWER = Path(f"results/tables/{SWEEP}/recommendation.csv")
 FIGURE = Path(f"results/figures/{SWEEP}/{SWEEP}.svg")
 PAGE = FOLDER / "report.html"
-"""Where the report is made; a cut-off one never stands in place of the user's."""
+"""Where the report is made; a cut-off one never replaces the user's."""
 
-_OF_A_JOB = "Exiting because a job execution failed"
-"""What Snakemake prints where a measurement failed, if not told to print nothing."""
-
-_NOISE = (
-    *(
-        "Using workflow specific profile",
-        "Assuming unrestricted",
-        "Building DAG",
-        "Using shell",
-        "Select jobs",
-        "snn: note: ",  # said of the data before the workflow began
-    ),
-    *("Execute ", "Nothing to be done", "Complete log", "Elapsed time", "At least one job", "WorkflowError:"),
-    *("Provided cores", "Rules claiming", "Removing output files", "RuleException:", _OF_A_JOB),
-    *("Creating report", "Adding ", "Loading script code", "Report created"),
-)
-"""What begins the lines of Snakemake that tell a user of this command nothing."""
-
-_WITH_ERRORS = ("--quiet", "rules", "progress", "reason", "host")
+_WAITS = FOLDER / "waits"
+"""What its jobs have waited for other measurements on this machine."""
 
 
 class WorkflowError(SnnError):
@@ -57,57 +41,63 @@ class WorkflowError(SnnError):
 def held() -> Iterator[None]:
     """A context in which no other recommendation works in this project: they share the tables.
 
-    Raises LockedError where one is at work, and where nothing can be written.
+    Raises LockedError if one is at work, and if nothing can be written.
     """
     folder = ROOT / FOLDER
-    last = generation(folder)
+    last = locks.generation(folder)
     if last is None:
-        raise LockedError(
+        raise locks.LockedError(
             f"another snn recommend is at work in {ROOT}, and two would disturb each other's times: "
             "start this one when that has ended"
         )
-    lock = folder_lock(folder, last)
+    lock = locks.folder_lock(folder, last)
     try:
         yield
     finally:
         os.close(lock)
 
 
-def measure(grid: GridFile) -> float:
+def measure(grid: Grid) -> float:
     """Measure what is missing, and make the tables; the seconds that this has waited for other measurements
     on this machine. Raises WorkflowError."""
-    _again(TABLE, ANSWER)
-    return _snakemake(grid, [*measured.paths(grid), TABLE, ANSWER, "--keep-going", *_WITH_ERRORS])
+    _remove(TABLE, ANSWER)
+    return _snakemake(grid, [*chain(*grid.paths().values()), TABLE, ANSWER, "--keep-going"])
 
 
-def report(grid: GridFile, part: str) -> None:
+def report(grid: Grid, part: str) -> None:
     """Draw the figure, and put tables and figure into one page, ``PAGE``. Raises WorkflowError.
 
-    ``part`` of a training is what each run trained, in words; empty where it was all of it.
+    ``part`` of a training is what each run trained, in words; empty if it was all of it.
     """
-    _again(FIGURE)
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, *_WITH_ERRORS])
-    said = [f"{SHORTENED}={part}"] if part else []
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", PAGE, *_WITH_ERRORS], *said)
+    _remove(FIGURE)
+    _snakemake(grid, [TABLE, ANSWER, FIGURE])
+    shortened = [f"{SHORTENED}={part}"] if part else []
+    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", PAGE], *shortened)
 
 
-def _again(*made: Path) -> None:
+def _remove(*made: Path) -> None:
     """Have these made again: without its notes, Snakemake takes another grid's tables for these."""
     for path in made:
         with outputs.reported(ROOT / path):
             (ROOT / path).unlink(missing_ok=True)
 
 
-def _snakemake(grid: GridFile, arguments: Sequence[str | Path], *config: str) -> float:
-    """Run it, and print what tells the user something; the seconds that its jobs have waited."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", *map(str, arguments)]
-    backend = grid.plan.device.backend
-    command += ["--config", f"grid={grid.path}", f"device={backend}", f"folder={SWEEP}", *config]
-    of_jobs, waited = False, 0.0
+def _snakemake(grid: Grid, arguments: Sequence[str | Path], *config: str) -> float:
+    """Run it, and print what it and its jobs do; the seconds that its jobs have waited."""
+    _remove(_WAITS)
+    command = [sys.executable, "-m", "snn.recommending.logger", "--cores", "1", *map(str, arguments)]
+    command += [
+        "--config",
+        f"grid={grid.path}",
+        f"device={grid.plan.device.backend}",
+        f"folder={SWEEP}",
+        *config,
+    ]
+    ours = {locks.WAITS: str(ROOT / _WAITS), NOTES: "no"}
     with subprocess.Popen(
         command,
         cwd=ROOT,
-        env=environment.of_workflow() | cache.of_snakemake(ROOT),
+        env=environment.of_workflow() | cache.of_snakemake(ROOT) | ours,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -117,18 +107,16 @@ def _snakemake(grid: GridFile, arguments: Sequence[str | Path], *config: str) ->
         assert run.stdout is not None
         try:
             for line in run.stdout:
-                of_jobs |= _OF_A_JOB in line
-                waited += locks.waited(line)
-                if line.strip() and not line.startswith(_NOISE):
-                    print(line, end="", file=sys.stderr, flush=True)
+                print(line, end="", file=sys.stderr, flush=True)
         except BaseException:  # such as nobody reading the lines any more
             kill_jobs()
             raise
+    waited = locks.waited(ROOT / _WAITS)
     if run.returncode:
         raise WorkflowError(
             f"the workflow ended with status {run.returncode}, as it says above; what was measured is kept, "
             "and the same command continues",
-            of_jobs,
+            run.returncode == JOBS_FAILED,
             waited,
         )
     return waited

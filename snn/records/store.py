@@ -105,6 +105,15 @@ def again(path: Path | str) -> str:
     return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
 
 
+def check_sources(record: Mapping[str, Any], path: Path | str, wanted: str) -> None:
+    """Raise RecordError if a record was measured with other sources than those of this hash."""
+    found = record["provenance"]["source_hash"]
+    if found != wanted:
+        raise RecordError(
+            f"{path}: measured with other sources ({found}) than the current ones ({wanted}){again(path)}"
+        )
+
+
 def checked(record: Any, place: str) -> dict[str, Any]:
     """The record in today's form.
 

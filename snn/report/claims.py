@@ -5,14 +5,17 @@ selects rows of one or more tables and bounds their value. Each row, or pair of 
 holds there, fails there, or is open because the 95% interval of the value contains the bound.
 """
 
+import json
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 
@@ -22,9 +25,10 @@ from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.files.published_sets import PUBLISHED
 from snn.profiling.memory import size
-from snn.report.read import read
+from snn.report.write import read
 
 SOURCES = CONFIG / "claims"
+_SCHEMA = Path(__file__).with_name("claims.schema.json")
 
 CONFIRMED, CONDITIONAL, REFUTED = "confirmed", "conditional", "refuted"
 NOT_MEASURED, NOT_TESTABLE = "not measured yet", "not testable here"
@@ -41,57 +45,6 @@ HOLDS, FAILS, OPEN = "holds", "fails", "open"
 _BASES = {"tests": "", "not_measured": NOT_MEASURED, "not_testable": NOT_TESTABLE}
 """What a verdict rests on, and the verdict that follows from it alone."""
 
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -inf < value < inf
-
-
-def _is_choice(value: Any) -> bool:
-    """Whether a value is a mapping from columns to values, or lists of values, that a table can hold."""
-    if not isinstance(value, Mapping) or not all(map(_is_text, value)):
-        return False
-    listed = [each for one in value.values() for each in (one if isinstance(one, list) else [one])]
-    return all(isinstance(each, str | int | float) for each in listed) and [] not in value.values()
-
-
-_Forms = Mapping[str, tuple[Callable[[Any], bool], str]]
-"""By key: whether its value is right, and what would be."""
-
-_TEST_FORMS: _Forms = {
-    "table": (
-        lambda value: _is_text(value) or (_is_texts(value) and value != []),
-        "a table, DEVICE/SET/TABLE or config/FILE, or a list of tables",
-    ),
-    "says": (_is_text, "a text"),
-    "where": (_is_choice, "values by column"),
-    "column": (_is_text, "the name of a column"),
-    "is": (lambda value: isinstance(value, Mapping), "what the value must be"),
-    "by": (_is_texts, "a list of columns"),
-    "over": (lambda value: _is_choice(value) and value != {}, "values by column"),
-    "per": (_is_text, "the name of a column"),
-    "best": (lambda value: isinstance(value, bool), "true or false"),
-    "unit": (_is_text, "a text"),
-    "digits": (
-        lambda value: type(value) is int and 0 < value < 18,
-        "significant digits, from 1 to 17",
-    ),
-}
-"""Of the keys of a test."""
-
-_CLAIM_FORMS: _Forms = {
-    **dict.fromkeys(("section", "says", "note", "not_measured", "not_testable"), (_is_text, "a text")),
-    "tests": (lambda value: isinstance(value, list) and value != [], "a list of tests"),
-}
-_REQUIRED = ("table", "says", "where", "column", "is")
-_BOUNDS = {"above", "below", "at_least", "at_most", "equals"}
 _ENDS = {"median": ("low", "high"), "step_us": ("step_ci_low_us", "step_ci_high_us")}
 """The ends of the interval of columns that call them neither ``COLUMN_low`` nor ``COLUMN_ci_low``."""
 _BASELINES = ("baseline", "best_peer", "fastest_cpu")
@@ -175,11 +128,7 @@ def judge(name: str, tables: Tables | None = None) -> Source:
         )
     file = SOURCES / f"{name}.yaml"
     content = read_yaml(file)
-    if not isinstance(content, Mapping) or not isinstance(content.get("claims"), Mapping):
-        raise ConfigError(f"{file}: it must have the key claims, with claims by name")
-    for key in ("title", "by"):
-        if not isinstance(content.get(key), str):
-            raise ConfigError(f"{file}: {key} is {shown(content.get(key))}: it must be a text")
+    check_form(content, "", str(file))
     tables = tables or published_tables()
     claims = [judge_claim(each, claim, tables, str(file)) for each, claim in content["claims"].items()]
     return Source(name, content["title"], content["by"], tuple(claims))
@@ -188,11 +137,7 @@ def judge(name: str, tables: Tables | None = None) -> Source:
 def judge_claim(name: str, claim: Any, tables: Tables, file: str) -> Claim:
     """A claim with its findings and its verdict. Raises ConfigError as ``judge`` does."""
     place = f"{file}: {name}"
-    if not isinstance(claim, Mapping):
-        raise ConfigError(f"{place} is {shown(claim)}: it must have the keys section, says and tests")
-    _check_keys(claim, _CLAIM_FORMS, ("section", "says"), place)
-    if len(_BASES.keys() & claim.keys()) != 1:
-        raise ConfigError(f"{place}: it must have one of {', '.join(_BASES)}; the latter two with the reason")
+    check_form(claim, "/$defs/claim", place)
     findings = tuple(
         finding
         for i, test in enumerate(claim.get("tests", ()))
@@ -202,6 +147,33 @@ def judge_claim(name: str, claim: Any, tables: Tables, file: str) -> Claim:
     reason = "" if basis == "tests" else claim[basis]
     verdict = _BASES[basis] or verdict_of(findings)
     return Claim(name, claim["section"], claim["says"], claim.get("note", ""), reason, findings, verdict)
+
+
+def check_form(value: Any, part: str, place: str) -> None:
+    """Raise ConfigError, naming place and key, unless a value has the form of this part of the schema."""
+    errors = sorted(_validator(part).iter_errors(value), key=lambda error: len(error.absolute_path))
+    if errors:
+        error = errors[0]
+        at = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in error.absolute_path)
+        of_keys = error.validator in ("required", "additionalProperties")
+        said = error.message if of_keys else shown(error.instance)
+        raise ConfigError(f"{place}{at}: {said}: {error.schema.get('description', error.message)}")
+
+
+@cache
+def _validator(part: str) -> Any:
+    """A validator of a part of the schema, to which NaN is no number, and 3.0 no integer."""
+    from jsonschema import Draft202012Validator, validators
+
+    schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: type(value) is int,
+            "number": lambda _, value: type(value) in (int, float) and isfinite(value),
+        }
+    )
+    chosen = {"$ref": f"#{part}", "$defs": schema["$defs"]} if part else schema
+    return validators.extend(Draft202012Validator, type_checker=types)(chosen)
 
 
 def verdict_of(findings: Sequence[Finding]) -> str:
@@ -246,156 +218,123 @@ def _table_of(file: Path) -> pd.DataFrame:
 # ---- a test and its cases
 
 
-def find(test: Any, tables: Tables, place: str) -> list[Finding]:
+def find(test: Mapping[str, Any], tables: Tables, place: str) -> list[Finding]:
     """The findings of a test, one for each of its tables. Raises ConfigError, naming place and key."""
-    _check(test, place)
     names = test["table"] if isinstance(test["table"], list) else [test["table"]]
-    return [_find(test, name, tables(name), place) for name in names]
-
-
-def _check(test: Any, place: str) -> None:
-    if not isinstance(test, Mapping):
-        raise ConfigError(f"{place}: {shown(test)}: it must have the keys {', '.join(_REQUIRED)}")
-    _check_keys(test, _TEST_FORMS, _REQUIRED, place)
-    bounds = test["is"]
-    are_right = all(_is_number(one) or (key == "equals" and _is_text(one)) for key, one in bounds.items())
-    if not bounds or bounds.keys() - _BOUNDS or ("equals" in bounds and len(bounds) > 1) or not are_right:
-        raise ConfigError(
-            f"{place}.is: {shown(dict(bounds))}: it must be equals with a word or a number, or one or "
-            "more of above, below, at_least, at_most with a number"
-        )
-
-
-def _check_keys(given: Mapping[Any, Any], forms: _Forms, required: Iterable[str], place: str) -> None:
-    """Raise ConfigError, naming the key, unless all keys are known, and their values of the right form."""
-    unknown = given.keys() - forms.keys()
-    if unknown:
-        raise ConfigError(f"{place}: unknown keys {', '.join(map(str, unknown))}: {', '.join(forms)}")
-    missing = [key for key in required if key not in given]
-    if missing:
-        raise ConfigError(f"{place}: it lacks {', '.join(missing)}")
-    for key, value in given.items():
-        is_right, right = forms[key]
-        if not is_right(value):
-            raise ConfigError(f"{place}.{key}: {shown(value)}: it must be {right}")
-
-
-def _find(test: Mapping[str, Any], name: str, table: pd.DataFrame | None, place: str) -> Finding:
-    if table is None:
-        return Finding(test, name, (), "")
-    rows = _selected(table, test["where"], name, place)
-    cases = [case for row in rows for case in _cases(row, table, test, name, place)]
-    if cases and test.get("best"):
-        cases = [max(cases, key=lambda case: case.value)]
-    if len({case.at for case in cases}) < len(cases):
-        raise ConfigError(f"{place}.by: several rows of {name} have the same values: name more columns")
-    printed = test["column"].startswith(("published_", "paper_"))
-    named = [row.get("published_device" if printed else "device") for row in rows]
-    devices = {device for device in named if isinstance(device, str)}
-    return Finding(test, name, tuple(cases), " and ".join(sorted(devices)))
-
-
-def _selected(table: pd.DataFrame, where: Mapping[str, Any], name: str, place: str) -> list[dict[str, Any]]:
-    """The rows with these values; a list allows any of its values, each of which some row must have.
-
-    Values match as text, too: a column of networks holds numbers or texts, depending on its other rows.
-    """
-    missing = where.keys() - set(table)
-    if missing:
-        raise ConfigError(f"{place}.where: {name} has no column {', '.join(sorted(missing))}")
-    listed = {key: wanted if isinstance(wanted, list) else [wanted] for key, wanted in where.items()}
-    chosen = pd.Series(True, table.index)
-    for key, values in listed.items():
-        chosen &= _has_one_of(table[key], values)
-    for key, values in listed.items():
-        for value in values:
-            if not _has_one_of(table[key][chosen], [value]).any():
-                raise ConfigError(f"{place}.where: no row of {name} has {shown({**where, key: value})}")
-    rows: list[dict[str, Any]] = table[chosen].to_dict("records")
-    return rows
-
-
-def _has_one_of(column: pd.Series, values: list[Any]) -> pd.Series:
-    return column.isin(values) | column.astype(str).isin([*map(str, values)])
-
-
-def _cases(
-    row: Mapping[str, Any], table: pd.DataFrame, test: Mapping[str, Any], name: str, place: str
-) -> Iterable[Case]:
-    """The case of a row; none if it, or the row that it is divided by, has no value."""
-    by = test.get("by", [])
-    absent = set(by) - row.keys()
-    if absent:
-        raise ConfigError(f"{place}.by: {name} has no column {', '.join(sorted(absent))}")
-    at = tuple(row[key] for key in by)
-    interval = _interval(row, test, name, place)
-    if interval is None:
-        return
-    if "over" in test:
-        where = {**test["where"], **dict(zip(by, at, strict=True)), **test["over"]}
-        others = _selected(table, where, name, f"{place}.over")
-        if len(others) > 1:
-            raise ConfigError(f"{place}.over: {len(others)} rows have {shown(where)}: name more in by")
-        other = _interval(others[0], test, name, place)
-        if other is None:
-            return
-        _check_number(others[0], test["column"], 0, name, f"{place}.over")
-        _check_baseline(row, others[0], test["column"], name, f"{place}.over")
-        interval = _ratio(interval, other)
-    value, low, high = interval
-    yield Case(at, value, low, high, _outcome(value, low, high, test["is"]))
+    found = {name: tables(name) for name in names}
+    return [
+        Finding(test, name, (), "") if table is None else _Selection(test, name, table, place).find()
+        for name, table in found.items()
+    ]
 
 
 Interval = tuple[Any, float | None, float | None]
+"""A value, and the ends of its interval if it has one."""
 
 
-def _interval(row: Mapping[str, Any], test: Mapping[str, Any], name: str, place: str) -> Interval | None:
-    """A row's value and the ends of its interval, if it has any, each divided by the column ``per``."""
-    column = test["column"]
-    missing = {column, *([test["per"]] if "per" in test else [])} - row.keys()
-    if missing:
-        raise ConfigError(f"{place}: {name} has no column {', '.join(sorted(missing))}")
-    if pd.isna(row[column]):
-        return None
-    own = (f"{column}_low", f"{column}_high")
-    low, high = _ENDS.get(column, own if own[0] in row else (f"{column}_ci_low", f"{column}_ci_high"))
-    values = [row[column], row.get(low), row.get(high)]
-    if "equals" not in test["is"]:
-        row = {**row, column: _as_number(row[column])}
-        values[0] = row[column]
-        _check_number(row, column, -inf, name, place)
-    if "per" in test:
-        _check_number(row, test["per"], 0, name, place)
-        values = [None if value is None else value / row[test["per"]] for value in values]
-    value, low_end, high_end = (None if pd.isna(one) else one for one in values)
-    return value, low_end, high_end
+@dataclass(frozen=True)
+class _Selection:
+    """The rows of a table that a test selects; ``place`` is the test's, which each ConfigError names."""
 
+    test: Mapping[str, Any]
+    name: str
+    table: pd.DataFrame
+    place: str
 
-def _as_number(value: Any) -> Any:
-    """The number that a text is, such as a property of a device; any other value unchanged."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+    def find(self) -> Finding:
+        """The cases of these rows."""
+        column = self.test["column"]
+        rows = self.select(self.test["where"], "where")
+        cases = [case for row in rows if (case := self.case(row)) is not None]
+        if cases and self.test.get("best"):
+            cases = [max(cases, key=lambda case: case.value)]
+        if len({case.at for case in cases}) < len(cases):
+            self.refuse(".by", f"several rows of {self.name} have the same values: name more columns")
+        printed = column.startswith(("published_", "paper_"))
+        named = [row.get("published_device" if printed else "device") for row in rows]
+        devices = {device for device in named if isinstance(device, str)}
+        return Finding(self.test, self.name, tuple(cases), " and ".join(sorted(devices)))
 
+    def refuse(self, key: str, message: str) -> NoReturn:
+        raise ConfigError(f"{self.place}{key}: {message}")
 
-def _check_number(row: Mapping[str, Any], column: str, above: float, name: str, place: str) -> None:
-    if not isinstance(row[column], int | float) or not row[column] > above:
-        right = "a number" if above == -inf else f"a number above {above:g}, to divide by it"
-        raise ConfigError(f"{place}: {name} has {column} {shown(row[column])}: it must be {right}")
+    def check_columns(self, columns: Iterable[str], key: str) -> None:
+        """Refuse columns that the table does not have."""
+        if missing := set(columns) - set(self.table):
+            self.refuse(key, f"{self.name} has no column {', '.join(sorted(missing))}")
 
+    def select(self, where: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+        """The rows with these values; a list allows any of its values, each of which some row must have.
 
-def _check_baseline(
-    one: Mapping[str, Any], other: Mapping[str, Any], column: str, name: str, place: str
-) -> None:
-    """Raise ConfigError for a ratio of two speedups over different baselines, which compares nothing."""
-    speedups = column.startswith("speedup")
-    named = [key for key in _BASELINES if speedups and str(one.get(key)) != str(other.get(key))]
-    if named:
-        raise ConfigError(
-            f"{place}: the two {column} of {name} are over different baselines, {shown(one[named[0]])} and "
-            f"{shown(other[named[0]])}: choose a column or rows with the same"
-        )
+        Values match as text, too: a column of networks holds numbers or texts, depending on its other rows.
+        """
+        self.check_columns(where, f".{key}")
+        is_in = {
+            (column, value): self.table[column].isin([value]) | (self.table[column].astype(str) == str(value))
+            for column, values in where.items()
+            for value in (values if isinstance(values, list) else [values])
+        }
+        chosen = pd.Series(True, self.table.index)
+        for column in where:
+            chosen &= pd.concat([each for (of, _), each in is_in.items() if of == column], axis=1).any(axis=1)
+        for (column, value), each in is_in.items():
+            if not (each & chosen).any():
+                self.refuse(f".{key}", f"no row of {self.name} has {shown({**where, column: value})}")
+        rows: list[dict[str, Any]] = self.table[chosen].to_dict("records")
+        return rows
+
+    def case(self, row: Mapping[str, Any]) -> Case | None:
+        """The case of a row; None if it, or the row that it is divided by, has no value."""
+        test, by, column = self.test, self.test.get("by", []), self.test["column"]
+        self.check_columns(by, ".by")
+        at = tuple(row[key] for key in by)
+        interval = self.interval(row)
+        if interval is not None and "over" in test:
+            where = {**test["where"], **dict(zip(by, at, strict=True)), **test["over"]}
+            other, *more = self.select(where, "over")
+            if more:
+                self.refuse(".over", f"{1 + len(more)} rows have {shown(where)}: name more in by")
+            divisor = self.interval(other)
+            if divisor is not None:
+                self.check_number(other, column, 0, ".over")
+                self.check_baseline(row, other)
+            interval = divisor and _ratio(interval, divisor)
+        return interval and Case(at, *interval, _outcome(*interval, test["is"]))
+
+    def interval(self, row: Mapping[str, Any]) -> Interval | None:
+        """A row's value and the ends of its interval, if it has any, each divided by the column ``per``."""
+        test, column = self.test, self.test["column"]
+        self.check_columns([column, *([test["per"]] if "per" in test else [])], "")
+        if pd.isna(row[column]):
+            return None
+        own = (f"{column}_low", f"{column}_high")
+        ends = _ENDS.get(column, own if own[0] in row else (f"{column}_ci_low", f"{column}_ci_high"))
+        values = [row[column], *map(row.get, ends)]
+        if "equals" not in test["is"]:
+            with suppress(ValueError):  # a text may be a number, such as a property of a device
+                values[0] = float(values[0]) if isinstance(values[0], str) else values[0]
+            self.check_number({column: values[0]}, column, -inf)
+        if "per" in test:
+            self.check_number(row, test["per"], 0)
+            values = [None if value is None else value / row[test["per"]] for value in values]
+        value, low, high = (None if pd.isna(one) else one for one in values)
+        return value, low, high
+
+    def check_number(self, row: Mapping[str, Any], column: str, above: float, key: str = "") -> None:
+        if not isinstance(row[column], int | float) or not row[column] > above:
+            right = "a number" if above == -inf else f"a number above {above:g}, to divide by it"
+            self.refuse(key, f"{self.name} has {column} {shown(row[column])}: it must be {right}")
+
+    def check_baseline(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
+        """Refuse a ratio of two speedups over different baselines, which compares nothing."""
+        column = self.test["column"]
+        named = [key for key in _BASELINES if str(one.get(key)) != str(other.get(key))]
+        if column.startswith("speedup") and named:
+            self.refuse(
+                ".over",
+                f"the two {column} of {self.name} are over different baselines, {shown(one[named[0]])} and "
+                f"{shown(other[named[0]])}: choose a column or rows with the same",
+            )
 
 
 def _ratio(one: Interval, other: Interval) -> Interval:
@@ -407,38 +346,23 @@ def _ratio(one: Interval, other: Interval) -> Interval:
     return value, low / other_high, high / other_low if other_low > 0 else inf
 
 
+_IS = {"above": operator.gt, "below": operator.lt, "at_least": operator.ge, "at_most": operator.le}
+
+
 def _outcome(value: Any, low: float | None, high: float | None, bounds: Mapping[str, Any]) -> str:
+    """Whether a claim with these bounds holds for all of an interval, for none of it, or for some."""
     if "equals" in bounds:
         return HOLDS if value == bounds["equals"] else FAILS
     ends = [value if low is None else low, value if high is None else high]
-    inside = [_is_within(end, bounds) for end in (*ends, value)]
+    inside = [all(_IS[key](end, bound) for key, bound in bounds.items()) for end in (*ends, value)]
     if all(inside):
         return HOLDS
-    overlaps = any(inside) or _spans(ends, bounds)
-    return OPEN if overlaps and low != high else FAILS
-
-
-def _is_within(value: float, bounds: Mapping[str, float]) -> bool:
-    return (
-        value > bounds.get("above", -inf)
-        and value < bounds.get("below", inf)
-        and value >= bounds.get("at_least", -inf)
-        and value <= bounds.get("at_most", inf)
-    )
-
-
-def _spans(ends: Sequence[float], bounds: Mapping[str, float]) -> bool:
-    """Whether an interval reaches across all of the allowed range."""
-    low, high = bounds.get("at_least", bounds.get("above")), bounds.get("at_most", bounds.get("below"))
-    return low is not None and high is not None and ends[0] <= low and ends[1] >= high
+    least, most = bounds.get("at_least", bounds.get("above")), bounds.get("at_most", bounds.get("below"))
+    spans = least is not None and most is not None and ends[0] <= least and ends[1] >= most
+    return OPEN if (any(inside) or spans) and low != high else FAILS
 
 
 # ---- findings in words
-
-
-def evidence(finding: Finding) -> str:
-    """A finding as text: what was measured, its figures, and in which cases the claim holds."""
-    return f"{finding.test['says']}: {result(finding)}"
 
 
 def result(finding: Finding) -> str:
@@ -492,38 +416,33 @@ def when(finding: Finding) -> str:
 
 
 def _selection(cases: Sequence[Case], by: Sequence[str], outcome: str) -> str:
-    """The cases with this outcome: the last column of ``by`` in ranges, for each choice of the others."""
-    groups: dict[tuple[Any, ...], list[Case]] = {}
+    """The cases with this outcome: the last column of ``by`` in ranges, for each choice of the others.
+
+    The name of a column is given only once, before the first of its values.
+    """
+    choices: dict[tuple[Any, ...], list[Case]] = {}
     for case in cases:
-        groups.setdefault(case.at[:-1], []).append(case)
-    parts = []
-    for key, of_key in groups.items():
-        in_order = sorted(of_key, key=_position)
+        choices.setdefault(case.at[:-1], []).append(case)
+    name, parts = by[-1], []
+    for choice, of_choice in choices.items():
+        if not isinstance(of_choice[0].at[-1], str):  # texts are in the table's order
+            of_choice.sort(key=lambda case: float(case.at[-1]))
         runs = [
             [case.at[-1] for case in run]
-            for is_so, run in groupby(in_order, key=lambda case: case.outcome == outcome)
+            for is_so, run in groupby(of_choice, key=lambda case: case.outcome == outcome)
             if is_so
         ]
-        if runs:
-            named = " ".join(_label(value, name) for value, name in zip(key, by, strict=False))
-            spans = [_span(run, by[-1], is_first=not i) for i, run in enumerate(runs)]
-            parts.append(" ".join(filter(None, [named, ", ".join(spans)])))
+        spans: list[str] = []
+        for run in runs:
+            labels = [_label(value, name) for value in run]
+            bare = [label.removeprefix(f"{name.replace('_', ' ')} ") for label in labels]
+            first = bare[0] if spans else labels[0]
+            as_range = len(run) > 2 and not isinstance(run[0], str)
+            spans.append(f"{first} to {bare[-1]}" if as_range else ", ".join([first, *bare[1:]]))
+        if spans:
+            named = [_label(value, column) for value, column in zip(choice, by, strict=False)]
+            parts.append(" ".join([*named, ", ".join(spans)]))
     return " and ".join(parts)
-
-
-def _position(case: Case) -> float:
-    """Sorts numbers by size and leaves texts in the table's order."""
-    return 0.0 if isinstance(case.at[-1], str) else float(case.at[-1])
-
-
-def _span(values: Sequence[Any], name: str, is_first: bool) -> str:
-    """Neighbouring values; the name of their column is given only once, before the first."""
-    labels = [_label(value, name) for value in values]
-    bare = [label.removeprefix(f"{name.replace('_', ' ')} ") for label in labels]
-    shown_labels = [labels[0] if is_first else bare[0], *bare[1:]]
-    if len(labels) < 3 or isinstance(values[0], str):
-        return ", ".join(shown_labels)
-    return f"{shown_labels[0]} to {shown_labels[-1]}"
 
 
 def _label(value: Any, name: str) -> str:

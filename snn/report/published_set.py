@@ -1,5 +1,6 @@
 """What the README.md of a published set, and that of its device's folder, say: all of it from the records."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,13 +9,20 @@ from typing import Any
 from snn.errors import RecordError, one_line
 from snn.grid import naming
 from snn.records import archive, microbenchmarks
-from snn.report.markdown import escaped
+from snn.report.write import template
 
 Record = Mapping[str, Any]
 
 _PACKAGES = {"cupy": "CuPy", "numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "python": "Python"}
 _SHORT = 7
 """Digits of a commit in the list of a device's sets."""
+_MARKS = re.compile(r"[\\`*_\[\]<>&|~$#]|(?<=:)(?=//)")
+"""What Markdown may read as a mark, and where an address is kept from being a link."""
+
+
+def escaped(text: str) -> str:
+    """A text without line ends as Markdown that shows it as it is, even if it is Markdown itself."""
+    return _MARKS.sub(r"\\\g<0>", text)
 
 
 def readme(records: Sequence[Record], told: str | None = None, others: Sequence[Record] = ()) -> str:
@@ -40,11 +48,8 @@ def readme(records: Sequence[Record], told: str | None = None, others: Sequence[
         "rounds per cell": _span(rounds.values()),
         "runs per record": _span(len(record["runs"]) for record in records if record["runs"]),
     }
-    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value)
-    table += "".join(f"\n| {one['name']} | {one['provenance']['started']} |" for one in others)
-    devices = len({place["device_uuid"] for place in where})
-    number = "one" if devices == 1 else devices
-    return f"# Results of {number} {rows['device']}\n\n| | |\n| --- | --- |\n{table}\n"
+    rows |= {one["name"]: one["provenance"]["started"] for one in others}
+    return str(template("set.md").render(devices=len({one["device_uuid"] for one in where}), rows=rows))
 
 
 def list_of(sets: Mapping[str, Path]) -> str:
@@ -52,19 +57,8 @@ def list_of(sets: Mapping[str, Path]) -> str:
 
     Raises RecordError where one has no records, or such as cannot stand together.
     """
-    head = ["set", "sweeps (rounds per cell) and microbenchmarks", "commit", "measured", "cards measured"]
-    described = [_row(name, folder) for name, folder in sorted(sets.items())]
-    where = "at different times"
-    within = "within a set"
-    if any(row[-1] for _, row in described):
-        where += ", often on different cards"
-        within += ", and only within a sweep where a set has several cards"
-    else:  # of a CPU
-        head = head[:-1]
-    lines = [head, ["---"] * len(head), *(row[: len(head)] for _, row in described)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    said = f"Sets were measured {where}, so times are compared only {within}."
-    return f"# {described[0][0]}\n\n{said}\n\n{table}\n"
+    described = [_describe(name, folder) for name, folder in sorted(sets.items())]
+    return str(template("sets.md").render(device=described[0]["device"], rows=described))
 
 
 def contents(folder: Path) -> Counter[str]:
@@ -83,24 +77,23 @@ def name_as_written(entry: archive.Entry) -> str:
     return f"{readable}-{naming.digest(entry.written['cell'])}"
 
 
-def _row(name: str, folder: Path) -> tuple[str, list[str]]:
-    """The device of a set, and the row about the set."""
+def _describe(name: str, folder: Path) -> dict[str, Any]:
+    """What the README of a device's folder says of a set; on a CPU there are no cards."""
     entries = _entries(folder)
-    records = [entry.record for entry in entries]
     others = microbenchmarks.of_devices(folder)
-    if not records and not others:
+    records = [*(entry.record for entry in entries), *others.values()]
+    if not records:
         raise RecordError(f"{folder}: there are no records in it: publish it again, or remove it")
-    where = _provenances([*records, *others.values()])
-    started = _started([*records, *others.values()])
-    cards = {one["device_uuid"] for one in where} - {None}
+    where, started = _provenances(records), _started(records)
     rounds = {sweep: _span(counts) for sweep, counts in _rounds_of_sweeps(folder, entries).items()}
-    return _values(one["device"] for one in where), [
-        f"[{name}]({name})",
-        ", ".join([*(f"{sweep} ({count})" for sweep, count in rounds.items()), *others]),
-        _values(_commit(one["git"], digits=_SHORT) for one in where),
-        " to ".join(dict.fromkeys([started[0][:10], started[-1][:10]])),
-        str(len(cards)) if cards else "",
-    ]
+    return {
+        "name": name,
+        "device": _values(one["device"] for one in where),
+        "measured": ", ".join([*(f"{sweep} ({count})" for sweep, count in rounds.items()), *others]),
+        "commit": _values(_commit(one["git"], digits=_SHORT) for one in where),
+        "days": " to ".join(dict.fromkeys([started[0][:10], started[-1][:10]])),
+        "cards": len({one["device_uuid"] for one in where} - {None}),
+    }
 
 
 def _provenances(records: Sequence[Record]) -> list[Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, common_rounds, speedup
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE, NOT_SIGNIFICANT, SAME
-from snn.config.neighbour import NONE
+from snn.config.cell import NONE
 
 NEIGHBOUR = "protocol.neighbour"
 _ASIDE = ("device", "protocol", "strategy")

@@ -23,7 +23,7 @@ from snn.analysis.verdicts import (
     SAME,
     SLOWER,
 )
-from snn.config.neighbour import strategy_beside
+from snn.config.cell import Cell
 from snn.errors import RecordError
 from snn.tables.sweep import SHOWN_BY_NETWORK
 
@@ -50,7 +50,6 @@ _TO_BASELINE = {
 }
 _TRIVIAL = ("", REFERENCE, BASELINE)
 
-Cell = Mapping[str, Any]
 Row = dict[str, Any]
 
 
@@ -74,7 +73,7 @@ def build(
     beside a neighbour are left out. Raises RecordError as ``frame.tabulate`` does, and where none is left.
     """
     alone = {
-        name: {place: one for place, one in records.items() if strategy_beside(one["cell"]) is None}
+        name: {place: one for place, one in records.items() if not Cell(one["cell"]).strategy_beside}
         for name, records in devices.items()
     }
     measured = {name: records for name, records in alone.items() if records}

@@ -11,8 +11,8 @@ from snn.analysis.intervals import Ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import common_rounds, speedup
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, TOUCHED, UNTOUCHED
-from snn.config.neighbour import NONE
-from snn.grid import neighbours as file
+from snn.config import groups
+from snn.config.cell import NONE
 from snn.tables.sweep import NAMES, SHOWN_BY_NETWORK
 from snn.tables.table import DEVICE, Pairs, Rows, Table, assemble, ratio, status
 
@@ -50,7 +50,7 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
     )
     words = pd.Series([verdict(row, thresholds) for row in table.to_dict("records")], dtype=object)
     table["verdict"] = words.mask(ratios["verdict"] == NOT_COMPARABLE, NOT_COMPARABLE)
-    untouched, in_file = _untouched(table), file.untouched()
+    untouched, in_file = _untouched(table), groups.untouched()
     table["untouched"] = [_WORDS.get(untouched.get(name), "") for name in table["strategy"]]
     on_gpu = (beside["backend"] == "cuda") & (table["untouched"] != "")
     table["in_file"] = table["strategy"].isin(in_file).map(_WORDS).where(on_gpu, "")

@@ -11,7 +11,7 @@ from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT, SLOWER
-from snn.config.neighbour import is_settled
+from snn.config.cell import ANY, Cell
 from snn.models.gradients import EXACT
 from snn.strategies.common.traits import own_runtime, side_by_side
 
@@ -31,11 +31,6 @@ _ANSWER = (
 _CELLS = ("not_comparable", "failed", "status", "machine", "device", "backend")
 
 
-def load(expected: frame.Expected, thresholds: Thresholds) -> list[pd.DataFrame]:
-    """The points of the records at these paths. Raises RecordError as ``frame.load`` does."""
-    return points_of(frame.checked(expected), thresholds)
-
-
 def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> list[pd.DataFrame]:
     """One frame per set of cells that do the same training on one device in fp32, in the order of the grid.
 
@@ -49,28 +44,40 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only the cells of one point must
     be of one device.
     """
+
+    def count_runs(rounds: Rounds) -> int:
+        return sum(len(record["runs"]) for record in rounds.values())
+
+    def is_peer(record: frame.Record) -> bool:
+        return own_runtime(record["cell"]["strategy"]) is not None
+
     points: dict[str, dict[str, dict[str, Rounds]]] = {}
     for path, record in records.items():
         cell = record["cell"]
-        training = cell["training"]
-        of_another = training["gradient"] != EXACT.name or side_by_side(cell["strategy"])
-        of_another |= training["accumulate"] > 1 or bool(cell["network"]["recompute"])
-        of_another |= is_settled(cell)
-        if of_another or cell.get("precision", {}).get("name", "fp32") != "fp32":
+        if not _is_plain(cell):
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}
         point["network"] = {key: value for key, value in cell["network"].items() if key != "seed"}
-        choice = [cell[key] for key in _CHOSEN]
-        measured = points.setdefault(_text(point), {}).setdefault(_text(choice), {})
-        measured.setdefault(_text(cell["protocol"]), {})[path] = record
+        chosen = points.setdefault(_text(point), {}).setdefault(_text([cell[key] for key in _CHOSEN]), {})
+        chosen.setdefault(_text(cell["protocol"]), {})[path] = record
     frames = []
     for choices in points.values():
-        most = [max(measured.values(), key=_runs) for measured in choices.values()]
+        most = [max(by_protocol.values(), key=count_runs) for by_protocol in choices.values()]
         best = _by_seed(most)
-        chosen = [rounds for rounds in best if not any(map(_is_peer, rounds.values()))] or best
-        named = {path: record for rounds in chosen for path, record in rounds.items()}
-        frames.append(frame.tabulate(named, thresholds))
+        own = [rounds for rounds in best if not any(map(is_peer, rounds.values()))]
+        together = {path: record for rounds in own or best for path, record in rounds.items()}
+        frames.append(frame.tabulate(together, thresholds))
     return frames
+
+
+def _is_plain(cell: Mapping[str, Any]) -> bool:
+    """Whether a cell trains one network alone, in fp32, along the exact gradient, a whole batch at a time."""
+    training = cell["training"]
+    is_other = training["gradient"] != EXACT.name or training["accumulate"] > 1
+    is_other |= (
+        side_by_side(cell["strategy"]) or bool(cell["network"]["recompute"]) or Cell(cell).neighbour != ANY
+    )
+    return not is_other and cell.get("precision", {}).get("name", "fp32") == "fp32"
 
 
 def _by_seed(choices: Sequence[Rounds]) -> list[Rounds]:
@@ -79,38 +86,30 @@ def _by_seed(choices: Sequence[Rounds]) -> list[Rounds]:
     A round of a seed has one number in all choices that have several seeds, also where one has more rounds
     than another; the rounds of a choice of one seed keep theirs.
     """
-    several = [rounds for rounds in choices if len(set(map(_seed, rounds.values()))) > 1]
-    seeds = list(dict.fromkeys(_seed(record) for rounds in several for record in rounds.values()))
+
+    def seed(record: frame.Record) -> int:
+        return int(record["cell"]["network"]["seed"])
+
+    several = [rounds for rounds in choices if len(set(map(seed, rounds.values()))) > 1]
+    seeds = list(dict.fromkeys(seed(record) for rounds in several for record in rounds.values()))
     last = max((record["round"] for rounds in several for record in rounds.values()), default=0)
 
     def of_first(rounds: Rounds) -> Rounds:
         cell = next(iter(rounds.values()))["cell"]
         return {
-            path: {**record, "cell": cell, "round": seeds.index(_seed(record)) * last + record["round"]}
+            path: {**record, "cell": cell, "round": seeds.index(seed(record)) * last + record["round"]}
             for path, record in rounds.items()
         }
 
     return [of_first(rounds) if rounds in several else rounds for rounds in choices]
 
 
-def _seed(record: frame.Record) -> int:
-    return int(record["cell"]["network"]["seed"])
-
-
-def _is_peer(record: frame.Record) -> bool:
-    return own_runtime(record["cell"]["strategy"]) is not None
-
-
 def _text(values: Any) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def _runs(records: Mapping[str, frame.Record]) -> int:
-    return sum(len(record["runs"]) for record in records.values())
-
-
 def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per frame of ``load``: the fastest strategy, and two ratios with their 95% intervals.
+    """One row per frame of ``points_of``: the fastest strategy, and two ratios with their 95% intervals.
 
     ``speedup`` is over the reference, ``lead`` over the runner-up. ``lead_verdict`` is ``significant`` where
     the fastest is ``faster`` than every other; ``tied_with`` names those that it is not faster than, and the
@@ -119,22 +118,15 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
     ``status`` joins those of all supported cells. Columns are empty where a point has no reference, or
     nothing finished.
     """
-    more = _varied(points) if points else []
-    columns = [*POINT, *more, *_ANSWER, *_CELLS]
-    rows = []
-    for cells in points:
-        first = cells.iloc[0]
-        rows.append({key: first.get(key) for key in (*POINT, *more)} | _answer(cells, thresholds))
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
-
-
-def _varied(points: Sequence[pd.DataFrame]) -> list[str]:
-    """The settings in which points differ that have the same data set and network."""
-    if not points:
-        return []
     firsts = pd.DataFrame([cells.iloc[0] for cells in points])
     keys = [key for key in settings(firsts, _SECTIONS) if key != "network.seed"]
-    return varied(firsts, keys, POINT)
+    more = varied(firsts, keys, POINT) if points else []
+    rows = [
+        {key: cells.iloc[0].get(key) for key in (*POINT, *more)} | _answer(cells, thresholds)
+        for cells in points
+    ]
+    table = pd.DataFrame(rows, columns=[*POINT, *more, *_ANSWER, *_CELLS])
+    return table.astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
 
 
 def ranked(cells: pd.DataFrame, thresholds: Thresholds) -> list[dict[str, Any]]:
@@ -169,11 +161,9 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     cells = cells.assign(name=names(cells))
     timed = _timed(cells)
     ratios = _over_reference(timed, thresholds)
-    comparable = ratios["verdict"] != NOT_COMPARABLE
     order = _order(timed, ratios, thresholds)
-    supported = cells[cells["status"] != "unsupported"]
     answer: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
-    apart = list(timed.loc[~comparable, "name"])
+    apart = list(timed.loc[ratios["verdict"] == NOT_COMPARABLE, "name"])
     if len(order):
         best, others = order[0], order[1:]
         leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], thresholds)
@@ -188,15 +178,14 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
             **_lead(leads),
             "note": "; ".join(dict.fromkeys(filter(None, [ratios.loc[best, "note"], *leads["note"][:1]]))),
         }
+    supported = cells[cells["status"] != "unsupported"]
+    states = joint("ok", *([word] for word in supported["status"])) if len(supported) else ["unsupported"]
     return answer | {
         "not_comparable": ", ".join(apart),
         "failed": ", ".join(supported.loc[supported["status"] != "ok", "name"]),
-        "status": joint("ok", *([word] for word in supported["status"]))[0]
-        if len(supported)
-        else "unsupported",
+        "status": states[0],
         "machine": joint(QUIET, *([word] for word in cells["machine"]))[0],
-        "device": cells["device"].iloc[0],
-        "backend": cells["backend"].iloc[0],
+        **cells.iloc[0][["device", "backend"]],
     }
 
 

@@ -1,4 +1,7 @@
-"""Strategies ranked by the time of a training, each compared with the reference and with the fastest."""
+"""Strategies ranked by the time of a training, each compared with the reference and with the fastest.
+
+And what a report and a terminal say of such a ranking: whether it is preliminary, and its scores.
+"""
 
 from collections.abc import Mapping
 from math import isnan
@@ -25,6 +28,7 @@ from snn.tables import overview
 
 TITLE = "Strategies ranked"
 
+_SCORES = {"test_accuracy": "accuracy", "test_r2": "R²", "test_rmse": "RMSE in the target's units"}
 _MORE_ROUNDS = "the same command with a larger --budget adds rounds"
 _BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
 
@@ -54,36 +58,35 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     rest = cells[~cells["cell"].isin(order)].sort_values("mean_s", kind="stable")["cell"]
     cells = cells.set_index("cell").loc[[*order, *rest]].reset_index()
     intervals = [mean_interval(rounds) for rounds in cells["rounds"]]
-    table = pd.DataFrame(
-        {
-            "rank": [i + 1 if i < len(order) else None for i in range(len(cells))],
-            **{key: cells[key] for key in ("strategy", "dataset", "network")},
-            "kernel": cells["kernel"],
-            "options": _options(cells),
-            "mean_s": cells["mean_s"],
-            "mean_ci_low": [low for low, _ in intervals],
-            "mean_ci_high": [high for _, high in intervals],
-            "std_s": cells["std_s"],
-        }
-    )
-    table = table.join(_over_reference(cells, thresholds)).join(_behind(cells, len(order), thresholds))
-    table["note"] = _with_first(table, cells, len(order), thresholds)
-    table = table.assign(
-        rounds=[sum(map(bool, rounds)) for rounds in cells["rounds"]],
-        runs=cells["runs"],
-        final_loss=cells["final_loss"],
-        draws=cells["draws"],
-    )
+    groups = ("strategy", "kernel")
+    options = [
+        ", ".join(option for group in groups for option in overview.options_of(row, cells, group))
+        for _, row in cells.iterrows()
+    ]
+    apart = _apart(cells, len(order), thresholds)
+    over_reference = _over_reference(cells, thresholds)
     spread = [f"{score}_std" for score in SCORES if cells[f"{score}_std"].notna().any()]
     tested = [name for name in ("majority_accuracy", "test_rows") if cells[name].notna().any()]
     ended = outcome(cells)
     if (failed := cells["status"] != OK).any():  # also those that have a time, because they diverged
         ended["reason"] = cells["reason"].where(failed, "")
     return (
-        table.join(beside_times(cells))
+        cells.assign(rank=[*range(1, len(order) + 1), *[None] * len(rest)])
+        .loc[:, ["rank", "strategy", "dataset", "network", "kernel"]]
+        .assign(options=options, mean_s=cells["mean_s"])
+        .assign(mean_ci_low=[low for low, _ in intervals], mean_ci_high=[high for _, high in intervals])
+        .assign(std_s=cells["std_s"])
+        .join(over_reference)
+        .join(_behind(cells, len(order), apart, thresholds))
+        .assign(
+            note=_notes(over_reference, overview.names(cells)[0], apart),
+            rounds=[sum(map(bool, rounds)) for rounds in cells["rounds"]],
+            **{key: cells[key] for key in ("runs", "final_loss", "draws")},
+        )
+        .join(beside_times(cells))
         .join(cells[[*spread, *tested]])
         .join(ended)
-        .assign(**{key: cells[key] for key in ("machine", "machine_note", "device", "backend")})
+        .join(cells[["machine", "machine_note", "device", "backend"]])
     )
 
 
@@ -93,23 +96,16 @@ def _order(cells: pd.DataFrame, thresholds: Thresholds) -> list[str]:
     That is of common rounds: in a round that only one of two cells has, the machine may have been slower.
     Those that may not be compared with the first are left out.
     """
-    ended_well = [row for row in overview.ranked(cells, thresholds) if row["status"] == "ok"]
+    ended_well = [row for row in overview.ranked(cells, thresholds) if row["status"] == OK]
     if not ended_well:
         return []
     best, *others = ended_well
-    others = [other for other in others if not reason(other, best, thresholds)]
-    behind = [ratio(*common_rounds(other, best)).value for other in others]
-    order = sorted(range(len(others)), key=lambda i: (isnan(behind[i]), behind[i]))
-    return [best["cell"], *(others[i]["cell"] for i in order)]
-
-
-def _options(cells: pd.DataFrame) -> list[str]:
-    """By row, the options in which it differs from others of its strategy or kernel: ``tile_rows 32``."""
-    groups = ("strategy", "kernel")
-    return [
-        ", ".join(option for group in groups for option in overview.options_of(row, cells, group))
-        for _, row in cells.iterrows()
-    ]
+    behind = {
+        other["cell"]: ratio(*common_rounds(other, best)).value
+        for other in others
+        if not reason(other, best, thresholds)
+    }
+    return [best["cell"], *sorted(behind, key=lambda cell: (isnan(behind[cell]), behind[cell]))]
 
 
 def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
@@ -128,7 +124,7 @@ def advising_budget(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(note=table["note"].str.replace(MORE_ROUNDS, _MORE_ROUNDS, regex=False))
 
 
-def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.DataFrame:
+def _behind(cells: pd.DataFrame, ranked: int, apart: list[str], thresholds: Thresholds) -> pd.DataFrame:
     """The time of the ranked rows over that of the first, with its interval and verdict."""
     others = cells.iloc[1:ranked]
     ratios = speedup(others, cells.iloc[[0] * len(others)].set_axis(others.index), thresholds)
@@ -136,26 +132,77 @@ def _behind(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> pd.Data
     found.loc[found.index[:1] if ranked else [], "behind"] = 1.0
     words = [{FASTER: SLOWER, SAME: AS_FAST}.get(verdict, NOT_SIGNIFICANT) for verdict in ratios["verdict"]]
     first = FASTEST if words and set(words) == {SLOWER} else SHORTEST
-    rest = [NOT_COMPARABLE if why else "" for why in _apart(cells, ranked, thresholds)]
+    rest = [NOT_COMPARABLE if why else "" for why in apart[ranked:]]
     return found.assign(against_fastest=[*[first][:ranked], *words, *rest])
 
 
 def _apart(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> list[str]:
-    """Why each row behind the ranked ones may not be compared with the first; empty where it did not end
-    well, or where there is no first."""
-    rest = cells[ranked:]
-    ended_well = (rest["status"] == "ok") & rest["mean_s"].notna()
+    """Why each row may not be compared with the first; empty for ranked rows, for those that did not end
+    well, and if there is no first."""
+    well = (cells["status"] == OK) & cells["mean_s"].notna()
     return [
-        reason(row, cells.iloc[0], thresholds) if ranked and well else ""
-        for (_, row), well in zip(rest.iterrows(), ended_well, strict=True)
+        reason(row, cells.iloc[0], thresholds) if 0 < ranked <= i and well[i] else ""
+        for i, row in cells.iterrows()
     ]
 
 
-def _with_first(table: pd.DataFrame, cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> list[str]:
-    """The notes; of a row that may be compared with the reference and not with the first, why."""
-    first = overview.names(cells)[0]
-    why = [""] * ranked + _apart(cells, ranked, thresholds)
+def _notes(over_reference: pd.DataFrame, first: str, apart: list[str]) -> list[str]:
+    """The notes; for a row that may be compared with the reference and not with the first, why."""
     return [
         f"{NOT_COMPARABLE} with {first}: {text}" if text and verdict != NOT_COMPARABLE else note
-        for note, verdict, text in zip(table["note"], table["verdict"], why, strict=True)
+        for note, verdict, text in zip(over_reference["note"], over_reference["verdict"], apart, strict=True)
     ]
+
+
+# ---- in words
+
+
+def preliminary(ranking: pd.DataFrame, thresholds: Thresholds) -> str:
+    """That the first was measured in one round only, and which ratios are significant then; empty if it was
+    measured in more, or is alone."""
+    ranked = ranking[ranking["rank"].notna()]
+    if len(ranked) < 2 or ranked.loc[ranked["rank"] == 1, "rounds"].item() > 1:
+        return ""
+    return (
+        "Preliminary: measured in one round only, so the variation between rounds is unknown, and a ratio is "
+        f"only significant beyond a factor of {thresholds['one_round']:g}."
+    )
+
+
+def scores_in_words(ranking: pd.DataFrame) -> str:
+    """The scores on rows that were not trained on, of the candidate with the most runs; empty without such.
+
+    The others train the same network, but in fewer rounds from fewer draws of initial weights.
+    """
+    ended_well = ranking[ranking["status"] == OK]
+    tested = ended_well[[name for name in _SCORES if name in ended_well]].dropna(how="all")
+    if tested.empty:
+        return ""
+    row = ended_well.loc[ended_well["runs"][tested.index].astype(int).idxmax()]
+    scores = {name: row[name] for name in _SCORES if pd.notna(row.get(name))}
+    parts = [
+        f"{_SCORES[name]} {_with_spread(value, row.get(f'{name}_std'))}" for name, value in scores.items()
+    ]
+    if "test_rmse" in scores and "test_r2" not in scores:
+        parts.append("no R², since the target is the same in all of them")
+    if scores.get("test_r2", 1.0) <= 0:
+        parts.append("no better than always predicting the mean")
+    if pd.notna(majority := row.get("majority_accuracy")):
+        no_worse = ", which is no worse" if scores.get("test_accuracy", 1.0) <= majority else ""
+        parts.append(f"of always predicting the commonest class {majority:.3g}{no_worse}")
+    runs, strategy = row["runs"], row["strategy"]
+    several = f"mean ± standard deviation of {runs} trainings by {strategy} from different weights"
+    parts[-1] += f" ({several if runs > 1 else f'one training by {strategy}'})"
+    count = row.get("test_rows")
+    rows = f"{'' if pd.isna(count) else f'{count:,.0f} '}held-out row{'' if count == 1 else 's'}"
+    return f"On {rows}, after the epochs that were timed: {', '.join(parts)}."
+
+
+def _with_spread(value: float, spread: float | None) -> str:
+    """``0.941 ± 0.01``, ``31,300``."""
+
+    def rounded(value: float, digits: int) -> str:
+        shown = f"{value:.{digits}g}"
+        return f"{float(shown):,.0f}" if abs(value) >= 10**digits else shown
+
+    return rounded(value, 3) + ("" if spread is None or pd.isna(spread) else f" ± {rounded(spread, 2)}")

@@ -7,9 +7,8 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 
 from snn import datasets
-from snn.config import known_gpus, sizes
-from snn.config.groups import ROOT
-from snn.config.known_gpus import MIB
+from snn.config import groups, sizes
+from snn.config.groups import MIB, ROOT
 from snn.config.suggestions import any_of, meant
 from snn.errors import DeviceError, SnnError
 from snn.grid.catalogue import FIGURES, MICROBENCHMARKS, PAGES, TABLES, Entry
@@ -110,8 +109,7 @@ def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Ite
         if has is None or not large:
             continue
         from snn.planning import gpus  # these import every strategy, which most grids need not
-        from snn.planning.cells import TooLargeHere
-        from snn.planning.plan import predicted
+        from snn.planning.plan import TooLargeHere, predicted
 
         sweeps: dict[str, list[str]] = {}
         for sweep, name, cell, is_file in large:
@@ -155,7 +153,7 @@ def _memory(device: Device) -> int | None:
     """The bytes of a GPU's memory: what config/gpus.yaml says, else what is free on it; None if not known."""
     if device.backend != "cuda":
         return None
-    known = known_gpus.memory_bytes(device.name)
+    known = groups.gpu_memory_bytes(device.name)
     if known is not None:
         return known
     try:

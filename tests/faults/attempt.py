@@ -10,18 +10,19 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
 from snn import __main__ as train
-from snn import cli, compare, measure_limits, merge, more_rounds, perfetto, prepare, recommend, retabulate
+from snn import cli
 from snn.datasets import idx_images, quadratic
 from snn.errors import SnnError
 from snn.grid import more_rounds as planned_rounds
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement import cell, provenance
-from snn.recommending import grid_file, pilot, workflow
+from snn.recommending import budget, candidates, workflow
 
 FAULTS = ("traceback", "hang", "accepted", "not named", "written elsewhere")
 HANGS_AFTER = 10.0
@@ -142,8 +143,8 @@ def _without_work() -> Iterator[None]:
         mock.patch.object(provenance, "device_lock", side_effect=Accepted),
         mock.patch.object(quadratic, "make", make_small),
         mock.patch.object(idx_images.Published, "_found", side_effect=Accepted),
-        mock.patch.object(pilot, "run", side_effect=Accepted),
-        mock.patch.object(grid_file, "ROOT", Path.cwd()),
+        mock.patch.object(budget, "run_pilot", side_effect=Accepted),
+        mock.patch.object(candidates, "ROOT", Path.cwd()),
         mock.patch.object(workflow, "ROOT", Path.cwd()),
     ):
         yield
@@ -212,18 +213,9 @@ def _as_command(read: Callable[[list[str]], None]) -> Callable[[list[str]], int]
     return main
 
 
+_MODULES = "prepare perfetto compare merge retabulate more_rounds measure_limits microbenchmark recommend"
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    "cli": cli.main,
-    "snn": train.main,
-    "snn.prepare": prepare.main,
-    "snn.perfetto": perfetto.main,
-    "snn.compare": compare.main,
-    "snn.merge": merge.main,
-    "snn.retabulate": retabulate.main,
-    "snn.more_rounds": more_rounds.main,
-    "snn.measure_limits": measure_limits.main,
-    "snn.recommend": recommend.main,
-    "grid": _as_command(_grid),
-    "plan": _as_command(_plan),
+    **{"cli": cli.main, "snn": train.main, "grid": _as_command(_grid), "plan": _as_command(_plan)},
+    **{f"snn.{name}": import_module(f"snn.{name}").main for name in _MODULES.split()},
 }
 """The programs, and two files that a workflow reads by itself."""

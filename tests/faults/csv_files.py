@@ -1,80 +1,38 @@
 """Malformed CSV files."""
 
+import bz2
+import gzip
+import io
 import itertools
+import lzma
 import re
+import zipfile
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from attempt import KINDS, Input
-from garbage import damaged
+from garbage import NO_NUMBERS, PAGE, POINTER, damaged, given, words
 from hypothesis import strategies as st
-from spoilt_csv import spoilt
 
 from snn import datasets as prepared
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-_AS_IN_THE_FILE = ("dataset.standardise=false", "dataset.held_out=0", "dataset.shuffle_seed=null")
-_NO_NUMBERS = (
-    "",
-    " ",
-    "abc",
-    "nan",
-    "NaN",
-    "inf",
-    "-Infinity",
-    "1_000",
-    "\u0661",
-    "\uff11",
-    "0x1f",
-    "1e39",
-    "-1e39",
+_USUAL = (
+    "dataset=csv",
+    "dataset.path=t.csv",
+    "dataset.target='c0'",
+    "training.batch_size=1",
+    "dataset.held_out=0",
 )
-_NO_NUMBERS += (
-    "1 2",
-    "1..2",
-    "1e",
-    "e5",
-    ".",
-    "-",
-    "--1",
-    "+-1",
-    "1e1.5",
-    "1e400",
-    '"1"2',
-    '""',
-    '1"',
-    '"1',
-    "'1'",
+_USUAL += ("dataset.standardise=false", "dataset.shuffle_seed=null", "output=t.npy")
+_NO_CELLS = (
+    *(text for text in NO_NUMBERS if "," not in text),
+    *words("abc NaN Infinity 1e39 -1e39 1e400 1d5 $1 True null NA #N/A \x001 \ufeff1 1×10"),
 )
-_NO_NUMBERS += (
-    "1\u00a02",
-    "1\u20092",
-    "$1",
-    "1%",
-    "1f",
-    "1j",
-    "1d5",
-    "True",
-    "null",
-    "NA",
-    "#N/A",
-    "1\x00",
-    "\x001",
-)
-_NO_NUMBERS += (
-    "1\r",
-    "\ufeff1",
-    "1\x0b2",
-    "\u22121",
-    "1\u00d710",
-    "9" * 400,
-    "1/2",
-    "(1)",
-    "=1+1",
-    "<script>",
-    "1\x1a",
-)
+_NO_CELLS += ("1\r", "1\x0b2", "1\x1a", "1\u20092", '"1"2', '1"', '"1', "'1'", "9" * 400)
 
 
 @st.composite
@@ -88,12 +46,12 @@ def _tables(draw: Any) -> list[list[str]]:
 
 @st.composite
 def _with_wrong_cell(draw: Any) -> Input:
-    table, text = draw(_tables()), draw(st.sampled_from(_NO_NUMBERS))
+    table, text = draw(_tables()), draw(st.sampled_from(_NO_CELLS))
     row = draw(st.integers(1, len(table) - 1))
     ends_a_line = text.endswith("\r")  # in the last column it is a line that ends as in Windows
     column = draw(st.integers(0, len(table[0]) - 1 - ends_a_line))
     table[row][column] = text
-    return _file(f"{text!r} in row {row}, column {column}", _joined(table))
+    return _file(f"{text[:20]!r} in row {row}, column {column}", _joined(table))
 
 
 @st.composite
@@ -101,78 +59,42 @@ def _with_wrong_row(draw: Any) -> Input:
     table = draw(_tables())
     at = draw(st.integers(1, len(table) - 1))
     row = table[at]
-    rows = (
-        [*row, "1"],
-        row[:-1],
-        [*row, ""],
-        ["1"] * 300,
-        [",".join(row), *row],
-        [f'"{row[0]}', *row[1:]],
-    )
+    rows = ([*row, "1"], row[:-1], [*row, ""], ["1"] * 300, [",".join(row), *row], [f'"{row[0]}', *row[1:]])
     table[at] = draw(st.sampled_from(rows))
-    first = at == 1  # a further column or a lacking one, of the first row, is told by the header
-    return _file(f"row {at}{' (first)' * first} is {table[at][:6]}", _joined(table))
+    return _file(f"row {at} is {table[at][:6]}", _joined(table))
 
 
 @st.composite
 def _with_wrong_header(draw: Any) -> Input:
     table = draw(_tables())
     names = table[0]
-    header, target = draw(
-        st.sampled_from(
-            [
-                (names, "none"),
-                (names, "C0"),
-                (names, "c0 "),
-                (names, len(names)),
-                (names, -len(names) - 1),
-                (names, 10**9),
-                (["1", "2", "3", "4", "5"][: len(names)], 0),
-                (["nan", *["1"] * (len(names) - 1)], 0),
-                (["x"] * len(names), "x"),
-                ([*names[:-1], names[0]], "c0"),
-                (["a\x01b", *names[1:]], names[1]),
-                (['"a', *names[1:]], names[1]),
-                ([*names, "more"], "c0"),
-                (names[:-1], "c0"),
-            ]
-        )
-    )
-    return _file(f"header {header}, target {target!r}", _joined([header, *table[1:]]), target)
+    few, others = len(names), names[1:]
+    right = [(names, target) for target in ("'none'", "'C0'", "'c0 '", few, -few - 1, 10**9)]
+    headers = [(["x"] * few, "'x'"), ([*names[:-1], names[0]], "'c0'"), (["1", "2", "3", "4", "5"][:few], 0)]
+    headers += [(["nan", *["1"] * (few - 1)], 0), (["a\x01b", *others], "'c1'"), (['"a', *others], "'c1'")]
+    headers += [([*names, "more"], "'c0'"), (names[:-1], "'c0'")]
+    header, target = draw(st.sampled_from(right + headers))
+    return _file(f"header {header}", _joined([header, *table[1:]]), f"dataset.target={target}")
 
 
-@st.composite
-def _with_wrong_key(draw: Any) -> Input:
-    """A good file, and a setting that is not of it."""
-    content = _joined(draw(_tables()))
-    given, names = draw(
-        st.sampled_from(
-            [
-                (("dataset.header=false", "dataset.target=0"), "t.csv"),
-                (("dataset.header=false",), "t.csv"),
-                (("dataset.delimiter=';'",), "t.csv"),
-                (('dataset.delimiter="\t"',), "t.csv"),
-                (("dataset.delimiter=' '",), "t.csv"),
-                (("dataset.held_out=0.01",), "dataset.held_out"),
-                (("dataset.text_columns=onehot",), "dataset.text_columns"),
-                (("dataset.delimiter=c",), "dataset.delimiter"),
-                (("dataset.delimiter=''",), "dataset.delimiter"),
-                ((f"dataset.sha256={'0' * 64}",), "t.csv"),
-                (("training.batch_size=1000",), "training.batch_size"),
-                (("dataset.path='t.csv\x00'",), "dataset.path"),
-                (("dataset.path='t.csv/t.csv'",), "t.csv"),
-                (("dataset.path='T.CSV'",), "T.CSV"),
-                ((f"dataset.path={'x' * 300}",), "x" * 300),
-                (("dataset.path=.",), "."),
-                (("dataset.path='../input/none.csv'",), "none.csv"),
-            ]
-        )
-    )
-    return _file(" ".join(given), content, "c0", *given, names=names)
+_OTHERS = ["text_columns=onehot", "held_out=0.01", "delimiter=c", "delimiter=''"]
+_NO_KEYS = [((f"dataset.{one}",), f"dataset.{one.partition('=')[0]}") for one in _OTHERS]
+_NO_KEYS += [((f"dataset.delimiter={one}",), "t.csv") for one in ("';'", '"\t"', "' '")]
+_NO_KEYS += [
+    (("dataset.header=false", "dataset.target=0"), "t.csv"),
+    (("dataset.header=false",), "t.csv"),
+    ((f"dataset.sha256={'0' * 64}",), "t.csv"),
+    (("training.batch_size=1000",), "training.batch_size"),
+    (("dataset.path='t.csv\x00'",), "dataset.path"),
+]
+_NO_PATHS = ("t.csv/t.csv", "T.CSV", "x" * 300, ".", "../input/none.csv")
+_NO_KEYS += [((f"dataset.path='{path}'",), path.removeprefix("../input/")) for path in _NO_PATHS]
+"""Settings that are not of a good file, with what the message names."""
 
-
-_LABELS = ("-1", "2", "1e30", "1000000")
-_MARKERS = ("x", "0x1", "yes")
+_NO_LABELS = (
+    *(("-1", "3 classes"), ("2", "3 classes"), ("1000000", "3 classes"), ("1e30", "c0"), ("0.5", "c0")),
+    *(("-0.001", "c0"), ("x", "c0"), ("0x1", "c0"), ("yes", "c0")),
+)
 
 
 @st.composite
@@ -181,36 +103,34 @@ def _with_wrong_labels(draw: Any) -> Input:
     table = draw(_tables())
     for row, label in zip(table[1:], itertools.cycle("01")):
         row[0] = label
-    wrong, names = draw(
-        st.sampled_from(
-            (
-                ("0.5", "c0"),
-                ("-0.001", "c0"),
-                *((x, "3 classes" if abs(float(x)) < 2**53 else "c0") for x in _LABELS),
-                *((x, "c0") for x in _MARKERS),
-            )
-        )
-    )
-    row = draw(st.integers(1, len(table)))
-    table.insert(row, [wrong, *table[1][1:]])
+    wrong, names = draw(st.sampled_from(_NO_LABELS))
+    at = draw(st.integers(1, len(table)))
+    table.insert(at, [wrong, *table[1][1:]])
     of_network = ("network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy")
-    one = _file(f"label {wrong} of 2 in row {row}", _joined(table), 0, *of_network, names=names)
+    one = _file(
+        f"label {wrong} of 2 in row {at}", _joined(table), "dataset.target=0", *of_network, names=names
+    )
     arguments = tuple(argument for argument in one.arguments if not argument.startswith("output="))
     return Input(one.what, "snn", ("device=cpu", *arguments), one.files, one.names)
 
 
 def malformed() -> st.SearchStrategy[Input]:
     """CSV files with one defect each, good ones with a wrong setting, and other kinds of files."""
-    kinds = st.sampled_from(list(KINDS)).map(lambda kind: _file(kind, kind))
-    return st.one_of(
-        _with_wrong_cell(),
-        _with_wrong_row(),
-        _with_wrong_header(),
-        st.sampled_from(list(spoilt())).map(lambda what: _file(what, spoilt()[what])),
-        _with_wrong_key(),
-        _with_wrong_labels(),
-        kinds,
+    defects = (_with_wrong_cell(), _with_wrong_row(), _with_wrong_header(), _with_wrong_labels())
+    keys = st.builds(
+        lambda table, key: _file(" ".join(key[0]), _joined(table), *key[0], names=key[1]),
+        _tables(),
+        st.sampled_from(_NO_KEYS),
     )
+    return st.one_of(*defects, keys, st.sampled_from(list(known())))
+
+
+def known() -> Iterator[Input]:
+    """Files that are no CSV file of numbers, and a good one with other settings."""
+    for what, content in (*_spoilt().items(), *((kind, kind) for kind in KINDS)):
+        yield _file(what, content)
+    for further, names in _NO_KEYS:
+        yield _file(" ".join(further), b"c0,c1\n1,2\n3,4\n", *further, names=names)
 
 
 def garbage() -> st.SearchStrategy[Input]:
@@ -224,19 +144,13 @@ def _joined(table: list[list[str]]) -> bytes:
     return "".join(",".join(row) + "\n" for row in table).encode("utf-8", "surrogatepass")
 
 
-def _file(
-    what: str, content: bytes | str, target: str | int = "c0", *given: str, names: str = "t.csv"
-) -> Input:
-    keys = {each.partition("=")[0] for each in given}
-    column = f"dataset.target={target}" if isinstance(target, int) else f"dataset.target='{target}'"
-    usual = ("dataset=csv", "dataset.path=t.csv", column, "training.batch_size=1", *_AS_IN_THE_FILE)
-    arguments = (*(each for each in usual if each.partition("=")[0] not in keys), *given, "output=t.npy")
-    return Input(what, "snn.prepare", arguments, {"t.csv": content}, names)
+def _file(what: str, content: bytes | str, *further: str, names: str = "t.csv") -> Input:
+    return Input(what, "snn.prepare", given(_USUAL, *further), {"t.csv": content}, names)
 
 
 def _any(content: bytes) -> Input:
     written = ("dataset.header=false", "dataset.delimiter=','", "dataset.decimal=.", "dataset.encoding=utf-8")
-    one = _file("garbage", content, -1, *written)
+    one = _file("garbage", content, "dataset.target=-1", *written)
     return Input(one.what, one.command, one.arguments, one.files, one.names, False, _all_numbers)
 
 
@@ -244,16 +158,61 @@ def _all_numbers(here: Path) -> bool:
     """Whether what was prepared of a file are just the numbers that a simple reader finds in it."""
     found = []
     text = (here / "t.csv").read_bytes().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    lines = [
-        line for line in text.split("\n") if line.strip(" \t") and not line.lstrip().startswith(("#", "%"))
-    ]
+    lines = [one for one in text.split("\n") if one.strip(" \t") and not one.lstrip().startswith(("#", "%"))]
     while lines[0].count(",") < lines[-1].count(","):  # lines before the table
         del lines[0]
     for line in lines:
         cells = [re.fullmatch(r'\s*"(.*)"|([^"]*)', cell) for cell in line.split(",")]
         if not all(cell and _NUMBER.fullmatch(cell[1] or cell[2] or "") for cell in cells):
             return False
-        if cells:
-            found.append([float(cell[1] or cell[2]) for cell in cells if cell])
+        found.append([float(cell[1] or cell[2]) for cell in cells if cell])
     table, _ = prepared._verified(here / "t.npy")
     return bool(np.array_equal(np.array(found, np.float32), table))
+
+
+@cache
+def _spoilt() -> dict[str, bytes | str]:
+    """A good file as something else: packed, in another encoding, empty, of another kind."""
+    whole = b"c0,c1,c2\n1,2,3\n-4,5.5,6e-1\n"
+    header, _, rest = whole.partition(b"\n")
+    packed, array = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("t.csv", whole)
+    np.save(array, np.eye(3))
+    encodings = {
+        name: whole.decode().encode(name) for name in ("utf-16-le", "utf-16-be", "utf-32", "utf-32-be")
+    }
+    rows = {  # a row is of a cell as this and of two others
+        "with a byte of Latin-1": b"\xe9",
+        "with a mark within": b"\xef\xbb\xbf1",
+        "with an open quote": b'"1',
+        "with a cell of two lines": b'"1\n"',
+        "with a long line": b"1" * (17 << 20),
+        "with a control character": b"1\x1b",
+        "with a line separator": "1\u2028".encode(),
+    }
+    return {
+        **encodings,
+        **{what: whole + cell + b",1,1\n" for what, cell in rows.items()},
+        "gzip": gzip.compress(whole),
+        "bzip2": bz2.compress(whole),
+        "xz": lzma.compress(whole),
+        "zip": packed.getvalue(),
+        "NumPy": array.getvalue(),
+        "of nothing": b"",
+        "of an end of line": b"\n\r\n\n",
+        "of spaces": b"   \n  \n",
+        "of a mark": b"\xef\xbb\xbf",
+        "of a header": header + b"\n",
+        "of one column": b"c0\n1\n-4\n",
+        "with a decimal comma": header + b"\n1,2,3,5\n",
+        "with a NUL at its end": whole + b"\0",
+        "with half a character": whole + b"\xc3",
+        "with a surrogate": whole + b"\xed\xa0\x80\n",
+        "with two marks": b"\xef\xbb\xbf\xef\xbb\xbf" + rest,
+        "with an endless row": whole + b",".join([b"1"] * 100_000) + b"\n",
+        "of HTML": PAGE,
+        "of JSON": b'{"c0": [1, 2], "c1": [3, 4]}\n',
+        "of a pointer": POINTER,
+        "of PNG": b"\x89PNG\r\n\x1a\n" + bytes(100),
+    }

@@ -1,9 +1,84 @@
-"""Garbage for any door: damaged texts, values of any shape."""
+"""What is wrong at almost any door: texts that are no numbers or names, values, no JSON, damaged files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
+
+
+def words(*lines: str) -> list[str]:
+    """The words of these lines."""
+    return " ".join(lines).split()
+
+
+CSV = b"a,b\n1,2\n3,4\n"
+"""A small table, of which the other files of an input speak."""
+
+NO_NUMBERS = [
+    *words("x nan -inf 1_0 0x10 ٣ １ 1..2 1e e5 . - --1 +-1 1e1.5 1j 1f 1/2 1, (1) 1% =1+1 1e999 −1"),
+    *("", " ", "1 2", '""', "<script>", "9" * 5000, "\0", "1\0", "1\u00a02"),
+]
+"""Texts that no setting, option or cell of a table reads as a number."""
+
+NO_FILES = [
+    *words(". .. / o/ o/. /dev/null /dev/stdout /dev/x /dev/fd/1 /proc/x /proc/self/fd/1 /sys/x"),
+    *("/proc/sys/kernel/hostname", "x" * 300),
+]
+"""Paths of which none can be written."""
+
+NO_NAMES = [
+    *words(". .. /tmp/X ../../../X a/b A é 1x -x x.csv CON"),
+    *("", "x y", "a" * 65, "x\n", "\0", "mine\u200b"),
+]
+"""What is not the name of a sweep."""
+
+VALUES = (
+    *(None, True, False, 0, -1, 1, 1.5, 1e300, 10**30, "x", "../x", "", "\x1b"),
+    *([], {}, [None], ["x"], {"x": 1}),
+)
+"""One of each sort of what JSON has."""
+
+NO_VALUES = [
+    *words("NaN -Infinity None 1e999 01 0x1 1_0 'x' 1,"),
+    *("9" * 5000, '"\\ud800"', "[" * 5000),
+]
+"""What JSON does not have, or what a float cannot hold."""
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n"
+PAGE = b"<!DOCTYPE html><html><body>404, not found</body></html>\n"
+"""What a download leaves that was not one."""
+
+
+def no_json(whole: bytes, key: str) -> Iterator[tuple[str, bytes]]:
+    """What an object in JSON can be spoilt to; the value of the key has no comma in it."""
+    text = whole.decode()
+    of_key = f'"{key}": '
+    before, after = text.split(of_key, 1)
+    old = after.split(",")[0].split("}")[0]
+    yield "nothing", b""
+    yield "two of it", whole + whole
+    yield "something after it", whole + b"x"
+    yield "a NUL after it", whole + b"\0"
+    yield "a list of it", b"[" + whole + b"]"
+    yield "all but its end", whole[:-1]
+    yield "a comma too many", whole[:-1] + b",}"
+    yield "a key twice", (text[:-1] + f", {of_key}{old}}}").encode()
+    yield (
+        "the same key written otherwise",
+        (text[:-1] + f', "\\u{ord(key[0]):04x}{key[1:]}": {old}}}').encode(),
+    )
+    yield "quotes of Python", text.replace('"', "'").encode()
+    yield "a byte order mark", b"\xef\xbb\xbf" + whole
+    yield "no UTF-8", b"\xff" + whole
+    for encoding in ("utf-16", "utf-32", "utf-16-le"):
+        yield encoding, text.encode(encoding)
+    for word in NO_VALUES:
+        yield f"{key} of {word[:9]}", f"{before}{of_key}{word}{after[len(old) :]}".encode()
+    for value in ("[]", "null", "3", '"x"', "[" * 100_000 + "]" * 100_000):
+        yield f"only {value[:9]}", value.encode()
+    for opening in ("[", '{"a":', "[{"):
+        for levels in (100, 1000, 100_000):
+            yield f"{levels} times {opening}", (opening * levels).encode()
 
 
 @st.composite
@@ -13,11 +88,22 @@ def damaged(draw: Any, whole: bytes) -> bytes:
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(len(content) - 1, 0)))
         size = draw(st.sampled_from((0, 1, 1, 4, 40)))
-        new = draw(
-            st.binary(max_size=4) | st.sampled_from((content[at : at + 60], b"\n", b"\0", b"\xff\xfe"))
-        )
-        content = content[:at] + new + content[at + size :]
+        further = st.sampled_from((content[at : at + 60], b"\n", b"\0", b"\xff\xfe"))
+        content = content[:at] + draw(st.binary(max_size=4) | further) + content[at + size :]
     return content
+
+
+def cut(whole: bytes) -> st.SearchStrategy[bytes]:
+    """The first bytes of a file."""
+    return st.integers(0, len(whole) - 1).map(lambda size: whole[:size])
+
+
+@st.composite
+def flipped(draw: Any, whole: bytes, first: int = 0) -> bytes:
+    """A file of which one byte, from the first that may be, is another."""
+    content, place = bytearray(whole), draw(st.integers(first, len(whole) - 1))
+    content[place] ^= draw(st.integers(1, 255))
+    return bytes(content)
 
 
 def values(words: Sequence[str], keys: Sequence[str]) -> st.SearchStrategy[Any]:
@@ -30,3 +116,9 @@ def values(words: Sequence[str], keys: Sequence[str]) -> st.SearchStrategy[Any]:
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(some_keys, inner, max_size=3),
         max_leaves=8,
     )
+
+
+def given(usual: Sequence[str], *further: str) -> tuple[str, ...]:
+    """The arguments KEY=VALUE of a valid command line, of which some are given otherwise."""
+    keys = {each.partition("=")[0] for each in further}
+    return (*(each for each in usual if each.partition("=")[0] not in keys), *further)

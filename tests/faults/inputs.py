@@ -5,15 +5,12 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import archives
 import command_lines
-import commands
 import csv_files
 import grids
 import image_sets
 import prepared_files
-import recommendations
-import stored_records
+import records
 from attempt import Input, met
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -22,14 +19,14 @@ Inputs = Callable[[], st.SearchStrategy[Input]]
 
 DOORS: dict[str, tuple[Inputs, Inputs]] = {
     "command line": (command_lines.malformed, command_lines.garbage),
-    "commands": (commands.malformed, commands.garbage),
-    "recommendation": (recommendations.malformed, recommendations.garbage),
+    "commands": (command_lines.malformed_commands, command_lines.any_commands),
+    "recommendation": (command_lines.malformed_recommendations, command_lines.any_recommendations),
     "grid": (grids.malformed, grids.garbage),
     "CSV": (csv_files.malformed, csv_files.garbage),
     "images": (image_sets.malformed, image_sets.garbage),
     "prepared data": (prepared_files.data_sets, prepared_files.damaged_data_sets),
-    "record": (stored_records.malformed, stored_records.garbage),
-    "archive": (archives.malformed, archives.garbage),
+    "record": (records.malformed, records.garbage),
+    "archive": (records.archives, records.damaged_archives),
     "plan of rounds": (prepared_files.plans, prepared_files.any_plans),
 }
 """By the name of a door, the inputs that are malformed, and garbage, which may be valid."""

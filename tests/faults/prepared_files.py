@@ -11,43 +11,39 @@ from typing import Any
 
 import numpy as np
 from attempt import HERE, KINDS, LIKE_NONE, Input
-from garbage import damaged, values
+from garbage import VALUES, cut, damaged, flipped, given, no_json, values
 from hypothesis import strategies as st
-from stored_records import as_json
+from records import as_json
 
 from snn.config import groups
-from snn.config.validation import MOST_ROUNDS
+from snn.config.settings import MOST_ROUNDS
 from snn.datasets import quadratic
 
 _CHOICE = groups.load("dataset", "small") | {"rows": 8, "features": 2}
 _OF_CHOICE = ("device=cpu", "dataset=small", "dataset.rows=8", "dataset.features=2", "training.batch_size=2")
+_THERE = [kind for kind in KINDS if kind not in LIKE_NONE]
+"""A data set that is not there is made, and without a plan none is followed."""
 
 
 @cache
 def _prepared() -> bytes:
-    return _sealed_table(quadratic.make(8, 2))
+    return _sealed(quadratic.make(8, 2))
 
 
-def _sealed_table(
-    table: Any, choice: Any = None, header: bytes | None = None, values: bytes | None = None
-) -> bytes:
+def _sealed(table: Any, choice: Any = None, shape: bytes = b"(8, 3)", values: bytes | None = None) -> bytes:
     """What stands in a prepared file of this table, or of what is said to be one, with a digest that fits."""
     saved = io.BytesIO()
     np.save(saved, table, allow_pickle=True)
-    own, rest = saved.getvalue()[:128], saved.getvalue()[128:]
-    content = (header or own) + (rest if values is None else values)
+    header, rest = saved.getvalue()[:128].replace(b"(8, 3)", shape), saved.getvalue()[128:]
+    content = header + (rest if values is None else values)
     content += json.dumps(choice or _CHOICE, sort_keys=True).encode()
     return content + hashlib.sha256(content).digest()
 
 
 def data_sets() -> st.SearchStrategy[Input]:
     """Prepared data sets that are damaged, of something else, or none."""
-    whole = _prepared()
-    cut = st.integers(0, len(whole) - 1).map(lambda size: _data(f"the first {size} bytes", whole[:size]))
-    flipped = st.builds(_flipped_data, st.integers(0, len(whole) - 1), st.integers(1, 255))
-    kinds = [kind for kind in KINDS if kind not in LIKE_NONE]  # it is made
-    known = [*_no_tables(), *(_data(kind, kind) for kind in kinds)]
-    return st.one_of(cut, flipped, st.sampled_from(known))
+    spoilt = (cut(_prepared()) | flipped(_prepared())).map(lambda content: _data("spoilt", content))
+    return spoilt | st.sampled_from(list(known_data_sets()))
 
 
 def damaged_data_sets() -> st.SearchStrategy[Input]:
@@ -56,97 +52,75 @@ def damaged_data_sets() -> st.SearchStrategy[Input]:
     return damaged(whole).map(lambda content: _data("garbage", content, is_wrong=content != whole))
 
 
-def _data(what: str, content: bytes | str, *given: str, is_wrong: bool = True) -> Input:
-    keys = {each.partition("=")[0] for each in given}
-    arguments = (*(each for each in _OF_CHOICE if each.partition("=")[0] not in keys), *given, "data=d.npy")
+def _data(what: str, content: bytes | str, *further: str, is_wrong: bool = True) -> Input:
+    arguments = (*given(_OF_CHOICE, *further), "data=d.npy")
     return Input(what, "snn", arguments, {"d.npy": content}, "d.npy", is_wrong)
 
 
-def _flipped_data(place: int, change: int) -> Input:
-    content = bytearray(_prepared())
-    content[place] ^= change
-    return _data(f"byte {place} is another", bytes(content))
-
-
-def _no_tables() -> Iterator[Input]:
-    whole, table = _prepared(), quadratic.make(8, 2)
-    header = whole[:128]
+def known_data_sets() -> Iterator[Input]:
+    """Files that are no prepared data set, or one of another choice."""
+    yield from (_data(kind, kind) for kind in _THERE)
+    whole, table, own = _prepared(), quadratic.make(8, 2), io.BytesIO()
+    np.save(own, table)
     not_finite = table.copy()
     not_finite[3, 1] = np.nan
-    own = io.BytesIO()
-    np.save(own, table)
-    contents = {
+    tables = {
+        "objects": np.array([[1, None, "x"]], dtype=object),
+        "float64": table.astype(float),
+        "whole numbers": table.astype(np.int32),
+        "big-endian": table.astype(">f4"),
+        "Fortran's order": np.asfortranarray(table),
+        "one dimension": table[0],
+        "three dimensions": table[None],
+        "no rows": table[:0],
+        "one column": table[:, :1],
+        "NaN": not_finite,
+        "infinity": table + np.float32(np.inf),
+        "fewer rows": table[:7],
+        "more rows": np.concatenate([table, table]),
+        "fewer features": table[:, 1:],
+        "more features": np.concatenate([table, table], axis=1),
+    }
+    contents = {what: _sealed(one) for what, one in tables.items()}
+    for shape in (b"(9, 3)", b"(999999999999999, 3)", b"(0, 3)", b"exit()"):
+        contents[f"a header of {shape!r}"] = _sealed(table, shape=shape)
+    contents |= {
         "NumPy's own": own.getvalue(),
         "a pickle": pickle.dumps(table),
-        "objects": _sealed_table(np.array([[1, None, "x"]], dtype=object)),
-        "float64": _sealed_table(table.astype(float)),
-        "whole numbers": _sealed_table(table.astype(np.int32)),
-        "big-endian": _sealed_table(table.astype(">f4")),
-        "Fortran's order": _sealed_table(np.asfortranarray(table)),
-        "one dimension": _sealed_table(table[0]),
-        "three dimensions": _sealed_table(table[None]),
-        "no rows": _sealed_table(table[:0]),
-        "one column": _sealed_table(table[:, :1]),
-        "NaN": _sealed_table(not_finite),
-        "infinity": _sealed_table(table + np.float32(np.inf)),
-        "fewer rows": _sealed_table(table[:7]),
-        "more rows": _sealed_table(np.concatenate([table, table])),
-        "fewer features": _sealed_table(table[:, 1:]),
-        "more features": _sealed_table(np.concatenate([table, table], axis=1)),
-        "a header of more": _sealed_table(table, header=header.replace(b"(8, 3)", b"(9, 3)")),
-        "a header of very many": _sealed_table(
-            table, header=header.replace(b"(8, 3)", b"(999999999999999, 3)")
-        ),
-        "a header of none": _sealed_table(table, header=header.replace(b"(8, 3)", b"(0, 3)")),
-        "a header of code": _sealed_table(table, header=header.replace(b"(8, 3)", b"exit()")),
-        "no values": _sealed_table(table, values=b""),
-        "another choice": _sealed_table(table, choice={**_CHOICE, "seed": 43}),
-        "no choice": _sealed_table(table, choice={"x": 1}),
+        "no values": _sealed(table, values=b""),
+        "another choice": _sealed(table, choice={**_CHOICE, "seed": 43}),
+        "no choice": _sealed(table, choice={"x": 1}),
         "something behind": whole + b"x",
         "twice": whole + whole,
         "another digest": whole[:-32] + bytes(32),
         "no digest": whole[:-32],
     }
     yield from (_data(what, content) for what, content in contents.items())
-    for given in ("dataset.seed=43", "dataset.rows=9", "dataset.features=3", "dataset.noise=0.2"):
-        yield _data(f"of another: {given}", whole, given)
-    yield _data("of another: medium", whole, "dataset=medium")
+    for other in ("=medium", ".seed=43", ".rows=9", ".features=3", ".noise=0.2"):
+        yield _data(f"of another: {other}", whole, f"dataset{other}")
 
 
 def plans() -> st.SearchStrategy[Input]:
     """Plans of further rounds with a wrong number, and files that are none."""
-    wrong = (0, -1, MOST_ROUNDS + 1, 10**30, 1.5, 2.0, True, None, "3", [3], {"a": 3}, 1e300)
-    numbers = st.sampled_from(wrong).map(
-        lambda count: _plan(f"{count!r} rounds", as_json({"x/y": 3, "x/z": count}))
+    wrong = [
+        *(value for value in VALUES if type(value) is not int or value < 1),
+        MOST_ROUNDS + 1,
+        10**30,
+        2.0,
+    ]
+    any_ = values(("3",), ("x",)).filter(lambda one: type(one) is not int or not 1 <= one <= MOST_ROUNDS)
+    numbers = st.sampled_from(wrong) | any_
+    return st.sampled_from(list(known_plans())) | numbers.map(
+        lambda count: _plan(f"{str(count)[:40]} rounds", as_json({"x/y": 3, "x/z": count}))
     )
-    texts = (
-        b"",
-        b"{",
-        b"[]",
-        b"3",
-        b"null",
-        b'"x"',
-        b'{"a": 3}{"a": 3}',
-        b'{"a": 3, "a": 3}',
-        b'{"a": NaN}',
-        b"\xff",
-        b"{'a': 3}",
-        b'{"a": 3,}',
-        b"[" * 10**5,
-        b'{"a": 3}'.decode().encode("utf-16"),
-        b'{"a": ' + b"9" * 5000 + b"}",
-        b'{"a": 03}',
-        b"{3: 3}",
-        b'{"\\ud800": 3}',
-        b'\xef\xbb\xbf{"a": 3}',
-    )
-    kinds = [kind for kind in KINDS if kind not in LIKE_NONE]  # none is planned
-    known = [_plan(repr(text[:20]), text) for text in texts] + [_plan(kind, kind) for kind in kinds]
-    no_numbers = values(("3",), ("x",)).filter(
-        lambda one: type(one) is not int or not 1 <= one <= MOST_ROUNDS
-    )
-    any_ = no_numbers.map(lambda one: _plan(f"{str(one)[:40]} rounds", as_json({"x/y": 3, "x/z": one})))
-    return numbers | any_ | st.sampled_from(known)
+
+
+def known_plans() -> Iterator[Input]:
+    """Files that are no plan."""
+    texts = dict(no_json(b'{"x/y": 3}', "x/y")) | {kind: kind for kind in _THERE}
+    texts |= {"a key that is no text": b"{3: 3}", "half a character": b'{"\\ud800": 3}'}
+    for what, content in texts.items():
+        yield _plan(what, content)
 
 
 def any_plans() -> st.SearchStrategy[Input]:
@@ -161,6 +135,5 @@ def _plan(what: str, content: bytes | str, is_wrong: bool = True) -> Input:
 
 def _is_plan(here: Path) -> bool:
     planned = json.loads((here / "p.json").read_bytes())
-    return isinstance(planned, dict) and all(
-        type(n) is int and 1 <= n <= MOST_ROUNDS for n in planned.values()
-    )
+    numbers = planned.values() if isinstance(planned, dict) else [None]
+    return all(type(number) is int and 1 <= number <= MOST_ROUNDS for number in numbers)

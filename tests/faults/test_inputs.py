@@ -5,20 +5,37 @@ import time
 from pathlib import Path
 
 import attempt
+import command_lines
+import csv_files
+import grids
+import image_sets
 import inputs
+import prepared_files
 import pytest
-import recommendations
-from archived import archive
+import records
 from attempt import HERE, Input, met
+from command_lines import TRAINED
+from garbage import CSV
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from image_sets import FOLDER
 from inputs import DOORS, knock
+from wrong_settings import all_wrong
+
+from snn.config.compose import composed
+from snn.errors import ConfigError
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined]}}\n"
-_CSV = b"a,b\n1,2\n3,4\n"
 _OF_CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=b", "training.batch_size=1")
 _OF_CSV += ("dataset.held_out=0", "output=t.npy")
+_WIDE = "network: layers, network.layers: [linear 9999999, linear 1]"
+_KEY = "dataset: csv, dataset.path: t.csv, dataset.target: b, epochs: 3"
+_LABELS = ("network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy")
+_LAYERS = (
+    "output=r.npy",
+    "training.batch_size=2",
+    "network=layers",
+    "network.layers=['linear 9999999', 'linear 1']",
+)
 
 KEPT = [
     Input("a folder with a line break in its name", "cli", ("merge", "a\nb"), {}, r"a\nb: cannot be read"),
@@ -29,24 +46,16 @@ KEPT = [
         {"g.yaml": _GRID},
         "rounds is '999",
     ),
+    Input("a number of 5000 digits of a cell", "snn", ("device=cpu", "round=" + "9" * 5000), {}, "round=999"),
     Input(
         "a cell that is too large, of a grid",
         "grid",
         (f"{HERE}/g.yaml",),
-        {"g.yaml": b"sweeps: {mine: {network: layers, network.layers: [linear 9999999, linear 1]}}"},
+        {"g.yaml": f"sweeps: {{mine: {{{_WIDE}}}}}".encode()},
         f"{HERE}/g.yaml",
     ),
     Input(
-        "a layer that is too wide, and fits",
-        "snn.prepare",
-        (
-            "output=r.npy",
-            "training.batch_size=2",
-            "network=layers",
-            "network.layers=['linear 9999999', 'linear 1']",
-        ),
-        {},
-        "network.layers is 'linear 9999999'",
+        "a layer that is too wide, and fits", "snn.prepare", _LAYERS, {}, "network.layers is 'linear 9999999'"
     ),
     Input(
         "more memory than a float holds",
@@ -58,14 +67,14 @@ KEPT = [
     Input(
         "a label beyond 64 bits",
         "snn",
-        (*_OF_CSV[:5], "network=layers", "network.layers=['linear 2']", "network.loss=cross_entropy"),
+        (*_OF_CSV[:5], *_LABELS),
         {"t.csv": b"a,b\n1,0\n1,1e30\n1,5\n"},
         "line 3, column 'b': 1e+30",
     ),
     Input(
         "a table that is a pipe, which nobody writes to",
         "snn.recommend",
-        recommendations.TRAINED,
+        TRAINED,
         {"t.csv": "pipe"},
         "t.csv: cannot be read: it is a pipe",
     ),
@@ -73,42 +82,63 @@ KEPT = [
         "a key that is not one, beside those of a table",
         "grid",
         ("g.yaml",),
-        {
-            "g.yaml": b"sweeps: {mine: {dataset: csv, dataset.path: t.csv, dataset.target: b, epochs: 3}}",
-            "t.csv": _CSV,
-        },
+        {"g.yaml": f"sweeps: {{mine: {{{_KEY}}}}}".encode(), "t.csv": CSV},
         "sweeps.mine: 'epochs' is not a key here (did you mean training.epochs?)",
     ),
 ]
 """Inputs that were met with a fault: add what the fuzzer finds."""
 
+_OF_IMAGES = ("dataset=idx", "dataset.path=images", "training.batch_size=1", "output=t.npy")
 VALID = {
     "command": lambda: Input("", "cli", ("list", "kernels")),
     "cell of a command": lambda: Input("", "cli", ("run", "device=cpu", "--strict", "output=r.json")),
     "command line": lambda: Input("", "snn", ("device=cpu", "output=r.json")),
-    "recommendation": lambda: Input("", "snn.recommend", recommendations.TRAINED, {"t.csv": _CSV}),
+    "recommendation": lambda: Input("", "snn.recommend", TRAINED, {"t.csv": CSV}),
     "grid": lambda: Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
-    "CSV": lambda: Input("", "snn.prepare", _OF_CSV, {"t.csv": _CSV}),
-    "images": lambda: Input(
-        "",
-        "snn.prepare",
-        ("dataset=idx", "dataset.path=images", "training.batch_size=1", "output=t.npy"),
-        FOLDER,
-    ),
-    "archive": lambda: Input("", "snn.retabulate", ("a", "out"), archive()),
-    "two archives": lambda: Input("", "snn.compare", ("a", "a", "out"), archive()),
+    "CSV": lambda: Input("", "snn.prepare", _OF_CSV, {"t.csv": CSV}),
+    "images": lambda: Input("", "snn.prepare", _OF_IMAGES, image_sets.FOLDER),
+    "archive": lambda: Input("", "snn.retabulate", ("a", "out"), records.archive()),
+    "two archives": lambda: Input("", "snn.compare", ("a", "a", "out"), records.archive()),
     "plan of rounds": lambda: Input("", "plan", ("p.json",), {"p.json": b'{"x/y": 3}'}),
 }
 
-
 _OF_USERS = ("command line", "commands", "grid", "CSV")
-_MOST, _FEW = 50, 20
-"""Inputs for each of these doors, 200 in all, and for each of the others; a quarter of them garbage."""
+_MOST, _FEW = 28, 10
+"""Inputs for each of these doors, and for each of the others, beside all of LISTS; a quarter is garbage."""
 
 
 @pytest.mark.parametrize("one", KEPT, ids=lambda one: one.what)
 def test_what_once_was_a_fault_is_refused(tmp_path, one):
     assert met(one, tmp_path) == ("refused", "")
+
+
+LISTS = {
+    "arguments": command_lines.of_modules,
+    "commands": command_lines.of_commands,
+    "options": command_lines.wrong_options,
+    "grids": grids.known,
+    "CSV files": csv_files.known,
+    "images": image_sets.known,
+    "data sets": prepared_files.known_data_sets,
+    "plans": prepared_files.known_plans,
+    "records": records.known,
+    **records.KNOWN,
+}
+
+
+@pytest.mark.parametrize("inputs", LISTS.values(), ids=LISTS)
+def test_all_of_a_list_are_refused(inputs, tmp_path_factory):
+    for one in inputs():
+        assert met(one, tmp_path_factory.mktemp("input")) == ("refused", ""), one
+
+
+def test_every_wrong_value_of_a_setting_is_refused_with_its_key():
+    checked = 0
+    for wrong in all_wrong():
+        with pytest.raises(ConfigError, match=wrong.key.partition(".")[0]):
+            composed(command_lines.with_setting(wrong, "snn").arguments)
+        checked += 1
+    assert checked > 2000
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from snn.config import groups
-from snn.config.ranges import RANGES, Range, of
+from snn.config.settings import RANGES, Range, find_kind
 from snn.models.network import INITIALISERS
 
 
@@ -16,44 +16,52 @@ class Wrong(NamedTuple):
     value: Any
 
 
-_NO_NUMBERS = ("text", "", "1;2", True, False, {"a": 1})
+_HOME = "${oc.env:HOME}"
 _NO_TEXT = (3, 1.5, None, True, {"a": 1}, [["x"]])
-_NO_SEED = ([0], [-1], [2**31], ["a"], [1.5], [True], [None], [1, 1], "a", 3, None, {"a": 1})
+_NO_WORD = (*_NO_TEXT, "no such word", "")
+_NO_LIST = ("a", 3, None, True, {"a": 1})
+_NO_NUMBERS = ("text", "", "1;2", True, False, {"a": 1})
+_NO_BOOL = (1, 0, 1.5, None, "yes", "true ", "", {"a": 1})
 _NO_PAIR = (16, [16], [16, 16, 16], [0, 16], [-1, 1], [1025, 1], [1.5, 1], ["a", 1], [True, 1], "a")
-_NO_SHAPE = (
-    "x",
-    3,
-    True,
-    {"a": 1},
-    [],
-    [28, 28],
-    [1, 0, 3],
-    [1, 2, 3, 1],
-    [1, 2, 1.5],
-    [1, 2, 5000],
-    ["1", 2, 3],
-)
-_NO_LAYERS = ("relu", 3, None, True, {"a": 1}, [], ["no such layer"], ["linear"], ["linear 0"], ["linear -1"])
-_NO_LAYERS += (["linear x"], ["linear 8 8 8"], ["linear 1.5"], [3], [None], [True], ["linear 9999999"], [""])
+_NO_LAYER = ("no such layer", "linear", "linear 0", "linear -1", "linear x", "linear 8 8 8", "linear 1.5")
 _OF_KEY: Mapping[str, tuple[Any, ...]] = {
-    "network.hidden": (3, "a", None, True, {"a": 1}, [], [0], [-1], [2**21], [1.5], [True], ["a"], [None]),
-    "network.layers": _NO_LAYERS,
-    "network.loss": (*_NO_TEXT, "no such loss", ""),
-    "network.init": (*_NO_TEXT, "no such initialiser", ""),
-    "network.update_order": (*_NO_TEXT, "no such order", ""),
-    "strategy.mode": (*_NO_TEXT, "reduce-overhead", ""),
-    "strategy.seeds": _NO_SEED,
+    "network.hidden": (*_NO_LIST, [], [0], [-1], [2**21], [1.5], [True], ["a"], [None]),
+    "network.layers": (*_NO_LIST, [], *([one] for one in (*_NO_LAYER, "linear 9999999", "", 3, None, True))),
+    "network.loss": _NO_WORD,
+    "network.init": _NO_WORD,
+    "network.update_order": _NO_WORD,
+    "strategy.mode": (*_NO_WORD, "reduce-overhead"),
+    "strategy.seeds": (
+        *_NO_LIST[:3],
+        {"a": 1},
+        *([one] for one in (0, -1, 2**31, "a", 1.5, True, None)),
+        [1, 1],
+    ),
     "strategy.initialisers": (["x"], [1], [None], [*INITIALISERS[:1], *INITIALISERS[:1]], "x", 3, None),
-    "strategy.learning_rates": ([0], [-0.1], ["a"], [1e39], [1e-50], [True], [None], [0.1, 0.1], "a", None),
+    "strategy.learning_rates": (
+        *_NO_LIST[:3],
+        *([one] for one in (0, -0.1, "a", 1e39, 1e-50, True, None)),
+        [0.1, 0.1],
+    ),
     "kernel.block": (*_NO_PAIR, None, [32, 64]),
     "kernel.work": (*_NO_PAIR, [65, 1]),
-    "dataset.path": (3, 1.5, None, True, {"a": 1}, "", "a\0b", "a\nb", "x" * 5000, "${oc.env:HOME}"),
-    "dataset.shape": _NO_SHAPE,
-    "dataset.target": (1.5, None, True, {"a": 1}, "", "a\nb", "${oc.env:HOME}"),
-    "dataset.header": (0, -1, 1.5, "yes", "true ", "", {"a": 1}),
-    "dataset.delimiter": (3, None, True, "", ",,", "a", "1", ".", "-", "+", '"', "'", "\n", "\0", {"a": 1}),
+    "dataset.path": (*_NO_TEXT[:5], "", "a\0b", "a\nb", "x" * 5000, _HOME),
+    "dataset.shape": (
+        *_NO_LIST[1:],
+        "x",
+        [],
+        [28, 28],
+        [1, 0, 3],
+        [1, 2, 3, 1],
+        [1, 2, 1.5],
+        [1, 2, 5000],
+        ["1", 2, 3],
+    ),
+    "dataset.target": (*_NO_TEXT[1:5], "", "a\nb", _HOME),
+    "dataset.header": (*_NO_BOOL[1:3], -1, *_NO_BOOL[4:]),
+    "dataset.delimiter": (3, None, True, "", ",,", {"a": 1}, *"a1.-+\"'\n\0"),
     "dataset.sha256": (3, True, "", "12", "g" * 64, "A" * 64, "0" * 63, "0" * 65, {"a": 1}),
-    "device.name": ({"a": 1}, "a\nb", "a\0b", "${oc.env:HOME}"),
+    "device.name": ({"a": 1}, "a\nb", "a\0b", _HOME),
 }
 
 
@@ -67,25 +75,21 @@ def _of_groups() -> Iterator[Wrong]:
         usual = groups.default_choices()[group]
         no_choices = (
             "none such",
-            "",
             f"{usual}.yaml",
             f"../{group}/{usual}",
             usual.upper(),
             f" {usual}",
-            "???",
+            f"{usual}\n",
         )
-        for value in (*no_choices, 3, 1.5, None, True, {"a": 1}, [["x"]], f"{usual}\n", "${oc.env:HOME}"):
+        for value in (*no_choices, "", "???", *_NO_TEXT, _HOME):
             yield Wrong({}, group, value)
 
 
 def _of_files() -> Iterator[Wrong]:
+    needed = {"csv": {"dataset.path": "t.csv", "dataset.target": 0}, "idx": {"dataset.path": "images"}}
     for group in groups.GROUPS:
         for name in groups.names(group):
-            beside = {group: name}
-            if name == "csv":
-                beside |= {"dataset.path": "t.csv", "dataset.target": 0}
-            if name == "idx":
-                beside |= {"dataset.path": "images"}
+            beside = {group: name, **needed.get(name, {})}
             settable = groups.options(group, name)
             for key, usual in groups.load(group, name).items():
                 where = f"{group}.{key}"
@@ -113,9 +117,9 @@ def _wrong_for(where: str, usual: Any) -> tuple[Any, ...]:
     if where in _OF_KEY:
         return _OF_KEY[where]
     if isinstance(usual, bool):
-        return (1, 0, 1.5, None, "yes", "true ", "", {"a": 1})
+        return _NO_BOOL
     if where in RANGES or isinstance(usual, int | float):
-        return _outside(of(where, usual))
+        return _outside(find_kind(where, usual).numbers)
     return _NO_TEXT
 
 

@@ -12,6 +12,8 @@ a file of tests fails without any mutant.
 
 import argparse
 import contextlib
+import hashlib
+import json
 import os
 import random
 import sys
@@ -22,24 +24,13 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import yaml
-from covering import cover
-from memory import Memory
 from mutants import PACKAGES, Mutant, Site, files_of, sites_of
-from trials import Trials, copied
+from trials import Copies
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SURVIVORS = Path(__file__).with_name("survivors.yaml")
 MEMORY = ROOT / ".mutation"
 NEEDED = 0.9
-
-os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as the tests have it
-
-# Imported here, once: every trial is a fork of this process. Nothing of snn, which is mutated.
-for package in (
-    *("hydra", "jsonschema", "matplotlib.pyplot", "numba", "numpy", "omegaconf", "pandas", "psutil"),
-    *("threadpoolctl", "yaml"),
-):
-    __import__(package)
 
 
 def main() -> int:
@@ -55,53 +46,57 @@ def main() -> int:
     total = sum(map(len, sites.values()))
     chosen = _sample(sites, options.sample or total, random.Random(options.seed))
     print(f"{len(chosen)} of {total} places, seed {options.seed}", flush=True)
-    memory = Memory(MEMORY, ROOT, options.afresh)
+    memory = Memory(options.afresh)
     survivors: list[Mutant] = []
     tried: Counter[str] = Counter()
     missing: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
-        _try(chosen, Path(folder), options.jobs, memory, tried, survivors, missing)
+        copies = Copies(ROOT, Path(folder), options.jobs)
+        covering = copies.cover(MEMORY, lambda line: print(f"  {line}", flush=True))
+        missing += covering.failing
+        mutants = [mutant for site in chosen if (mutant := site.mutant(copies.first)) is not None]
+        known = {mutant for mutant in mutants if memory.killed(mutant)}
+        tried.update(mutant.package for mutant in known)
+        print(f"{len(known)} were killed before", flush=True)
+        for mutant, killed in copies.killed([one for one in mutants if one not in known], covering):
+            tried[mutant.package] += 1
+            if killed:
+                memory.keep(mutant)
+            else:
+                survivors.append(mutant)
+                print(f"survived {len(covering.tests(mutant))} tests: {mutant}", flush=True)
+            if tried.total() % 25 == 0:
+                print(f"{tried.total() - len(survivors)} of {tried.total()} killed", flush=True)
     status = _report(sites, tried, survivors, accepted["survivors"])
     if missing:
         print(f"\nLeft out, since they fail without any mutant: {', '.join(missing)}")
     return 1 if missing else status
 
 
-def _try(
-    chosen: list[Site],
-    folder: Path,
-    jobs: int,
-    memory: Memory,
-    tried: Counter[str],
-    survivors: list[Mutant],
-    missing: list[str],
-) -> None:
-    """Try the mutants of these places; Ctrl-C ends it, and what was tried is reported.
+class Memory:
+    """Which mutants a test killed, until their file changes: Ctrl-C ends a run, and another goes on."""
 
-    ``missing`` gets the files of tests that cannot be used.
-    """
-    copies = [copied(ROOT, folder / str(number)) for number in range(jobs)]
-    covering = cover(copies, MEMORY, lambda line: print(f"  {line}", flush=True))
-    missing += covering.failing
-    trials = Trials(copies, covering)
-    mutants = [mutant for site in chosen if (mutant := site.mutant(copies[0])) is not None]
-    left = []
-    for mutant in mutants:
-        if memory.killed(mutant):
-            tried[mutant.package] += 1
-        else:
-            left.append(mutant)
-    if len(left) < len(mutants):
-        print(f"{len(mutants) - len(left)} were killed before", flush=True)
-    for mutant, tests, killed in trials.of(left):
-        tried[mutant.package] += 1
-        if killed:
-            memory.keep(mutant)
-        else:
-            survivors.append(mutant)
-            print(f"survived {tests} tests: {mutant}", flush=True)
-        if sum(tried.values()) % 25 == 0:
-            print(f"{sum(tried.values()) - len(survivors)} of {sum(tried.values())} killed", flush=True)
+    def __init__(self, afresh: bool) -> None:
+        self._path = MEMORY / "killed.json"
+        known = self._path.exists() and not afresh
+        self._killed: dict[str, list[str]] = json.loads(self._path.read_text("utf-8")) if known else {}
+
+    def killed(self, mutant: Mutant) -> bool:
+        """Whether it was killed before."""
+        digest, *known = self._killed.get(mutant.file, [""])
+        return digest == _digest((ROOT / mutant.file).read_bytes()) and _digest(mutant.code.encode()) in known
+
+    def keep(self, mutant: Mutant) -> None:
+        """Remember that it was killed."""
+        digest = _digest((ROOT / mutant.file).read_bytes())
+        if self._killed.get(mutant.file, [""])[0] != digest:
+            self._killed[mutant.file] = [digest]
+        self._killed[mutant.file].append(_digest(mutant.code.encode()))
+        self._path.write_text(json.dumps(self._killed, indent=0), "utf-8")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _sites(pattern: str, left_out: list[dict[str, str]]) -> dict[str, list[Site]]:

@@ -8,7 +8,6 @@ out properties and constants.)
 
 import ast
 import difflib
-from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -43,71 +42,54 @@ _OF_COSMIC_RAY = (
 _OTHER_END = {"min": "max", "max": "min", "idxmin": "idxmax", "idxmax": "idxmin"}
 
 
-class _Ours(Operator):
-    """An operator with one mutation, of the nodes that it ``applies`` to."""
+def _is_statement(node):
+    """Whether it is a call that stands alone: ``close()``."""
+    last = node.children[-1] if node.type in ("atom_expr", "power") else None
+    called = last is not None and last.type == "trailer" and last.children[0].value == "("
+    return called and node.parent.type == "simple_stmt"
+
+
+def _is_keyword(node):
+    """Whether it is a keyword argument: ``mode="r"``."""
+    inside = node.parent is not None and node.parent.type in ("arglist", "trailer")
+    return inside and node.type == "argument" and node.children[1] == "="
+
+
+def _is_end(node):
+    """Whether it is a call of one end: ``max(a, b)``, ``times.idxmin()``."""
+    return node.type == "name" and node.value in _OTHER_END and node.get_next_leaf() == "("
+
+
+def _is_caught(node):
+    """Whether it is the exception of an ``except``."""
+    clause = node.parent
+    return clause is not None and clause.type == "except_clause" and clause.children[1] is node
+
+
+class Replace(Operator):
+    """An operator with one mutation, of the nodes that it applies to: another text in their place."""
+
+    def __init__(self, applies, text):
+        self._applies, self._text = applies, text
 
     @classmethod
     def examples(cls):
         return ()
 
-    @abstractmethod
-    def applies(self, node):
-        """Whether the node is one that is mutated."""
-
     def mutation_positions(self, node):
-        if self.applies(node):
+        if self._applies(node):
             yield node.start_pos, node.end_pos
 
-
-class DropCall(_Ours):
-    """A statement that is a call: ``close()`` to ``pass``."""
-
-    def applies(self, node):
-        last = node.children[-1] if node.type in ("atom_expr", "power") else None
-        called = last is not None and last.type == "trailer" and last.children[0].value == "("
-        return called and node.parent.type == "simple_stmt"
-
     def mutate(self, node, index):
-        return _parsed(node, "pass")
+        return parso.parse(node.get_first_leaf().prefix + self._text(node))
 
 
-class DropKeyword(_Ours):
-    """A keyword argument: ``open(x, mode="r")`` to ``open(x)``."""
-
-    def applies(self, node):
-        inside = node.parent is not None and node.parent.type in ("arglist", "trailer")
-        return inside and node.type == "argument" and node.children[1] == "="
-
-    def mutate(self, node, index):
-        return _parsed(node, "**{}")
-
-
-class SwapMinMax(_Ours):
-    """The other end: ``max(a, b)`` to ``min(a, b)``, ``times.idxmin()`` to ``times.idxmax()``."""
-
-    def applies(self, node):
-        return node.type == "name" and node.value in _OTHER_END and node.get_next_leaf() == "("
-
-    def mutate(self, node, index):
-        return _parsed(node, _OTHER_END[node.value])
-
-
-class OtherException(_Ours):
-    """One that is never raised: ``except KeyError`` to ``except GeneratorExit``."""
-
-    def applies(self, node):
-        return (
-            node.parent is not None
-            and node.parent.type == "except_clause"
-            and node.parent.children[1] is node
-        )
-
-    def mutate(self, node, index):
-        return _parsed(node, "GeneratorExit")
-
-
-def _parsed(node, text):
-    return parso.parse(node.get_first_leaf().prefix + text)
+_OURS = (
+    (_is_statement, lambda node: "pass"),
+    (_is_keyword, lambda node: "**{}"),
+    (_is_end, lambda node: _OTHER_END[node.value]),
+    (_is_caught, lambda node: "GeneratorExit"),  # which is never raised
+)
 
 
 @dataclass(frozen=True)
@@ -200,8 +182,7 @@ def _changed(edits):
 
 @cache
 def _operators() -> list[Operator]:
-    theirs = [get_operator(name)() for name in _OF_COSMIC_RAY]
-    return [*theirs, DropCall(), DropKeyword(), SwapMinMax(), OtherException()]
+    return [*(get_operator(name)() for name in _OF_COSMIC_RAY), *(Replace(*ours) for ours in _OURS)]
 
 
 def _compiles(code: str) -> bool:

@@ -14,15 +14,13 @@ sys.path.insert(0, str(workflow.basedir))
 from snn.grid import (
     catalogue,
     fingerprint,
-    microbenchmarks,
     more_rounds,
     naming,
-    neighbours,
     plans,
     sweeps,
 )
-from snn.config import neighbour
-from snn.config.groups import read_yaml
+from snn.config import groups
+from snn.config.cell import ANY
 from snn.errors import SnnError, one_line
 from snn.hardware import environment
 from snn.hardware.locks import (
@@ -133,7 +131,7 @@ if "gpu" in workflow.global_resources:
 for NUMBER in range(GPUS):
     workflow.register_resource(f"gpu_{NUMBER}", 1)
 
-PAPER_DEVICE = read_yaml(Path("config/paper/gpu.yaml"))["device"]
+PAPER_DEVICE = groups.read_yaml(Path("config/paper/gpu.yaml"))["device"]
 
 # What a cell's process needs to know about this one. It sets its number of threads itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())

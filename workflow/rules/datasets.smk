@@ -6,7 +6,7 @@ def preparation_of(wildcards):
     """The keys of the data set, and the largest batch size among its cells."""
     wanted = DATASETS[f"results/datasets/{wildcards.table}.npy"]
     batches = [
-        cell["training"]["batch_size"]
+        cell.batch_size
         for cell in CELLS.values()
         if cell["dataset"] == wanted["dataset"]
     ]

@@ -6,7 +6,9 @@ def measured_with(name, plan):
     """The settings and the source hash that the record of a microbenchmark must contain."""
     return {
         "settings": plan.microbenchmarks[name],
-        "source_hash": microbenchmarks.source_hash(name, plan.device),
+        "source_hash": fingerprint.digest(
+            fingerprint.of_microbenchmark(name, plan.device.backend)
+        ),
     }
 
 
@@ -42,7 +44,7 @@ for NAME in MICROBENCHMARKS:
         name:
             f"build_{NAME}"
         input:
-            record=lambda wildcards: microbenchmarks.record_path(
+            record=lambda wildcards: naming.microbenchmark_path(
                 wildcards.microbenchmark, PLANS[wildcards.of].device
             ),
             limits=limits_input if ENTRY.with_limits else [],

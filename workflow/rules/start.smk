@@ -5,7 +5,7 @@ from snakemake.exceptions import WorkflowError
 
 from snn import datasets
 from snn.files import sealed
-from snn.grid import notes
+from snn.grid import grid_file
 from snn.hardware.devices import say_unused_gpu
 from snn.hardware.locks import folder_lock
 from snn.records import store
@@ -140,7 +140,7 @@ SOURCE_HASH_AT = source_hashes(CELLS)
 
 if workflow.is_main_process:
     check_targets()
-    notes.tell(GRID_FILE)
+    grid_file.tell_notes(GRID_FILE)
     for PLAN in PLANS.values():
         say_unused_gpu(PLAN.backend, PLAN.device)
     for WARNING in start_checks.warn_of_large_cells(PLANS.values()):

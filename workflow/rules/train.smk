@@ -46,9 +46,9 @@ def start_of(name):
 def gpus_of(wildcards):
     """How many GPUs a cell takes: none on the CPU, else one, and one for the neighbour that it asks for."""
     cell = CELLS[wildcards.cell]
-    if cell["device"]["backend"] == "cpu":
+    if cell.device.backend == "cpu":
         return 0
-    return 2 if neighbour.strategy_beside(cell) else 1
+    return 2 if cell.strategy_beside else 1
 
 
 def its_gpu(wildcards):
@@ -59,7 +59,7 @@ def its_gpu(wildcards):
 def threads_of(wildcards):
     """All cores, or of several GPUs each its share, where a busy neighbour does not change a cell's times."""
     cell = CELLS[wildcards.cell]
-    touched = neighbour.is_settled(cell) or neighbours.touches(cell["strategy"])
+    touched = cell.neighbour != ANY or groups.touches(cell["strategy"])
     alone = not gpus_of(wildcards) or touched
     return workflow.cores if alone else max(1, workflow.cores // GPUS)
 

@@ -10,9 +10,9 @@ from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
 from snn.figures.trained import of_records
 from snn.files import sealed
-from snn.report import summary as opening
+from snn.report import opening
 from snn.report.write import to_html, write, write_page
-from snn.tables import overview, overview_text, recommend, recommendation
+from snn.tables import overview, recommend, recommendation
 from snn.tables.origin import provenance, warnings
 
 refuse_plainly()
@@ -29,7 +29,7 @@ if snakemake.params.is_recommended:
     table = recommend.advising_budget(table)
 recommended = recommendation.build(points, table)
 write(recommended, snakemake.output.recommended, snakemake.output.why, recommendation.TITLE)
-said = overview_text.with_sentences(table)
+said = recommendation.with_sentences(table)
 summary = opening.summary(table, points, origins)
 page = to_html(said, overview.TITLE, summary, "overview")
 write_page(said, snakemake.output.csv, snakemake.output.page, page)

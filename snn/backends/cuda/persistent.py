@@ -178,7 +178,7 @@ class _Launcher:
             )
 
     def cost(self, members: int) -> float:
-        """Of a step of all members, relative to other plans."""
+        """Of a step of all members, relative to other launches."""
         return self.configuration.total_cost(members, self.held, self.launch.held_blocks())
 
 

@@ -1,0 +1,99 @@
+"""One cell of a grid: what is trained, where, and how it is timed, and what is asked of it."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from snn.hardware.devices import Device
+from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR
+from snn.models.network import network_label
+
+SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
+
+ANY = "any"
+"""A neighbour: whatever the workflow runs on another GPU of the host. Cells do not name this, the usual."""
+
+NONE = "none"
+"""No neighbour: the cell is alone on its host."""
+
+
+class Cell(dict[str, Any]):
+    """The settings of a cell by section, as its record holds them; ``settings.complete`` makes and checks it.
+
+    It is a mapping, so that its JSON is the record's key ``cell``. Its properties are names and numbers of
+    these settings; a cell from before a setting existed has what was the only value then.
+    """
+
+    @property
+    def name(self) -> str:
+        """The cell's name in paths: readable to the strategy, then a digest of the whole cell."""
+        choice = f"{self.strategy}-{self.kernel}-{digest(self)}"
+        return f"{self.device.slug}/{self.dataset}/{self.network}/{choice}"
+
+    @property
+    def device(self) -> Device:
+        """The device that it is planned for; ``name`` is None of a cell that runs wherever it is started."""
+        return Device(self["device"]["backend"], self["device"]["name"])
+
+    @property
+    def dataset(self) -> str:
+        return self["dataset"]["name"]
+
+    @property
+    def network(self) -> str:
+        """The name of its network in tables and paths: its widths or layers, ``256-1024-256``."""
+        return network_label(self["network"])
+
+    @property
+    def strategy(self) -> str:
+        return self["strategy"]["name"]
+
+    @property
+    def kernel(self) -> str:
+        return self["kernel"]["name"]
+
+    @property
+    def precision(self) -> str:
+        return self.get("precision", {}).get("name", "fp32")
+
+    @property
+    def batch_size(self) -> int:
+        return self["training"]["batch_size"]
+
+    @property
+    def epochs(self) -> int:
+        return self["training"]["epochs"]
+
+    @property
+    def rounds(self) -> range:
+        """The numbers of its rounds by its protocol, from 1."""
+        return range(1, self["protocol"]["rounds"] + 1)
+
+    @property
+    def loss(self) -> str:
+        return self["network"].get("loss", MEAN_SQUARED_ERROR.name)
+
+    @property
+    def task(self) -> str:
+        """regression or classification."""
+        return LOSSES[self.loss].task
+
+    @property
+    def neighbour(self) -> str:
+        """What trains on another GPU of its host meanwhile: a strategy, ``any``, or ``none``."""
+        return self["protocol"].get("neighbour", ANY)
+
+    @property
+    def strategy_beside(self) -> str | None:
+        """The strategy that trains beside it all the time; None if it does not ask for one."""
+        return None if self.neighbour in (ANY, NONE) else self.neighbour
+
+    def replace(self, **sections: Mapping[str, Any]) -> "Cell":
+        """A copy with some settings changed, by section."""
+        return Cell(self | {section: self[section] | values for section, values in sections.items()})
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Sixteen hexadecimal digits that name these values."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

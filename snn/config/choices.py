@@ -1,0 +1,164 @@
+"""Whether there is a choice of a group, or a key beside it, and whether a choice's file is right."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from snn.config import groups
+from snn.config.suggestions import any_of, meant, nearest, one_of_several
+from snn.errors import ConfigError, shown
+
+NAMED = ("dataset", "strategy", "kernel", "precision")
+"""Groups whose files give their choice's name, which a cell keeps."""
+
+_CODE = {"dataset": "snn/datasets/{}.py", "strategy": "snn/strategies/{}.py", "kernel": "kernels/{}.cu"}
+"""Where the code of a choice of this name would be."""
+
+_MADE_BY = {"dataset": "function that makes the data", "strategy": "strategy's class"}
+
+BESIDE_THE_CELL = ("round", "data", "output", "profile")
+"""Keys of the command line that are of no section of a cell."""
+
+_FILE = re.compile(r"[/\\]|\.\w+$")
+_PAIR = re.compile(r"(\w+)\s*:\s*(\[[^\]]*\]|[^,{}\[\]]*?)\s*[,}]")
+_WIDTHS = re.compile(r"[\[(]?[0-9]+([-x ]+[0-9]+)*[\])]?")
+
+
+def known(chosen: Mapping[str, str] | None = None) -> list[str]:
+    """Every key that may be given beside these choices, and those of config/config.yaml of other groups."""
+    choices = groups.chosen(chosen or {})
+    of_groups = [f"{group}.{key}" for group in groups.GROUPS for key in groups.options(group, choices[group])]
+    of_training = [f"training.{key}" for key in groups.default_training()]
+    return [*groups.GROUPS, *of_groups, *of_training, *BESIDE_THE_CELL]
+
+
+def check_choice(group: str, name: str) -> None:
+    """Raise ConfigError, with the choices, if a group has none of this name."""
+    if name not in groups.names(group):
+        given = f"{group}={shown(name)[1:-1]}: not a choice"
+        if "," in name and not nested(group, name):
+            raise ConfigError(f"{given}: {one_of_several(group, name)}")
+        choices = ", ".join(groups.names(group))
+        raise ConfigError(f"{given}{hint(group, name)}; {group} must be one of {choices}")
+    check_file(group, name, groups.load(group, name))
+
+
+def hint(group: str, value: object, sets: str = "=") -> str:
+    """What may have been meant by what is no choice of a group, in parentheses; else empty.
+
+    ``sets`` stands between a key and its value.
+    """
+    text = str(value)
+    if found := nested(group, text):
+        return found
+    if group == "dataset" and _FILE.search(text):
+        own = {"dataset": "csv", "dataset.path": text, "dataset.target": "COLUMN"}
+        return f" (your own file is {' '.join(f'{key}{sets}{one}' for key, one in own.items())})"
+    if group == "network" and _WIDTHS.fullmatch(text):
+        return f" (widths are network.hidden{sets}[{', '.join(re.findall('[0-9]+', text))}])"
+    code = _CODE.get(group, "").format(text) if re.fullmatch(r"[a-z][a-z0-9_]*", text) else ""
+    if code and (groups.ROOT / code).is_file():
+        return f" ({code} is there, but a choice is a file, config/{group}/{text}.yaml)"
+    return meant(text, groups.names(group))
+
+
+def nested(section: str, value: str) -> str:
+    """How a key of a section is written that is given whole, ``{epochs: 5}``, in parentheses; else empty."""
+    if section not in (*groups.GROUPS, "training") or not value.startswith("{"):
+        return ""
+    options = groups.options(section, None)
+    dotted = [f"{section}.{key}={one}" for key, one in _PAIR.findall(value) if key in options]
+    return f" (keys of {section} are written with a dot: {' '.join(dotted)})" if dotted else ""
+
+
+def check_key(where: str, choice: str | None) -> None:
+    """Raise ConfigError unless a key, as ``kernel.block``, may be set beside this choice of its group."""
+    section, _, key = where.partition(".")
+    options = groups.options(section, choice)
+    if key in options:
+        return
+    place = f"{section}={choice}" if choice else section
+    if not groups.defines(section, key):
+        raise ConfigError(
+            f"{where}: {place} has no such key{_key_hint(section, key, options)}; it has "
+            f"{', '.join(options) or 'none'}"
+        )
+    raise ConfigError(
+        f"{where} cannot be set, for it is part of {place}: choose with {section}=..., "
+        f"one of {', '.join(groups.names(section))}"
+    )
+
+
+def _key_hint(section: str, key: str, options: Sequence[str]) -> str:
+    """What a key may be meant to be: one of other choices, one like it, or one that has it as a value."""
+    from snn.config.settings import KINDS  # which imports this module
+
+    others = groups.names(section) if section in groups.GROUPS else ()
+    if having := [f"{section}={name}" for name in others if key in groups.options(section, name)]:
+        return f" (it is one of {', '.join(having)})"
+    kinds = {name: KINDS.get(f"{section}.{name}") for name in options}
+    valued = [name for name, kind in kinds.items() if key in getattr(kind, "allowed", ())]
+    return meant(key, options, f"{section}.{{}}") or any_of(valued, f"{section}.{{}}")
+
+
+def check_file(group: str, choice: str, content: Mapping[str, Any]) -> None:
+    """Raise ConfigError, naming the file and its key, where a choice's file is not right.
+
+    It gives its own name, which a copy of another's file does not; all files of a group have the same keys,
+    except those of data sets and strategies; the ``_target_`` of these is in its module. The values that can
+    be set are checked with those of the cell.
+    """
+    file, name = f"config/{group}/{choice}.yaml", content.get("name")
+    if group in NAMED and name != choice:
+        given = "missing" if name is None else shown(name)
+        raise ConfigError(f"{file}: name is {given}: it must be {choice}, the name of the file")
+    if group in _MADE_BY:
+        _check_target(file, group, choice, content.get("_target_"))
+        return
+    like = "layers" if group == "network" and "layers" in content else groups.default_choices()[group]
+    keys = groups.load(group, like)
+    for key in content:
+        if key not in keys:
+            hint = meant(str(key), keys)
+            raise ConfigError(
+                f"{file}: {shown(key)} is not a key of a {group}{hint}: one of {', '.join(keys)}"
+            )
+    if missing := [key for key in keys if key not in content]:
+        raise ConfigError(
+            f"{file}: {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: a {group} has "
+            f"{', '.join(keys)}, which config/{group}/{like}.yaml explains"
+        )
+    if group == "kernel":
+        from snn.config.settings import KINDS  # which imports this module
+
+        for key in ("source", "fused", "pretransposed", "precisions"):
+            KINDS[f"kernel.{key}"].check(f"{file}: {key}", content[key])
+
+
+def _check_target(file: str, group: str, choice: str, target: object) -> None:
+    """That ``_target_`` names a class or function of a file; those of other packages are not looked for."""
+    if not isinstance(target, str) or "." not in target:
+        given = "missing" if target is None else shown(target)
+        example = f"{_CODE[group].format(choice).removesuffix('.py').replace('/', '.')}.NAME"
+        raise ConfigError(f"{file}: _target_ is {given}: it must name the {_MADE_BY[group]}, as {example}")
+    module, _, name = target.rpartition(".")
+    if not module.startswith("snn."):
+        return
+    path, text = _module(module)
+    if text is None:
+        raise ConfigError(f"{file}: _target_ is {shown(target)}, but there is no file {path}")
+    if not re.search(rf"\b{re.escape(name)}\b", text):
+        near = nearest(name, re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE))
+        hint = f" (did you mean {module}.{near}?)" if near else ""
+        raise ConfigError(f"{file}: _target_ is {shown(target)}, but {path} has no {shown(name)[1:-1]}{hint}")
+
+
+@cache
+def _module(name: str) -> tuple[str, str | None]:
+    """The path of a module, which is not imported, and its text, if it is there."""
+    path = name.replace(".", "/")
+    for candidate in (f"{path}/__init__.py", f"{path}.py"):
+        if (groups.ROOT / candidate).is_file():
+            return candidate, (groups.ROOT / candidate).read_text(encoding="utf-8")
+    return f"{path}.py", None

@@ -1,0 +1,500 @@
+"""Every setting of a cell, one line a key in ``KINDS``: its type, its range, and the reason of the range.
+
+The default and the description of a key stand in the files of ``config/``, side by side. A grid, a command
+line, the schema for editors and the reference pages all take a key's type from here. A key without a line, as
+of a new strategy, has the type of its value in its choice's file.
+"""
+
+import codecs
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from snn import datasets
+from snn.config import choices, groups
+from snn.config.cell import ANY, NONE, SECTIONS, Cell
+from snn.config.suggestions import meant
+from snn.errors import ConfigError, shown
+from snn.hardware.devices import BACKENDS
+from snn.models import remedies
+from snn.models.gradients import GRADIENTS
+from snn.models.gradients import of as gradient_of
+from snn.models.layers import parse
+from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
+from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
+
+MOST_MEMBERS = 10**5
+"""Networks that one launch trains: starts times the lengths of a strategy's lists."""
+
+MOST_ROUNDS = 1000
+"""Rounds that a cell may have, whatever its protocol; a draw of weights precedes each run of those before."""
+
+MOST_TEXT = 4096
+_MOST_ELEMENTS = 512
+_MOST_LABEL = 200
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def error(key: str, value: object, right: str) -> ConfigError:
+    """A wrong value of a key, and what would be right."""
+    return ConfigError(f"{key} is {shown(value)}: it must be {right}")
+
+
+class Kind:
+    """A type of values. ``right`` is what the docs and a message say that a value must be."""
+
+    right: str
+    numbers: "Range | None" = None
+    """The range of a number, or of each number of a list."""
+
+    def wrong(self, value: Any) -> str:
+        """What would be right in place of this value; empty where it is right."""
+        raise NotImplementedError
+
+    def check(self, key: str, value: object) -> None:
+        """Raise ConfigError, with what would be right, unless a key may have this value."""
+        if right := self.wrong(value):
+            raise error(key, value, right)
+
+
+@dataclass(frozen=True)
+class Form(Kind):
+    """Values that are not described by a range or by choices: a check, and words for it."""
+
+    right: str
+    holds: Callable[[Any], bool]
+    numbers: "Range | None" = None
+
+    def wrong(self, value: Any) -> str:
+        return "" if self.holds(value) else self.right
+
+
+@dataclass(frozen=True)
+class Range(Kind):
+    """The numbers from ``least`` to ``most``, whole ones unless they are ``real``.
+
+    A number outside would fail late, or never end: that is the ``reason``. ``or_word`` is allowed beside
+    them, and null where ``or_null`` says what it means.
+    """
+
+    least: float
+    most: float
+    reason: str
+    real: bool = False
+    or_word: str | None = None
+    or_null: str | None = None
+
+    def holds(self, value: object) -> bool:
+        """Whether the value is in the range, and of the right type."""
+        return self._is_number(value) and self.least <= value <= self.most  # type: ignore[operator]
+
+    @property
+    def numbers(self) -> "Range":  # type: ignore[override]
+        return self
+
+    @property
+    def right(self) -> str:  # type: ignore[override]
+        number = "a number" if self.real else "a whole number"
+        right = f"{number} above 0" if self._is_above else f"{number}, at least {self.least:.12g}"
+        if self.or_null:
+            return f"{right} or null for {self.or_null}"
+        return f"{right}, or {self.or_word}" if self.or_word else right
+
+    def wrong(self, value: Any) -> str:
+        if self.holds(value) or (value is None and self.or_null) or (self.or_word and value == self.or_word):
+            return ""
+        if self._is_number(value) and value > (0 if self._is_above else self.least - 1):
+            number = "a number" if self.real else "a whole number"
+            return f"{number} from {self.least:.12g} to {self.most:.12g}: {self.reason}"
+        if self.real and isinstance(value, str) and re.fullmatch(r"-?[0-9]+e-?[0-9]+", value):
+            return f"{self.right} (write 1.0e-3, not 1e-3: YAML reads that as text)"
+        return self.right
+
+    @property
+    def _is_above(self) -> bool:
+        return self.real and self.least > 0
+
+    def _is_number(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, (int, float) if self.real else int):
+            return False
+        is_negative_zero = isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
+        return not is_negative_zero and (isinstance(value, int) or math.isfinite(value))
+
+
+@dataclass(frozen=True)
+class OneOf(Kind):
+    """Values of a fixed set, or of one that is known once the choices of ``config/`` are read."""
+
+    listed: tuple[str, ...] | Callable[[], tuple[str, ...]]
+
+    @cached_property
+    def allowed(self) -> tuple[str, ...]:
+        return self.listed() if callable(self.listed) else self.listed
+
+    @property
+    def right(self) -> str:  # type: ignore[override]
+        return f"one of {', '.join(self.allowed)}"
+
+    def wrong(self, value: Any) -> str:
+        return "" if value in self.allowed else f"{self.right}{meant(str(value), self.allowed)}"
+
+
+@dataclass(frozen=True)
+class ListOf(Kind):
+    """Lists without duplicates of at most 512 elements, which a command line can carry."""
+
+    right: str
+    each: Callable[[Any], bool]
+    numbers: Range | None = None
+
+    def wrong(self, value: Any) -> str:
+        if not isinstance(value, list) or not all(map(self.each, value)):
+            return self.right
+        if len(value) > _MOST_ELEMENTS:
+            return f"at most {_MOST_ELEMENTS} elements, which a command line can carry"
+        if any(element in value[:i] for i, element in enumerate(value)):
+            return "a list without duplicates"
+        return ""
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _has(numbers: Range, count: int | None, value: object) -> bool:
+    """Whether a value is a list of so many numbers of a range, or of one or more."""
+    return (
+        isinstance(value, list)
+        and len(value) == (count or len(value) or 1)
+        and all(map(numbers.holds, value))
+    )
+
+
+def _is_mark(value: object) -> bool:
+    """Whether a value is one character that is not part of a plain number, a quote or a line's end."""
+    return (
+        isinstance(value, str)
+        and bool(re.fullmatch(r'[^\w"+\-]', value))
+        and (value.isprintable() or value in "\t\u00a0\u2009\u202f")
+    )
+
+
+@cache
+def _is_file(path: str) -> bool:
+    return (groups.ROOT / path).is_file()
+
+
+def _is_precision(name: object) -> bool:
+    return name in groups.names("precision")
+
+
+def _is_encoding(name: object) -> bool:
+    """Whether Python knows a text encoding of this name."""
+    try:
+        return isinstance(name, str) and codecs.lookup(name)._is_text_encoding
+    except (LookupError, ValueError):
+        return False
+
+
+_IN_32_BITS = "kernels count in 32 bits"
+_SEEDS = "a seed of NumPy's random numbers has 32 bits"
+_DAY = "a limit of more than a day is none"
+_ROWS = Range(1, 10**9, "more rows than this fit into no machine that this is for")
+_RUNS = Range(1, 10**5, "more runs would make a record too large to read")
+_RAND = Range(1, 2**31 - 1, "the C library's rand() has no others")
+_FLOAT32 = (
+    1.1754944e-38,
+    3.4028234e38,
+    "training computes in float32, where others are 0, infinite or imprecise",
+)
+_ABOVE_0 = Range(*_FLOAT32, real=True)
+_SIDE = Range(1, 4096, "larger images are not for networks of this kind")
+_WIDTH = Range(1, 2**20, _IN_32_BITS)
+_THREADS = Range(1, 1024, "a block has at most 1024 threads")
+_WORK = Range(1, 64, "a thread has registers for no more elements")
+
+FLAG = Form("true or false", lambda value: isinstance(value, bool))
+TEXT = Form("text", lambda value: isinstance(value, str))
+ANYTHING = Form(
+    "text, a number, true, false or null, or a list of them", lambda value: not isinstance(value, dict)
+)
+_WHOLE = Range(1, 2**31 - 1, _IN_32_BITS)
+_REAL = Range(0, 1e30, _FLOAT32[2], real=True)
+_LIST = ListOf("a list", lambda element: True)
+_DEVICE = "the name of a device, in quotes if it looks like a number or a list, or null"
+_FILE = "the path of a file, in quotes if it looks like a number or a list, or null"
+
+KINDS: Mapping[str, Kind] = {
+    "dataset.rows": _ROWS,
+    "dataset.test_rows": _ROWS,
+    "dataset.shape": Form(
+        "[channels, height, width] of an image, as [1, 28, 28], each from 1 to 4096",
+        lambda shape: _has(_SIDE, 3, shape),
+        _SIDE,
+    ),
+    "dataset.features": Range(1, 10**6, "a sample of more is not for networks of this kind"),
+    "dataset.noise": Range(0, 1e18, "the squares of errors must be float32 numbers", real=True),
+    "dataset.seed": Range(0, 2**32 - 1, _SEEDS),
+    "dataset.held_out": Range(0, 0.9, "some rows must be left to train on", real=True),
+    "dataset.shuffle_seed": Range(0, 2**32 - 1, _SEEDS, or_null="the rows in the order of the file"),
+    "dataset.path": Form(
+        "the path of a file or folder: text without control characters",
+        lambda path: isinstance(path, str) and path != "",
+    ),
+    "dataset.target": Form(
+        "the target column's name, or its number, as 0 or -1",
+        lambda target: _is_whole(target) or (isinstance(target, str) and target != ""),
+    ),
+    "dataset.header": Form(
+        "true, false, the number of its line, from 1, or null",
+        lambda header: isinstance(header, bool) or (_is_whole(header) and header > 0),
+    ),
+    "dataset.delimiter": Form(
+        r"one character that no number has, as ',' or ';', and no quote or line break, or '\s+' for blanks",
+        lambda mark: mark == r"\s+" or (_is_mark(mark) and mark not in ".'"),
+    ),
+    "dataset.decimal": OneOf((".", ",")),
+    "dataset.thousands": Form("one character, as ',' or '.', and no double quote", _is_mark),
+    "dataset.comment": Form("one character, as '#' or '%', and no double quote", _is_mark),
+    "dataset.encoding": Form("an encoding of text, such as utf-8, cp1252 or utf-16", _is_encoding),
+    "dataset.na_values": ListOf(
+        "a list of texts and numbers that are missing values, as [-999, '#DIV/0!'], or []",
+        lambda value: isinstance(value, (str, int, float)) and not isinstance(value, bool),
+    ),
+    "dataset.text_columns": OneOf(("error", "one_hot", "drop")),
+    "dataset.missing": OneOf(("error", "drop_rows")),
+    "dataset.task": OneOf(TASKS),
+    "dataset.sha256": Form(
+        "64 hexadecimal digits, or null",
+        lambda digest: isinstance(digest, str) and bool(re.fullmatch("[0-9a-f]{64}", digest)),
+    ),
+    "network.hidden": Form(
+        "a list of one or more widths, each at least 1 (to 2^20), as [256]",
+        lambda hidden: _has(_WIDTH, None, hidden),
+        _WIDTH,
+    ),
+    "network.layers": Form(
+        "a list of layers, as [linear 8, relu, linear 1]",
+        lambda layers: isinstance(layers, list) and layers != [],
+    ),
+    "network.loss": OneOf(tuple(LOSSES)),
+    "network.init": OneOf(INITIALISERS),
+    "network.update_order": OneOf(UPDATE_ORDERS),
+    "network.clip_norm": Range(*_FLOAT32, real=True, or_null="no clipping"),
+    "network.recompute": Form(
+        "a list of layers, each once, as [1, 3], or [] for none", lambda layers: isinstance(layers, list)
+    ),
+    "network.seed": _RAND,
+    "strategy.mode": OneOf(
+        ("default", "max-autotune-no-cudagraphs")
+    ),  # PyTorch's without a graph of their own
+    "strategy.streams": Range(1, 1024, "a device works on fewer streams at a time"),
+    "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
+    "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
+    "strategy.threads": Range(1, 65536, "no host has more CPUs"),
+    "strategy.workers": Range(0, 1024, "each is a process of its own"),
+    "strategy.unroll": Range(1, 10**4, "a compiler would take hours for a longer loop body"),
+    "strategy.starts": Range(1, MOST_MEMBERS, f"a launch trains at most {MOST_MEMBERS} networks"),
+    "strategy.seeds": ListOf(
+        "a list of whole numbers, each from 1 to 2147483647, as [1, 2, 3], or []", _RAND.holds, _RAND
+    ),
+    "strategy.initialisers": ListOf(
+        f"a list of initialisers, each one of {', '.join(INITIALISERS)}, or []",
+        lambda name: name in INITIALISERS,
+    ),
+    "strategy.learning_rates": ListOf(
+        "a list of numbers above 0, as [1.0e-4, 1.0e-3] (not 1e-3: YAML reads that as text), each finite in "
+        "float32, or []",
+        _ABOVE_0.holds,
+        _ABOVE_0,
+    ),
+    "kernel.block": Form(
+        "the block size [x, y], at most 1024 threads in all, as [16, 16]",
+        lambda block: _has(_THREADS, 2, block) and math.prod(block) <= 1024,
+        _THREADS,
+    ),
+    "kernel.source": Form(
+        "a file, as kernels/naive.cu, or null",
+        lambda source: source is None or (isinstance(source, str) and _is_file(source)),
+    ),
+    "kernel.fused": FLAG,
+    "kernel.pretransposed": FLAG,
+    "kernel.precisions": Form(
+        "a list of one or more of the precisions, as [fp32]",
+        lambda given: isinstance(given, list) and given != [] and all(map(_is_precision, given)),
+    ),
+    "kernel.work": Form(
+        "the rows and columns of a product that a thread computes, as [2, 4]",
+        lambda work: _has(_WORK, 2, work),
+        _WORK,
+    ),
+    "training.epochs": Range(1, 10**6, "a run of more would take days"),
+    "training.batch_size": Range(1, 2**24, _IN_32_BITS),
+    "training.learning_rate": _ABOVE_0,
+    "training.reduction": OneOf(REDUCTIONS),
+    "training.gradient": OneOf(tuple(GRADIENTS)),
+    "training.drop_last": FLAG,
+    "training.accumulate": Range(1, 2**24, _IN_32_BITS),
+    "protocol.runs": _RUNS,
+    "protocol.min_runs": _RUNS,
+    "protocol.rounds": Range(1, MOST_ROUNDS, "each round is a job of the workflow"),
+    "protocol.relative_error": Range(
+        1e-6, 1, "no clock tells smaller differences", real=True, or_null="no such rule"
+    ),
+    "protocol.max_seconds": Range(1e-3, 86400, _DAY, real=True, or_null="no limit"),
+    "protocol.warmup_seconds": Range(0, 86400, _DAY, real=True),
+    "protocol.max_warmup_seconds": Range(0, 86400, _DAY, real=True),
+    "protocol.neighbour": OneOf(lambda: (ANY, NONE, *groups.names("strategy"))),
+    "device.backend": OneOf(BACKENDS),
+    "device.name": Form(_DEVICE, lambda name: name is None or isinstance(name, str)),
+    # Of the command line: they are of no section of a cell.
+    "round": Form(
+        f"from 1 to {MOST_ROUNDS}, or null for all runs of the protocol",
+        lambda number: number is None or (_is_whole(number) and 1 <= number <= MOST_ROUNDS),
+    ),
+    "data": Form(_FILE, lambda path: path is None or isinstance(path, str)),
+    "output": Form(_FILE, lambda path: path is None or isinstance(path, str)),
+    "profile": OneOf(("none", "nvtx")),
+}
+
+RANGES = {key: kind.numbers for key, kind in KINDS.items() if kind.numbers}
+"""The ranges of numbers, of a list those of its elements."""
+
+
+def find_kind(key: str, usual: object) -> Kind:
+    """The type of a key of which the choice's file gives this value."""
+    if key in KINDS:
+        return KINDS[key]
+    by_type = {bool: FLAG, int: _WHOLE, float: _REAL, list: _LIST, str: ANYTHING if usual == "???" else TEXT}
+    return by_type.get(type(usual), ANYTHING)
+
+
+def check_text(key: str, value: object, most: int = MOST_TEXT) -> None:
+    """Raise ConfigError for text that a command line or a path would not carry unchanged.
+
+    Texts in lists are checked, too. ``${`` would be an interpolation: of a variable of the environment, say.
+    """
+    if isinstance(value, list):
+        for element in value[:_MOST_ELEMENTS]:
+            check_text(key, element)
+    if not isinstance(value, str):
+        return
+    if len(value) > most:
+        raise error(key, value, f"at most {most} characters")
+    if "${" in value:
+        raise error(key, value, "written out: there is no interpolation ${...}")
+    if _UNPRINTABLE.search(value.replace("\t", "") if key == "dataset.delimiter" else value):
+        raise error(key, value, "text without control characters, line ends and bytes that are not UTF-8")
+
+
+def check_cell(cell: Mapping[str, Any]) -> None:
+    """Raise ConfigError for the first wrong value of a cell, naming key, value and what would be right."""
+    for section in SECTIONS:
+        _check_section(section, cell[section])
+    strategy, kernel, network, training = (cell[key] for key in ("strategy", "kernel", "network", "training"))
+    lists = {key: value for key, value in strategy.items() if isinstance(value, list)}
+    members = strategy.get("starts", 1) * math.prod(max(len(value), 1) for value in lists.values())
+    if members > MOST_MEMBERS:
+        raise ConfigError(
+            f"strategy.starts: {strategy['starts']} starts of each combination of {', '.join(lists)} are "
+            f"{members} networks: there must be at most {MOST_MEMBERS} in a launch"
+        )
+    if groups.load("kernel", kernel["name"])["work"] == [1, 1] != kernel["work"]:
+        right = f"[1, 1], since each thread of kernel={kernel['name']} computes one element"
+        raise error("kernel.work", kernel["work"], right)
+    _check_network(network, cell["dataset"])
+    batch, rows = training["batch_size"], cell["dataset"].get("rows")
+    if rows is not None and batch > rows:
+        right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
+        raise error("training.batch_size", batch, right)
+    remedies.check_divides(training["accumulate"], batch)
+    gradient = gradient_of(training["gradient"], kernel["block"])
+    remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
+
+
+def _check_section(section: str, values: Mapping[str, Any]) -> None:
+    """Check the keys and values of a section; those of a named choice against its file."""
+    choice = values["name"] if section in choices.NAMED else None
+    if missing := [f"{section}.{key}" for key, value in values.items() if value == "???"]:
+        are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
+        to_set = " ".join(f"{key}=..." for key in missing)
+        said = f"{section}={choice} needs {them}; set {them} with {to_set}"
+        raise ConfigError(f"{' and '.join(missing)} {are} missing: {said}")
+    usual = groups.load(section, choice) if choice else {}
+    for key, value in values.items():
+        where = f"{section}.{key}"
+        if isinstance(value, (str, list)):
+            check_text(where, value)
+        if choice:
+            if key not in usual or value != usual[key]:
+                choices.check_key(where, choice)
+            if value is None and usual[key] is None:
+                continue
+        find_kind(where, usual.get(key)).check(where, value)
+
+
+def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
+    """That the layers of a network fit into a name, and each other where the data set says its shape."""
+    for text in network.get("layers", ())[:_MOST_ELEMENTS]:
+        if any(number > _WIDTH.most for number in vars(parse(text)).values() if _is_whole(number)):
+            raise error("network.layers", text, f"a layer of numbers to {_WIDTH.most}: {_WIDTH.reason}")
+    label = network_label(network)
+    if len(label) > _MOST_LABEL:
+        key = "network.hidden" if "hidden" in network else "network.layers"
+        right = f"of fewer layers: in paths it has {len(label)} characters, and at most {_MOST_LABEL} fit"
+        raise error(key, network.get("hidden", network.get("layers")), right)
+    shape = dataset.get("shape") or [dataset.get("features")]
+    if None not in shape:  # else it is known once the data are read
+        build(network, tuple(shape))
+
+
+def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
+    """The cell of these settings: checked, with its values in one form, and with what its data say filled in.
+
+    ``given`` are the keys that were set by hand: one that has no effect is an error. A protocol's fewest runs
+    may be more than the runs that are set beside it, which then decide alone. Of files only headers are read.
+    Raises ConfigError for a wrong value, and DataError for a wrong file.
+    """
+    check_cell(cell)
+    protocol = cell["protocol"]
+    if "protocol.min_runs" in given and protocol["min_runs"] > protocol["runs"]:
+        right = f"at most protocol.runs, which is {protocol['runs']}"
+        raise error("protocol.min_runs", protocol["min_runs"], right)
+    _settle(cell)
+    sized = datasets.completed(cell["dataset"])
+    if sized != cell["dataset"]:
+        cell["dataset"] = sized
+        check_cell(cell)
+    return Cell((section, dict(sorted(cell[section].items()))) for section in SECTIONS)
+
+
+def _settle(cell: Mapping[str, Any]) -> None:
+    """Give a checked cell the one form that its values have, however they were written.
+
+    Its rounds are at most its runs, since each round has at least one; what may be 5 or 5.0 is 5.0. A
+    neighbour of any kind is not named. Layers to compute again are in the order of the network. The task of a
+    data set that leaves it open is that of the network's loss.
+    """
+    cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
+    if cell["protocol"].get("neighbour") == ANY:
+        del cell["protocol"]["neighbour"]
+    cell["network"]["recompute"] = sorted(cell["network"]["recompute"])
+    if cell["dataset"].get("task", "") is None:
+        cell["dataset"]["task"] = LOSSES[cell["network"].get("loss", MEAN_SQUARED_ERROR.name)].task
+    for section in SECTIONS:
+        values = cell[section]
+        for key in _real_keys(section, values["name"] if section in choices.NAMED else None):
+            if (value := values.get(key)) is not None:
+                values[key] = [*map(float, value)] if isinstance(value, list) else float(value)
+
+
+@cache
+def _real_keys(section: str, choice: str | None) -> list[str]:
+    """The keys of a section that hold real numbers, or lists of them."""
+    usual = groups.load(section, choice) if choice else {}
+    known = {*usual, *(key.partition(".")[2] for key in KINDS if key.startswith(f"{section}."))}
+    numbers = {key: find_kind(f"{section}.{key}", usual.get(key)).numbers for key in known}
+    return [key for key, its in numbers.items() if its and its.real]

@@ -1,0 +1,236 @@
+"""A grid file: its keys and values, checked against the settings of a cell before any cell is made."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from snn.config import choices, groups
+from snn.config.cell import SECTIONS
+from snn.config.settings import ANYTHING, KINDS, error
+from snn.config.suggestions import meant, nearest
+from snn.errors import ConfigError, shown
+from snn.files import outputs
+from snn.grid.catalogue import MICROBENCHMARKS, check_name
+
+KEYS: Mapping[str, str] = {
+    "device": "one of auto, cpu, cuda",
+    "devices": "the names of one or more devices, as [NVIDIA H200, cpu]",
+    "defaults": "what every sweep starts from",
+    "on_cpu": "what replaces the defaults on the CPU backend",
+    "sweeps": "one or more sweeps, each a name (letters, digits, _) with its axes",
+    "microbenchmarks": "what is measured without a cell, by name",
+}
+"""The keys of a grid file."""
+
+AXES = (
+    *(group for group in groups.GROUPS if group != "device"),
+    *(key for key in KINDS if key.startswith(("network.", "training.", "protocol."))),
+)
+"""The settings of a sweep that need no certain choice."""
+
+OF_CHOICES = "a key of the data set, strategy or kernel that is chosen, as dataset.rows"
+OF_CHOICES_FORM = r"(dataset|strategy|kernel)\.[a-z][a-z0-9_]*"
+IN_SWEEPS: Mapping[str, str] = {
+    "devices": "the names of one or more devices, as [NVIDIA H200, cpu]",
+    "union": "a list of products, whose cells are united",
+    "on_cpu": "what replaces the settings beside it on the CPU backend",
+}
+"""Keys of a sweep that are no settings. Those of a union have no ``devices``; others have ``union`` alone."""
+
+ON_CPU = "on_cpu"
+_SETTINGS = "settings, each a key with its value, as strategy: combined"
+_AS_SWEEPS = ": a grid has sweeps, as sweeps: {mine: {strategy: [reference, combined]}}"
+_HINTS = {
+    "microbenchmarks": " (a sweep stands under sweeps, which ends before microbenchmarks)",
+    ON_CPU: " (it stands in a sweep, or beside defaults)",
+    "devices": " (it stands in a sweep, or beside defaults)",
+}
+_MOST_KEYS = 5  # that are named
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of a grid file. Raises ConfigError, naming file, place, value and what would be right."""
+    if path == Path():
+        raise ConfigError("grid is empty: it must be the path of a grid file, as grid=config/grid.yaml")
+    grid = groups.read_yaml(path)
+    try:
+        check(grid)
+    except ConfigError as wrong:
+        raise ConfigError(f"{path}: {wrong}") from wrong
+    return grid
+
+
+def check(grid: Any) -> None:
+    """Raise ConfigError, naming place, value and what would be right, where a grid is not one.
+
+    The values of a sweep's axes are checked here, one by one, whatever the device; what they are together,
+    and the keys of a choice, when its cells are made.
+    """
+    if not isinstance(grid, dict):
+        raise error("the file", grid, f"the keys {', '.join(KEYS)}, each with its value")
+    if "sweeps" not in grid:
+        found = nearest("sweeps", grid)
+        hint = f" (is {found} meant to be it?)" if found else ""
+        raise ConfigError(f"the key sweeps is missing{hint}{_AS_SWEEPS}")
+    _check_keys("", grid, KEYS)
+    for key in ("sweeps", "microbenchmarks"):
+        if not isinstance(grid.get(key, {}), dict) or not grid["sweeps"]:
+            raise error(key, grid[key], KEYS[key])
+    if "device" in grid:
+        _check_choice("device", "device", grid["device"])
+    if "devices" in grid:
+        _check_devices("devices", grid["devices"])
+    for key in ("defaults", ON_CPU):
+        if key in grid:
+            _check_settings(key, grid[key], ("union",))
+    for name, sweep in grid["sweeps"].items():
+        check_name(name)
+        _check_settings(f"sweeps.{name}", sweep, IN_SWEEPS)
+    _check_keys("microbenchmarks", grid.get("microbenchmarks", {}), MICROBENCHMARKS)
+    for name, settings in grid.get(
+        "microbenchmarks", {}
+    ).items():  # their values: snn.microbenchmarks.settings
+        for place, each in ((name, settings), (f"{name}.{ON_CPU}", _on_cpu(settings))):
+            if not isinstance(each, dict):
+                raise error(f"microbenchmarks.{place}", each, f"the settings of {name}, each with its value")
+
+
+def _on_cpu(settings: Any) -> Any:
+    return settings.get(ON_CPU, {}) if isinstance(settings, dict) else {}
+
+
+def _check_settings(place: str, settings: Any, others: Collection[str]) -> None:
+    """Check the settings at a place, where these ``others`` may stand beside them."""
+    if not isinstance(settings, dict):
+        raise error(place, settings, _SETTINGS)
+    _check_keys(place, settings, (*AXES, *others), OF_CHOICES_FORM)
+    for key, value in settings.items():
+        where = f"{place}.{key}"
+        if key == "devices":
+            _check_devices(where, value)
+        elif key == ON_CPU:
+            _check_settings(where, value, ("union",))
+        elif key == "union":
+            if not isinstance(value, list) or not value:
+                raise error(where, value, IN_SWEEPS["union"])
+            for number, product in enumerate(value):
+                _check_settings(f"{where}.{number}", product, ("union", ON_CPU))
+        else:
+            _check_axis(key, where, value)
+
+
+def _check_axis(key: str, where: str, value: Any) -> None:
+    """Check a value, or each of a list of values; lists of a key whose value is a list are lists of lists."""
+    if key not in AXES:
+        if isinstance(value, dict):
+            raise error(where, value, ANYTHING.right)
+        return
+    if not isinstance(value, list) or (
+        key in groups.list_valued() and not (value and isinstance(value[0], list))
+    ):
+        _check_value(key, where, value)
+        return
+    if not value:
+        raise error(where, value, "a value, or a list of one or more")
+    for number, one in enumerate(value):
+        _check_value(key, f"{where}.{number}", one)
+    if len({repr(one) if isinstance(one, (bool, list)) else one for one in value}) < len(value):
+        raise error(where, value, "a list without duplicates")
+
+
+def _check_value(key: str, where: str, value: Any) -> None:
+    if key in groups.GROUPS:
+        _check_choice(key, where, value)
+    else:
+        KINDS[key].check(where, value)
+
+
+def _check_choice(group: str, where: str, value: Any) -> None:
+    known = groups.names(group)
+    if value in known:
+        return
+    if nested := _nested(group, value):
+        hint = f" ({nested})"
+    elif isinstance(value, str) and "," in value:
+        hint = f" (a list is written in brackets, [{value}])"
+    else:
+        hint = choices.hint(group, value, ": ") if isinstance(value, (str, int)) else ""
+    raise error(where, value, f"one of {', '.join(known)}{hint}")
+
+
+def _check_devices(where: str, value: Any) -> None:
+    names = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) for name in names):
+        raise error(where, value, KEYS["devices"])
+
+
+def _check_keys(
+    place: str, given: Mapping[str, Any], known: Collection[str], form: str | None = None
+) -> None:
+    """Raise ConfigError for keys that are not known, nor of this form, with what they may be meant to be."""
+    unknown = [key for key in given if key not in known and not (form and re.fullmatch(form, key))][
+        :_MOST_KEYS
+    ]
+    if not unknown:
+        return
+    hints = [_key_hint(place, key, given[key], [*known]) for key in unknown]
+    each = ", ".join(f"{shown(key)}{hint}" for key, hint in zip(unknown, hints, strict=True))
+    said = (
+        f"{shown(unknown[0])} is not a key here{hints[0]}"
+        if len(unknown) == 1
+        else f"{each} are not keys here"
+    )
+    further = f", or {OF_CHOICES}" if form else ""
+    raise ConfigError(f"{place + ': ' if place else ''}{said}: one of {', '.join(known)}{further}")
+
+
+def _key_hint(place: str, key: str, value: Any, known: Sequence[str]) -> str:
+    """What an unknown key may have been meant to be, in parentheses; else empty."""
+    if nested := _nested(key, value):
+        return f" ({nested})"
+    return meant(key, known) or _HINTS.get(key, "") or _HINTS.get(place, "")
+
+
+def _nested(section: str, value: Any) -> str:
+    """How keys that stand inside their section are written; empty of what is no section with keys."""
+    if section not in SECTIONS or not isinstance(value, dict) or not value:
+        return ""
+    key, inner = next(iter(value.items()))
+    return f"keys of {section} are written with a dot: {section}.{key}: {shown(inner)}"
+
+
+# ---- what a valid grid may not be meant to say
+
+
+def tell_notes(path: Path) -> None:
+    """Print the notes on a grid file to stderr."""
+    for note in notes(path):
+        outputs.note(f"{path}: {note}")
+
+
+def notes(path: Path) -> Iterator[str]:
+    """A sentence for each place of a grid file, which is known to be valid, that can be read in two ways.
+
+    Widths of a network may be meant to be those of several. Widths that repeat, as ``[64, 64]``, can only be
+    one network's: an axis holds no value twice.
+    """
+    grid = groups.read_yaml(path)
+    for place in ("defaults", ON_CPU):
+        yield from _flat_widths(place, grid.get(place, {}))
+    for name, sweep in grid["sweeps"].items():
+        yield from _flat_widths(f"sweeps.{name}", sweep)
+
+
+def _flat_widths(place: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    widths = settings.get("network.hidden", [])
+    if len(widths) > 1 and not isinstance(widths[0], list) and len({*widths}) == len(widths):
+        several = ", ".join(f"[{width}]" for width in widths)
+        yield (
+            f"{place}: network.hidden: {widths} is one network with {len(widths)} hidden layers; "
+            f"{len(widths)} networks are [{several}], and [{widths}] says that one is meant"
+        )
+    if ON_CPU in settings:
+        yield from _flat_widths(f"{place}.{ON_CPU}", settings[ON_CPU])
+    for number, product in enumerate(settings.get("union", ())):
+        yield from _flat_widths(f"{place}.union.{number}", product)

@@ -1,0 +1,203 @@
+"""The report's first page as HTML: who is fastest, how sure that is, on which device, and what failed."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from snn.analysis.grouping import is_empty
+from snn.analysis.machine_state import Thresholds
+from snn.analysis.verdicts import NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT
+from snn.profiling.memory import count
+from snn.report.write import template
+from snn.tables import overview, recommend
+from snn.tables.recommendation import Answer, Ratio, asked_for, case
+
+_MOST_CASES = 24
+_UNITS = (("s", 1, 1), ("ms", 1e3, 1e-3), ("µs", 1e6, 0))
+_TIED = {SAME: "the fastest are equally fast", NOT_SIGNIFICANT: "the lead is not significant"}
+
+
+def fragment(
+    recommended: pd.DataFrame,
+    table: pd.DataFrame,
+    points: Sequence[pd.DataFrame],
+    provenance: pd.DataFrame,
+    thresholds: Thresholds,
+    trained: str = "",
+) -> str:
+    """What the records say for the report's first page: the answer, with the first of many cases.
+
+    ``recommended`` and ``table`` are the recommendation and the overview of these points; ``trained`` says
+    what the cells train. Of one case that ended well the headline is its own answer.
+    """
+    asked = asked_for(table)
+    rankings = [recommend.build(points[i], {}, thresholds) for i in asked.index[:_MOST_CASES]]
+    said = headline(asked)
+    if len(recommended) == 1 and recommended["strategy_status"].iloc[0] == OK:
+        said = " ".join(
+            filter(None, [*recommended["answer"], recommend.preliminary(rankings[0], thresholds)])
+        )
+    return _macro("opening")(
+        _cases(recommended.head(len(rankings)), rankings),
+        len(table) - len(rankings),
+        _paragraphs(table, said, trained, provenance),
+        _caveats(table, points),
+    )
+
+
+def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
+    """Paragraphs: which strategy is fastest how often, on which device, the machine's state, and failures."""
+    paragraphs = _paragraphs(table, headline(asked_for(table)), "", provenance)
+    return _macro("summary")(paragraphs, _caveats(table, points))
+
+
+def answer(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame] = ()) -> str:
+    """An HTML table of the rows of ``recommendation``, one per data set and network, each with its reason.
+
+    ``rankings``: for each row, in its order, the strategies as ``snn.tables.recommend`` lists them;
+    they are folded below the answer, unfolded if there is only one. A strategy is called the fastest
+    only if its lead is significant, and never one whose training did not end well.
+    """
+    return _macro("answer")(_cases(recommended, rankings))
+
+
+def ranking(ranked: pd.DataFrame, of: str = "") -> str:
+    """An HTML table of the rows of ``snn.tables.recommend``, the shortest mean time first.
+
+    ``of``: the data set and the network, by which a screen reader tells the tables of a page apart.
+    """
+    return _macro("ranking")(_ranked(ranked), of)
+
+
+def _macro(name: str) -> Any:
+    page = template("opening.html", duration=duration, SAME=SAME, SIGNIFICANT=SIGNIFICANT)
+    return getattr(page.module, name)
+
+
+def _cases(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
+    """What the template shows of each case."""
+    cases = []
+    for i, row in enumerate(recommended.to_dict("records")):
+        note, scores = row["note"], recommend.scores_in_words(rankings[i]) if rankings else ""
+        sentence = "" if is_empty(note) else f"{note[0].upper()}{note[1:]}."
+        cases.append(
+            {
+                **row,
+                "kernel": _kernel(row),
+                "answer": Answer.read(row),
+                "is_reference": row["verdict"] == REFERENCE,
+                "why": list(filter(None, (row["reason"], scores, sentence))),
+                "ranked": _ranked(rankings[i]) if rankings else [],
+            }
+        )
+    return cases
+
+
+def _ranked(ranked: pd.DataFrame) -> list[dict[str, Any]]:
+    """What the template shows of each row of a ranking."""
+    return [
+        {**row, "kernel": _kernel(row), "behind": row["rank"] != 1 and Ratio.read(row, "behind")}
+        for row in ranked.to_dict("records")
+    ]
+
+
+def _kernel(row: Mapping[str, Any]) -> str:
+    """The kernel that did the arithmetic, the plan of a strategy that has one, and options."""
+    kernel = "" if is_empty(row["kernel"]) else f"kernel {row['kernel']}"
+    return ", ".join(
+        str(text) for text in (kernel, row.get("plan"), row.get("options")) if not is_empty(text)
+    )
+
+
+def duration(seconds: Any) -> str:
+    """Seconds in the unit that suits them, to four digits: ``24.72 ms``; a dash if there are none."""
+    if is_empty(seconds):
+        return "–"
+    unit, factor = next((unit, factor) for unit, factor, least in _UNITS if abs(seconds) >= least)
+    return f"{seconds * factor:.4g} {unit}"
+
+
+def headline(table: pd.DataFrame) -> str:
+    """Which strategy is significantly fastest in how many cases, of those with two strategies to compare."""
+    compared = table[table["lead_verdict"].notna()]
+    cases = compared[compared["fastest_status"] == OK]
+    if compared.empty:
+        return "Nothing to compare: no case has two strategies that finished and are comparable."
+    won = cases[cases["lead_verdict"] == SIGNIFICANT]
+    of = f"of {count(len(cases), 'case')}"
+    winners = [
+        f"{name} is significantly fastest in {wins} {of}{_range(won[won['fastest'] == name])}"
+        for name, wins in won["fastest"].value_counts().items()
+    ]
+    if not winners and len(cases):
+        winners = [f"No strategy is significantly fastest in any {of}"]
+    groups = [(cases[cases["lead_verdict"] == verdict], meaning) for verdict, meaning in _TIED.items()]
+    sentences = [f"{'; '.join(winners)}."] if winners else []
+    for rows, meaning in [*groups, (compared.drop(cases.index), "no training ended well")]:
+        if len(rows):
+            fastest = ", ".join(f"{name} {times}" for name, times in rows["fastest"].value_counts().items())
+            sentences.append(f"In {count(len(rows), 'case')} {meaning}; shortest mean times: {fastest}.")
+    return " ".join(sentences)
+
+
+def _range(wins: pd.DataFrame) -> str:
+    """The range of speedups over the reference, in brackets; empty if there are none."""
+    speedups = wins.loc[wins["verdict"] != REFERENCE, "speedup"].dropna()
+    if speedups.empty:
+        return ""
+    low, high = f"{speedups.min():.2f}", f"{speedups.max():.2f}"
+    return f" ({low if low == high else f'{low} to {high}'} times as fast as the reference)"
+
+
+def _paragraphs(table: pd.DataFrame, said: str, trained: str, provenance: pd.DataFrame) -> list[str]:
+    if (table["backend"] == "cpu").all() and len(table):
+        said = f"These are times of a CPU; no GPU was used. {said}"
+    return [said, *filter(None, (trained, *devices(provenance)))]
+
+
+def devices(provenance: pd.DataFrame) -> list[str]:
+    """A sentence for each device, driver and set of versions in the provenance of the records."""
+    columns = ["device", "backend", "driver", "cuda_runtime", "cupy", "numpy"]
+    found = provenance[columns].drop_duplicates()
+    on_gpu, on_cpu, on_host = (
+        "Measured on one {device}, driver {driver}, CUDA runtime {cuda_runtime}, CuPy {cupy}.",
+        "Measured on the CPU, {device}, NumPy {numpy}: no GPU was used. This shows which program is fastest "
+        "here, not what pinned memory or streams gain on a GPU.",
+        "CPU baselines were measured on its host: {device}, NumPy {numpy}.",
+    )
+    host = on_host if (found["backend"] != "cpu").any() else on_cpu
+    return [(host if row["backend"] == "cpu" else on_gpu).format(**row) for row in found.to_dict("records")]
+
+
+def _caveats(table: pd.DataFrame, points: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    failed = failures(points, table)
+    return {
+        "cells": sum((cells["status"] != "unsupported").sum() for cells in points),
+        "machine": machine_states(points),
+        "failed": [one for one in failed if one[1] != "unsupported"],
+        "unsupported": [one for one in failed if one[1] == "unsupported"],
+    }
+
+
+def machine_states(points: Sequence[pd.DataFrame]) -> dict[str, int]:
+    """The number of cells that each machine state applies to, the most frequent first."""
+    states = Counter(
+        word for cells in points for states in cells["machine"] for word in states.split(", ") if word
+    )
+    return dict(states.most_common())
+
+
+def failures(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> list[tuple[str, str, str]]:
+    """The cells that failed, those of one case and reason together: strategies and case, status, and reason.
+
+    Of what is unsupported the case does not matter.
+    """
+    found: dict[tuple[str, str, str], dict[str, None]] = {}
+    for cells, (_, row) in zip(points, table.iterrows(), strict=True):
+        for name, status, reason in zip(overview.names(cells), cells["status"], cells["reason"], strict=True):
+            where = "" if status == "unsupported" else f" on {case(row, table)}"
+            if status != OK:
+                found.setdefault((where, status, reason or ""), {})[name] = None
+    return [(", ".join(names) + where, status, reason) for (where, status, reason), names in found.items()]
