@@ -29,7 +29,6 @@ _SENTENCE = re.compile(r"(?<=[.])\s+(?=[A-Z])")
 
 @command.entry(__doc__)
 def main(arguments: list[str]) -> int:
-    """Print the choices of a topic; 0, or 2 where there is no such topic."""
     known = ", ".join(TOPICS)
     if len(arguments) != 1:
         given = f", not of {len(arguments)}" if arguments else ""

@@ -22,7 +22,6 @@ from snn.measurement import provenance  # noqa: E402
 
 @command.entry(__doc__, least=2, most=3)
 def main(arguments: list[str]) -> int:
-    """Write the record; 0, or 2 on a user's error."""
     end_with_parent()
     backend, output, *names = arguments
     provenance.write_record(output, lambda: record(choices(backend, *names)[0]))

@@ -26,7 +26,6 @@ from snn.records.untrusted import strict  # noqa: E402
 
 @command.entry(__doc__, least=4, most=5)
 def main(arguments: list[str]) -> int:
-    """Write the record; 0, or 2 on a user's error."""
     end_with_parent()
     name, text, backend, output, *names = arguments
     settings = _settings(name, text)

@@ -55,7 +55,6 @@ class Pair(NamedTuple):
 
 @command.entry(__doc__, least=1)
 def main(arguments: list[str]) -> int:
-    """Plan the rounds and print what for; 0, or 2 on a user's error."""
     table, settings = _parsed(arguments)
     print(plan(table, settings))
     return 0

@@ -26,7 +26,6 @@ _COLUMNS = ("strategy", *_RATIOS, "rounds", "verdict", "backend")
 
 @command.entry(__doc__, least=1, codes={1: "the file says something else"})
 def main(arguments: list[str]) -> int:
-    """Print what the tables decide and how the file differs; 0, 1 where it does, or 2 on a user's error."""
     measured = measured_untouched([_read(Path(argument)) for argument in arguments])
     differing = differences(measured, groups.untouched())
     if not measured:

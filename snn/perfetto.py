@@ -20,7 +20,6 @@ _HOST = 1000  # streams are the threads of their own numbers
 
 @command.entry(__doc__, least=2)
 def main(arguments: list[str]) -> int:
-    """Write the file; 0, or 2 on a user's error."""
     *paths, output = arguments
     write(outputs.checked(output, paths), [store.read(Path(path)) for path in paths])
     return 0

@@ -39,7 +39,6 @@ _SWEEP, _GRID, _THIS = "sweep", "grid=", ""
 
 @command.entry(__doc__, codes={0: "done, also where a cell does not fit"})
 def main(arguments: list[str]) -> int:
-    """Print the plan of a cell, or of each cell of a sweep; 0, or 2 on a user's error."""
     parser = Options("plan")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     parser.add_argument("--device", metavar="NAME")
@@ -128,7 +127,6 @@ def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> tuple[dict[str, Mapping[st
 
 
 def _grid(settings: Sequence[str]) -> Path:
-    """The file of a sweep's grid."""
     named = [one.removeprefix(_GRID) for one in settings if one.startswith(_GRID)]
     return Path([str(CONFIG / "grid.yaml"), *named][-1])
 
@@ -158,7 +156,6 @@ def _settings(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
 
 
 def _said(found: Mapping[str, Any]) -> str:
-    """A plan in lines."""
     lines = [f"{size(nbytes):>12}  {kind}" for kind, nbytes in found["bytes"].items() if nbytes]
     lines.append(f"{size(found['peak_bytes']):>12}  total: {'fits' if found['fits'] else 'does not fit'}")
     if found["plan"]:

@@ -10,7 +10,6 @@ from snn.files import outputs
 
 @command.entry(__doc__)
 def main(arguments: list[str]) -> int:
-    """Write the table of the composed data set; 0, or 2 on a user's error."""
     settings = compose.composed(arguments)
     if settings["output"] is None:
         raise ConfigError("output is missing: the file to write, as output=small.npy")

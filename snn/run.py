@@ -49,7 +49,6 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> str:
-    """Measure the cell; its status."""
     from snn import datasets
     from snn.analysis import cell_line
     from snn.analysis.machine_state import watched

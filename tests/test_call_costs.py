@@ -174,13 +174,36 @@ COPIED = 1 + 2 + 10
 """Microseconds until a copy that was asked for at 0 is done."""
 
 
-def seconds(*calls):
+def seconds(*calls, costs=COSTS):
     """Of calls with a stream and, of an event's, the event's number."""
     events = [
         Event(Signature(call), 0, 0, stream, None, None, 0, 0, Call(call, tuple(map(Ref, event))))
         for call, stream, *event in calls
     ]
-    return 1e6 * simulate(events, COSTS)
+    return 1e6 * simulate(events, costs)
+
+
+@pytest.mark.parametrize(
+    ("calls", "microseconds"),
+    [
+        ([("malloc", 0), ("malloc", 0)], 100),
+        ([("copy_in", 1)], 1),  # nobody waits
+        ([("copy_in", 1), ("stream_synchronize", 1)], 1 + 2 + 10 + 1),
+        # In one stream one after the other, the second's latency hidden.
+        ([("copy_in", 1), ("matmul", 1), ("stream_synchronize", 1)], 1 + 2 + 10 + 20 + 1),
+        # The second stream's copy beside the first one's product; products share the multiprocessors.
+        (
+            [*((call, stream) for stream in (1, 2) for call in ("copy_in", "matmul")), ("synchronize", 0)],
+            1 + 2 + 10 + 20 + 20 + 1,
+        ),
+        ([("copy_in", 1), ("malloc", 0), ("stream_synchronize", 1)], 1 + 50 + 1),  # long done
+        ([("copy_in", 1), ("copy_in", 2), ("synchronize", 0)], 1 + 2 + 10 + 10 + 1),
+    ],
+)
+def test_the_host_pays_for_each_call_and_for_what_it_waits(calls, microseconds):
+    paid = {Signature(call): CallCost(1) for call in ("stream_synchronize", "synchronize")}
+    costs = COSTS | paid | {Signature("malloc"): CallCost(50)}
+    assert seconds(*calls, costs=costs) == pytest.approx(microseconds)
 
 
 def test_a_stream_that_waits_for_an_event_begins_when_it_is_reached():

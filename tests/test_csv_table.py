@@ -91,7 +91,7 @@ READ = {
     "points in another column": case(
         "a;b;y\n67.177;15,8;1,5\n80.557;16,1;2,5\n", [[67177, 15.8, 1.5], [80557, 16.1, 2.5]], "'.' between"
     ),
-    "points of both kinds": case(
+    "two readings": case(
         "a;b;y\n0.177;15,8;1\n8.5;16,1;2\n4;17,1;3\n", "line 2 column 'a' '0.177' dataset.na_values"
     ),
     "1,234": case('x,y\n"1,234",2.5\n"12,345",4\n', [[1234, 2.5], [12345, 4]], "',' between thousands"),
@@ -150,7 +150,7 @@ READ = {
         na_values=["#DIV/0!"],
     ),
     **{
-        f"{marker} {list(keys.values())}": case(
+        f"{marker} {[*keys]}": case(
             f"a,b,y\n{FEW}{marker},1,2\n", "line 42 column 'a' dataset.na_values", **keys
         )
         for marker in (
@@ -168,9 +168,7 @@ READ = {
         )
         for keys in ({}, ONE_HOT, DROP)
     },
-    "a marker in classes": case(
-        f"a,b,y\n{FEW}1,1,x\n", "line 42 column 'y' 'x' dataset.na_values", **CLASSES
-    ),
+    "marker in classes": case(f"a,b,y\n{FEW}1,1,x\n", "line 42 column 'y' 'x' dataset.na_values", **CLASSES),
     "markers": case("a,b,y\n" + "1,2,3\nx,2,3\n" * 9, "line 3 column 'a' 'x' dataset.na_values", **ONE_HOT),
     "numbers as missing values": case("x,y\n1,2\n-999,3\n-999.0,3\n", [[1, 2]], **ROWS, na_values=[-999]),
     "a quote that is closed rows later": case(
@@ -180,13 +178,9 @@ READ = {
         **DROP,
     ),
     "a second header": case("a,b,y\n1,2,3\na,b,y\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], "1 repeated header"),
-    "two headers, texts": case(
-        "a,y\nu,1\na,y\nv,2\n", [[1, 0, 1], [0, 1, 2]], "1 repeated header", **ONE_HOT
-    ),
+    "two text headers": case("a,y\nu,1\na,y\nv,2\n", [[1, 0, 1], [0, 1, 2]], "1 repeated header", **ONE_HOT),
     "zeros before numbers": case("zip,y\n98101,1\n01234,2\n", [[98101, 1], [1234, 2]], "'01234' in 'zip'"),
-    "units in a line": case(
-        "a,b,y\n[m],[s],[-]\n1,2,3\n4,5,6\n", "line 2 column 'a' '[m]' dataset.na_values"
-    ),
+    "a units line": case("a,b,y\n[m],[s],[-]\n1,2,3\n4,5,6\n", "line 2 column 'a' '[m]' dataset.na_values"),
     "commas in texts": case(f"oven;temp;y\n{OVENS}", (40, 4), "decimal commas", **ONE_HOT, delimiter=";"),
     "a comment behind a number": case("x,y\n1,2\n3,4 # sic\n5,6\n", "line 3 column 'y' dataset.comment"),
     # ---- comments, other lines, headers
@@ -200,9 +194,7 @@ READ = {
         "# a, b, c\na,b,y\n1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], "1 comment line skipped"
     ),
     "a header behind a comment's mark": case("# a,b,y\n1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]], target="y"),
-    "a mark": case(
-        'x,y ! why\n1,2\n! no\n3,"4"!5\n', [[1, 2], [3, 4]], "1 comment line skipped", comment="!"
-    ),
+    "mark": case('x,y ! why\n1,2\n! no\n3,"4"!5\n', [[1, 2], [3, 4]], "1 comment line skipped", comment="!"),
     "the end of a DOS file": case("x,y\n1,2\n\x1a", "line 3 columns"),
     "another comment": case("x,y\n1,2\n! no\n3,4\n", "line 3 dataset.comment"),
     "lines before": case(
@@ -245,9 +237,7 @@ READ = {
         **ONE_HOT,
         target=-1,
     ),
-    "a first row of consecutive numbers": case(
-        "1,2,3\n3,4,7\n", "line 1 dataset.header=true dataset.header=false", target=0
-    ),
+    "consecutive": case("1,2,3\n3,4,7\n", "line 1 dataset.header=true dataset.header=false", target=0),
     "texts without a header": case(
         "u,v\nv,u\nu,u\nv,v\n",
         [[1, 0, 1], [0, 1, 0], [1, 0, 0], [0, 1, 1]],
@@ -275,9 +265,7 @@ READ = {
     },
     "constant columns": case("x,y\n5,5\n5,5", [[5, 5], [5, 5]]),
     # ---- texts and missing values
-    "NA": case(
-        "a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", "line 3 column 'a' 'b' 'y' dataset.missing=drop_rows"
-    ),
+    "NA": case("a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", "line 3 'a' 'b' 'y' dataset.missing=drop_rows"),
     "missing, left out": case("a,b,y\n1,2,3\n,NA,4\n5,?,6\n7,8,nan\n", [[1, 2, 3]], **ROWS),
     "none is left": case("a,b,y\n,5,\n2,6,\n,7,8\n", "'a' 'y'", **ROWS),
     "no value in a column": case("a,b,y\n1,,2\n2,NA,3\n", "'b'", **ROWS),
@@ -293,7 +281,7 @@ READ = {
         "a,y\n1,None\n2,NA\n3,yes\n4,null\n", [[1, 1], [2, 0], [3, 3], [4, 2]], "dataset.na_values", **CLASSES
     ),
     "None": case("a,y\n1,None\n2,NA\n3,None\n", [[1, 1], [2, 0], [3, 1]], "dataset.na_values", **CLASSES),
-    "a class that is missing": case(
+    "no class": case(
         "a,y\n1,None\n2,no\n3,yes\n4,\n", [[2, 0], [3, 1]], **CLASSES, **ROWS, na_values=["None"]
     ),
     "classes that float64 rounds": case(
@@ -303,7 +291,7 @@ READ = {
     "a text that is too long": case(f"a,c,y\n1,red,2\n2,{'x' * 201},4\n", "line 3 column 'c'", **ONE_HOT),
     "a text with a line break": case('a,c,y\n1,"one\ntwo",2\n2,red,4\n', "line 2 column 'c'", **ONE_HOT),
     "a break, left out": case('a,c,y\n1,"one\ntwo",2\n2,red,4\n', [[1, 2], [2, 4]], "over several", **DROP),
-    "a line behind a line break": case(
+    "behind a break": case(
         'a,c,y\n1,"one\ntwo",2\n2,red,x\n3,red,4\n4,red,4\n', "line 4 column 'y' 'x'", **DROP
     ),
     "a constant target": case(
@@ -332,9 +320,7 @@ READ = {
     "Latin-1": case("°;y\n1;2\n".encode("latin1"), [[2, 1]], "cp1252", target="°"),
     "Central Europe": case("Łódź;żółw;y\n1;2;3\n".encode("cp1250"), [[2, 3, 1]], "cp1250", target="Łódź"),
     "Cyrillic": case("рост;Масса тела;y\n1;2;3\n".encode("cp1251"), [[2, 3, 1]], "cp1251", target="рост"),
-    "not in Windows": case(
-        b"a,name,y\n1,x\x81y,3\n2,z,4\n", [[1, 1, 0, 3], [2, 0, 1, 4]], "cp850", **ONE_HOT
-    ),
+    "not cp1252": case(b"a,name,y\n1,x\x81y,3\n2,z,4\n", [[1, 1, 0, 3], [2, 0, 1, 4]], "cp850", **ONE_HOT),
     "damaged UTF-8": case(
         "name,y\nMüller,1\nJäger,2\nSchäfer,3\n".encode().replace("Jä".encode(), b"J\xe4"),
         "line 3 0xe4 utf-8 dataset.encoding",
@@ -673,7 +659,7 @@ def test_a_network_needs_an_output_for_each_class(tmp_path):
     few = of_rows(tmp_path, [(i, i % 3) for i in range(20)], "xy")
     settings = composed(arguments(few, "y", *LABELS, "network.layers=[linear 2]", "training.batch_size=4"))
     with pytest.raises(
-        ConfigError, match=r"3 classes \(0, 1, 2\), but .* end in 2 outputs: end them in linear 3"
+        ConfigError, match=r"3 classes \(0, 1, 2\), .* end in 2 outputs: end them in linear 3"
     ):
         job_of(settings, datasets.make(settings["dataset"]))
 
@@ -835,7 +821,7 @@ def test_they_are_printed_where_a_table_is_made(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("given", "named"), [("2", "2"), (2, "2"), (0, "0"), (-1, "2"), (-2, "1"), (1, "1"), ("1", "1")]
+    ("given", "named"), [("2", "2"), (2, "2"), (0, "0"), (-1, "2"), (-2, "1"), ("1", "1")]
 )
 def test_a_number_that_is_a_name_in_the_header_is_that_name(tmp_path, given, named):
     """As of years; the columns are named by what they do not stand at."""

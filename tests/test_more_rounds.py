@@ -186,7 +186,7 @@ def test_the_number_may_be_given_and_no_cell_loses_a_round(planned, capsys):
         (["mine", "speedup"], "2 tables are named"),
         (
             ["yours"],
-            "grid.yaml has no table 'yours' to plan rounds for: one of recommendation, overview, mine; grid=",
+            "grid.yaml has no table 'yours' to plan rounds for: one of recommendation, overview, mine",
         ),
         (["mines"], "has no table 'mines' to plan rounds for (did you mean mine?): one of"),
         (["gpu"], "has no table 'gpu'"),

@@ -32,7 +32,7 @@ def test_host_driven_strategies_are_touched_and_those_seen_beside_a_neighbour_ar
         ("untouched: graph", "untouched is 'graph': it must be a list of strategies"),
         (
             "untouched: [graph, graph]",
-            "untouched is ['graph', 'graph']: it must be a list of strategies, each once",
+            "untouched is ['graph', 'graph']: it must be a list of strategies, each",
         ),
         ("touched: [graph]", "it must have the key untouched, and no other"),
         ("untouched: []\nmore: 1", "it must have the key untouched, and no other"),
@@ -128,10 +128,7 @@ def of(row, rounds=5):
         (of("graph,1.1,1.05,1.2,untouched,cuda"), "it must be touched with an interval from 1.05 to 1.2"),
         (of("graph,1,0.99,1.01,touched,cuda"), "it must be untouched with an interval from 0.99 to 1.01"),
         (of("graph,1,,,touched,cuda"), "row 1: verdict is 'touched': it must be not significant"),
-        (
-            of("graph,1,0.99,1.01,untouched,cuda", rounds=1),
-            "it must be not significant with an interval from",
-        ),
+        (of("graph,1,0.99,1.01,untouched,cuda", rounds=1), "it must be not significant with an interval"),
         (of("graph,1,0.99,1.01,untouched,cuda", rounds="x"), "row 1: rounds is 'x': it must be"),
         (of("graph,,,,,cuda", rounds=0), "no table has a time on a GPU"),
     ],

@@ -7,11 +7,11 @@ from conftest import ROOT
 from records_of import record, write_all
 from whole_grid import sweeps_of
 
+from snn import datasets as prepared
 from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.datasets import Table, described
 from snn.datasets import load as load_table
-from snn.datasets import table as prepared
 from snn.figures import attribution as attribution_figure
 from snn.grid import sweeps
 from snn.hardware.devices import Device

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from records_of import record
 
 from snn import datasets, prepare
+from snn import datasets as prepared
 from snn.analysis import frame
 from snn.config import groups
 from snn.config.compose import composed
 from snn.config.groups import read_yaml
-from snn.datasets import csv_table
-from snn.datasets import table as prepared
-from snn.datasets.table import Table
+from snn.datasets import Table, csv_table
 from snn.errors import ConfigError, DataError, RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
@@ -84,10 +83,7 @@ def test_a_table_of_another_choice_is_refused(path):
 
 @pytest.mark.parametrize(
     ("table", "said"),
-    [
-        (TABLE[:1], "it has 1 rows, but dataset.rows is 2"),
-        (TABLE[:, :2], "it has 1 features, but dataset.feat"),
-    ],
+    [(TABLE[:1], "it has 1 rows, but dataset.rows is 2"), (TABLE[:, :2], "it has 1 features, but dat")],
 )
 def test_a_table_that_is_not_of_the_shape_of_its_choice_is_refused(path, table, said):
     prepared.write(path, Table(table), SMALL)

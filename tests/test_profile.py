@@ -27,7 +27,7 @@ from snn.models.network import mlp
 from snn.profiling import call_costs as costs
 from snn.profiling import profile as module
 from snn.profiling import tracer
-from snn.profiling.call_costs import CallCost, call_costs, simulate
+from snn.profiling.call_costs import CallCost, call_costs
 from snn.profiling.calls import METHODS
 from snn.profiling.observed import Call, ObservedBackend
 from snn.profiling.profile import TimeBreakdown, TimingBackend, break_down, profile
@@ -154,44 +154,6 @@ def test_costs_are_of_the_call_itself(monkeypatch):
             assert 1000 <= cost.host_us < 1100
         else:
             assert cost.host_us < 1100
-
-
-def event(call, stream=0, **details):
-    return Event(Signature(call, **details), 0, 0, stream, None, None, 0, 0, Call(call))
-
-
-COPY, KERNEL, WAIT = Signature("copy_in"), Signature("matmul"), Signature("stream_synchronize")
-COSTS = {
-    COPY: CallCost(1, 10, 2),
-    KERNEL: CallCost(1, 20, 2),
-    WAIT: CallCost(1),
-    Signature("synchronize"): CallCost(1),
-    Signature("malloc"): CallCost(50),
-}
-
-
-@pytest.mark.parametrize(
-    ("calls", "microseconds"),
-    [
-        ([("malloc", 0), ("malloc", 0)], 100),
-        ([("copy_in", 1)], 1),  # nobody waits
-        ([("copy_in", 1), ("stream_synchronize", 1)], 1 + 2 + 10 + 1),
-        # In one stream one after the other, the second's latency hidden.
-        ([("copy_in", 1), ("matmul", 1), ("stream_synchronize", 1)], 1 + 2 + 10 + 20 + 1),
-        # The second stream's copy beside the first one's product; products share the multiprocessors.
-        (
-            [
-                *(("copy_in", 1), ("matmul", 1), ("copy_in", 2), ("matmul", 2)),
-                *(("stream_synchronize", 1), ("stream_synchronize", 2)),
-            ],
-            1 + 2 + 10 + 20 + 20 + 1,
-        ),
-        ([("copy_in", 1), ("malloc", 0), ("stream_synchronize", 1)], 1 + 50 + 1),  # long done
-        ([("copy_in", 1), ("copy_in", 2), ("synchronize", 0)], 1 + 2 + 10 + 10 + 1),
-    ],
-)
-def test_a_simulation_schedules_call_costs(calls, microseconds):
-    assert simulate([event(*call) for call in calls], COSTS) == pytest.approx(1e-6 * microseconds)
 
 
 @pytest.mark.filterwarnings("error")
@@ -445,25 +407,26 @@ def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
     assert seconds == {4: pytest.approx(33 * launches), 128: pytest.approx(33 * launches)}
 
 
-A_COPY, A_KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
+COPY, KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
 
 
-def traced_event(signature, first=None, last=None):
-    return Event(signature, 0.0, 1.0, 0, first, last, 0, 0, Call(signature.call, call_site="here"))
+def event(signature, first=None, last=None):
+    call = Call("launch" if signature is KERNEL else signature.call, call_site="here")
+    return Event(signature, 0.0, 1.0, 0, first, last, 0, 0, call)
 
 
 TRACED = Trace(
     2,
     [
-        traced_event(A_COPY, 0.0, 100.0),
-        traced_event(A_KERNEL, 1.0, 1.5),
-        traced_event(A_KERNEL, 2.0, 2.25),
-        traced_event(GRAPH, 3.0, 4.0),
-        traced_event(A_KERNEL),
-        traced_event(MALLOC),
+        event(COPY, 0.0, 100.0),
+        event(KERNEL, 1.0, 1.5),
+        event(KERNEL, 2.0, 2.25),
+        event(GRAPH, 3.0, 4.0),
+        event(KERNEL),
+        event(MALLOC),
     ],
 )
-PLANTED = {A_COPY: CallCost(3e6), A_KERNEL: CallCost(1e6), GRAPH: CallCost(2e6), MALLOC: CallCost(5e6)}
+COSTS = {COPY: CallCost(3e6), KERNEL: CallCost(1e6), GRAPH: CallCost(2e6), MALLOC: CallCost(5e6)}
 
 
 @pytest.fixture
@@ -473,7 +436,7 @@ def profiled(monkeypatch):
     def profile(parts, asynchronous=True, given=()):
         asked = []
         monkeypatch.setattr(module, "trace", lambda *of: TRACED)
-        monkeypatch.setattr(module, "call_costs", lambda backend, traced, s: asked.append(s) or PLANTED)
+        monkeypatch.setattr(module, "call_costs", lambda backend, traced, s: asked.append(s) or COSTS)
         monkeypatch.setattr(
             module, "break_down", lambda job, backend, s: asked.append(s) or TimeBreakdown(1, parts)
         )
@@ -486,9 +449,9 @@ def profiled(monkeypatch):
 
 def test_the_calls_of_a_run_are_those_of_its_steps(profiled):
     found, asked = profiled({"waiting": 100.0, "launch": 1.0})
-    assert found.calls == {A_COPY: 4, A_KERNEL: 14, GRAPH: 4, MALLOC: 4}  # 4.5 and 13.5, rounded to even
+    assert found.calls == {COPY: 4, KERNEL: 14, GRAPH: 4, MALLOC: 4}  # 4.5 and 13.5, rounded to even
     assert found.predicted_seconds == pytest.approx(4.5 * (3 + 3 * 1 + 2 + 5))
-    assert found.call_costs is PLANTED and found.trace is TRACED
+    assert found.call_costs is COSTS and found.trace is TRACED
     assert asked == [0.0, 0.0]
 
 

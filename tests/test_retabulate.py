@@ -50,7 +50,7 @@ def undrawn(monkeypatch):
 
 
 def test_everything_is_made_from_a_whole_archive(tmp_path, capsys, monkeypatch):
-    """Figures of which there is no published one can be read too; test_microbenchmark_files.py has files."""
+    """Figures of which there is no published one can be read too; test_microbenchmarks.py has files."""
     published = {path.stem for path in ROOT.glob("results/published/*/*/figures/*")}
     drawn, wrong = set(), []
 

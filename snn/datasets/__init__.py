@@ -5,37 +5,107 @@ Where there are facts to be said of the table, it returns both (``Table``). A da
 files hold the data, the module may have further functions of the choice: ``inputs``, the user's files;
 ``digest`` of what they hold, for the key ``sha256``; ``sizes``, the keys that the choice leaves open; and
 ``at_most``, the rows and columns that a file of its size can have, where no header says them.
+
+A prepared data set is a file that proves its own content and says what it was made from: it is what
+``numpy.save`` writes, followed by the data set's section of the cell as JSON, by a line end and the table's
+facts as JSON if it has some, and by the SHA-256 of all of this. NumPy's own ``load`` reads the values and
+ignores the rest.
 """
 
+import hashlib
+import io
+import json
+import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from snn.datasets.table import Table, checked, counts, described, intact, load, parts, write
 from snn.errors import ConfigError, DataError, one_line
-from snn.files.outputs import note
+from snn.files.outputs import note, replaced
+from snn.files.regular import read_into_memory
 
-__all__ = [
-    "Table",
-    "at_most",
-    "completed",
-    "counts",
-    "described",
-    "digest",
-    "inputs",
-    "intact",
-    "kept",
-    "load",
-    "make",
-    "parts",
-    "say_remarks",
-    "split",
-    "write",
-]
+_COUNTS = ("rows", "test_rows")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A data set: float32 ``values`` (rows, features + 1), the target last; training rows before test rows.
+
+    ``facts`` are what a record says beside of how they were made of a user's file, as JSON values: the
+    ``classes`` that labels stand for, ``target_scale``, the standard deviation of a standardised target in
+    its own units, and others that the module of the data set describes. ``remarks`` are lines on what in the
+    user's file can be trained on, but perhaps is not meant.
+    """
+
+    values: np.ndarray
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def checked(table: np.ndarray, place: str) -> np.ndarray:
+    """The table, its rows contiguous. Raises DataError, naming the place, unless it can be trained on."""
+    if table.ndim != 2 or table.dtype != np.float32 or table.shape[0] < 1 or table.shape[1] < 2:
+        raise DataError(
+            f"{place}: it holds {table.dtype} of shape {table.shape}, "
+            "not float32 of shape (rows, features + 1)"
+        )
+    finite = np.isfinite(table)
+    if not finite.all():
+        row, column = divmod(int(finite.argmin()), table.shape[1])
+        raise DataError(
+            f"{place}: the value in row {row}, column {column} (both from 0) is {table[row, column]}, "
+            "which is not a finite float32 number"
+        )
+    return np.ascontiguousarray(table)
+
+
+def counts(rows: int, choice: Mapping[str, Any]) -> tuple[int, int | None]:
+    """How many of a choice's ``rows`` are trained on, and how many tested on; None where none are.
+
+    Test rows are ``test_rows``, or the share ``held_out`` of all, rounded to a whole number. Raises DataError
+    unless there are as many rows as the choice says, and at least one of each kind.
+    """
+    share = choice.get("held_out", 0)
+    test_rows = round(share * rows) if share else choice.get("test_rows")
+    training = rows - (test_rows or 0)
+    is_short = training < 1 or (test_rows is not None and test_rows < 1)
+    if share and is_short:
+        raise DataError(
+            f"dataset {choice['name']}: dataset.held_out is {share:g}, which is {test_rows} of {rows} "
+            "rows: one or more must be held out, and one or more trained on; say dataset.held_out=0 to hold "
+            "out none"
+        )
+    if is_short or choice.get("rows") not in (None, training):
+        wanted = " and ".join(f"dataset.{key} is {choice[key]}" for key in _COUNTS if key in choice)
+        raise DataError(f"dataset {choice['name']}: its table has {rows} rows, but {wanted}")
+    return training, test_rows
+
+
+def parts(table: np.ndarray, choice: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
+    """The training rows of a choice's values, and the test rows behind them; None where there are none.
+
+    Raises DataError as ``counts`` does.
+    """
+    training, test_rows = counts(len(table), choice)
+    return table[:training], None if test_rows is None else table[training:]
+
+
+def described(table: Table, choice: Mapping[str, Any]) -> dict[str, Any]:
+    """What a record says of the data: the SHA-256 of type, shape and values, how much there is of it, facts.
+
+    ``rows`` counts training rows, and ``test_rows``, where there are some, the others.
+    """
+    rows, columns = table.values.shape
+    training, test_rows = counts(rows, choice)
+    sha = hashlib.sha256(f"{table.values.dtype.str} {rows} {columns}\n".encode())
+    sha.update(np.ascontiguousarray(table.values).data)
+    tested = {} if test_rows is None else {"test_rows": test_rows}
+    return {"sha256": sha.hexdigest(), "rows": training, **tested, "features": columns - 1, **table.facts}
 
 
 def make(choice: Mapping[str, Any]) -> Table:
@@ -118,3 +188,95 @@ def split(table: np.ndarray, batch_size: int, name: str, tested: int = 0) -> tup
             f"training.batch_size is {batch_size}, it must be at most {len(table)}"
         )
     return np.ascontiguousarray(table[:, :-1]), np.ascontiguousarray(table[:, -1:])
+
+
+# ---- prepared files
+
+_SEAL = hashlib.sha256().digest_size
+_COPIES = 3
+"""Of a file in memory while it is loaded: its bytes, the table, and one to spare for its two parts."""
+
+# The header that NumPy writes, and no other: a number of rows is believed only where the file has as many.
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '<f4', 'fortran_order': False, "
+    rb"'shape': \((\d{1,15}), (\d{1,15})\), \} *\n",
+    re.DOTALL,
+)
+
+
+def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
+    """Write a table of this choice of data set atomically. Raises OutputError where it cannot be written."""
+    content = io.BytesIO()
+    np.save(content, checked(table.values, str(path)))
+    content.write(_canonical(choice))
+    if table.facts:
+        content.write(b"\n" + _canonical(table.facts))
+    content.write(hashlib.sha256(content.getbuffer()).digest())
+    with replaced(path) as file:
+        file.write(content.getbuffer())
+
+
+def load(path: Path, choice: Mapping[str, Any]) -> Table:
+    """The table that was prepared of this choice of data set.
+
+    Raises DataError, naming the file and how to make it again, where it is damaged or of another choice.
+    """
+    table, said = _verified(path)
+    made_of, _, facts = said.partition(b"\n")
+    if made_of != _canonical(choice):
+        of = made_of[:1000].decode(errors="replace")
+        raise _refused(path, f"it was made of {of}, but the cell is of {_canonical(choice).decode()}")
+    rows, features = len(table) - choice.get("test_rows", 0), table.shape[1] - 1
+    for key, found in (("rows", rows), ("features", features)):
+        if choice.get(key, found) != found:
+            raise _refused(path, f"it has {found} {key}, but dataset.{key} is {choice[key]}")
+    if prod(choice.get("shape", (features,))) != features:
+        raise _refused(path, f"it has {features} features, but dataset.shape is {choice['shape']}")
+    return Table(table, json.loads(facts) if facts else {})
+
+
+def intact(path: Path, choice: Mapping[str, Any] | None = None) -> bool:
+    """Whether a prepared file is whole and, where a choice is given, of this choice of data set."""
+    try:
+        if choice is None:
+            _verified(path)
+        else:
+            load(path, choice)
+    except DataError:
+        return False
+    return True
+
+
+def _verified(path: Path) -> tuple[np.ndarray, bytes]:
+    """The values of a file and what it says of them, its digest checked before anything in it is believed."""
+    try:
+        content = read_into_memory(path, _COPIES)
+    except DataError as error:
+        raise DataError(f"{error}{_again(path)}") from error
+    header = _HEADER.match(content)
+    body, seal = memoryview(content)[:-_SEAL], content[-_SEAL:]
+    if header is None or hashlib.sha256(body).digest() != seal:
+        raise _refused(path, "its content does not have the digest that was written with it")
+    rows, columns = map(int, header.groups())
+    end = header.end() + 4 * rows * columns
+    if end > len(body):
+        raise _refused(path, f"it has fewer values than {rows} rows of {columns}")
+    table = np.frombuffer(content, np.float32, rows * columns, header.end()).reshape(rows, columns)
+    try:
+        return checked(table.copy(), str(path)), bytes(body[end:])
+    except DataError as error:
+        raise DataError(f"{error}{_again(path)}") from error
+
+
+def _canonical(said: Mapping[str, Any]) -> bytes:
+    return json.dumps(said, sort_keys=True).encode()
+
+
+def _refused(path: Path, why: str) -> DataError:
+    return DataError(f"{path}: not the data set that was prepared: {why}{_again(path)}")
+
+
+def _again(path: Path) -> str:
+    """How to prepare a workflow's data set again, for the end of a message; empty for any other file."""
+    is_of_workflow = "results/datasets/" in path.as_posix()
+    return f"; to prepare it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.datasets.table import Table, counts
+from snn.datasets import Table, counts
 from snn.errors import DataError
 from snn.files.regular import identity, opened, path_of, read_into_memory
 
@@ -313,7 +313,6 @@ class Sheet:
         return True
 
     def _read(self, rows: Iterable[tuple[int, list[str]]], header: list[str]) -> None:
-        """Read the columns as texts."""
         self.lines, table, na = [], list[list[str]](), MISSING.union(map(str, self._na))
         for line, cells in rows:
             if cells == header:
@@ -612,7 +611,6 @@ def digest(choice: Mapping[str, Any]) -> str:
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
-    """The file that is read."""
     return [path_of(choice["path"])]
 
 

@@ -1,6 +1,6 @@
 """Fashion-MNIST: clothing of ten classes in the form of MNIST (Xiao, Rasul and Vollgraf, 2017)."""
 
-from snn.datasets.idx_images import Published
+from snn.datasets.idx_images import Published, inputs
 
 FASHION = Published(
     name="fashion",
@@ -25,6 +25,7 @@ FASHION = Published(
     ),
 )
 
+__all__ = ["inputs", "make", "sizes"]
+
 make = FASHION.make
 sizes = FASHION.sizes
-inputs = FASHION.inputs

@@ -209,10 +209,10 @@ def within(folder: Path) -> dict[str, Path]:
     return {part: folder / name for part, name in found}
 
 
-def present(path: str | None) -> list[Path]:
-    """The files that are in a folder, if it is one."""
+def inputs(choice: Mapping[str, Any]) -> list[Path]:
+    """The files that are read, if the choice names their folder; without those that are not there."""
     try:
-        return [] if path is None else list(within(path_of(path)).values())
+        return [] if choice["path"] is None else list(within(path_of(choice["path"])).values())
     except (OSError, ValueError):
         return []
 
@@ -235,11 +235,6 @@ def files_in(path: str) -> dict[str, Path]:
             f"the files {looked_for()}"
         )
     return files
-
-
-def headers(files: Files) -> dict[str, tuple[int, ...]]:
-    """The sizes in the files' headers; the rest is not read. Raises DataError as ``sizes_in_header`` does."""
-    return {part: sizes_in_header(files[part], dimensions) for part, dimensions in _DIMENSIONS.items()}
 
 
 def chosen(
@@ -371,10 +366,6 @@ class Published:
                 )
         return {}
 
-    def inputs(self, choice: Mapping[str, Any]) -> list[Path]:
-        """The files that are read, if the choice names their folder."""
-        return present(choice["path"])
-
     def _check(self, file: Path, content: Content, sizes: tuple[int, ...], sha256: str) -> None:
         """Raise DataError unless a file is the published one, for the first reason that tells most."""
         others = f"; images of your own are dataset=idx, not {self.name}"
@@ -446,7 +437,8 @@ def sizes(choice: Mapping[str, Any]) -> dict[str, Any]:
         return {}  # as planned: there may be a prepared table, and no files any more
     found = files_in(choice["path"])
     asked = (choice[key] for key in ("rows", "test_rows", "shape"))
-    return vars(chosen(found, headers(found), *asked))
+    in_headers = {part: sizes_in_header(found[part], number) for part, number in _DIMENSIONS.items()}
+    return vars(chosen(found, in_headers, *asked))
 
 
 def digest(choice: Mapping[str, Any]) -> str:
@@ -458,8 +450,3 @@ def digest(choice: Mapping[str, Any]) -> str:
 @cache
 def _digest(found: tuple[tuple[str, Path], ...], identities: tuple[tuple[int, ...], ...]) -> str:
     return digest_contents(read_files(dict(found)))
-
-
-def inputs(choice: Mapping[str, Any]) -> list[Path]:
-    """The files that are read."""
-    return present(choice["path"])

@@ -1,6 +1,6 @@
 """MNIST: handwritten digits of ten classes (LeCun, Cortes and Burges, 1998)."""
 
-from snn.datasets.idx_images import Published
+from snn.datasets.idx_images import Published, inputs
 
 MNIST = Published(
     name="mnist",
@@ -24,6 +24,7 @@ MNIST = Published(
     ),
 )
 
+__all__ = ["inputs", "make", "sizes"]
+
 make = MNIST.make
 sizes = MNIST.sizes
-inputs = MNIST.inputs

@@ -44,14 +44,14 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: s
 
 
 @contextmanager
-def reported(path: Path) -> Iterator[None]:
-    """A context in which the file is written. Raises OutputError with its path if the system refuses that."""
+def reported(path: Path, lost: str = "; what it would hold is lost") -> Iterator[None]:
+    """A context in which ``path`` is written. Raises OutputError with it if the system refuses that."""
     try:
         yield
+    except BrokenPipeError:  # of what is printed meanwhile
+        raise
     except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be written: {error.strerror or error}; what it would hold is lost"
-        ) from error
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}{lost}") from error
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
     the hidden folder beside it. Raises OutputError, before the block is entered, where it is something else
     or cannot be made, and if the system refuses to write.
     """
-    with _said_of_folder(path):
+    with reported(path, lost=""):
         others = sorted({other.name for other in path.iterdir()} - {*names}) if path.is_dir() else []
         if others:
             raise OutputError(
@@ -110,7 +110,7 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
 
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     made, old = scratch / "new", scratch / "old"
-    with _said_of_folder(path):
+    with reported(path, lost=""):
         try:
             made.mkdir()
             yield made
@@ -121,16 +121,6 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
             if old.is_dir() and not target.exists():  # nothing came in its place
                 old.rename(target)
             shutil.rmtree(scratch, ignore_errors=True)
-
-
-@contextmanager
-def _said_of_folder(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:  # of what is printed meanwhile
-        raise
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _followed(path: Path) -> Path:

@@ -53,7 +53,6 @@ def _contents(published: Path, folders: str, names: Iterable[str]) -> list[Path]
 
 
 def name_of(folder: Path) -> str:
-    """The name of a set: nvidia-h200/cnn."""
     return f"{folder.parent.name}/{folder.name}"
 
 

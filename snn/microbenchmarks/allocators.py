@@ -250,7 +250,6 @@ class FirstFit:
         block[2] = False
 
     def close(self) -> None:
-        """Free all blocks."""
         while self._blocks:
             self._backend.free(self._blocks.pop()[0])
 

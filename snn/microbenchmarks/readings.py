@@ -39,12 +39,10 @@ class Reading:
     series: Mapping[str, list[int]] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """The reading as JSON values."""
         return {**vars(self), "seconds": list(self.seconds)}
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Reading":
-        """The reading from the JSON values of ``plain``."""
         return cls(**{**plain, "seconds": tuple(plain["seconds"])})
 
 

@@ -47,7 +47,6 @@ def size(least: int) -> Check:
 
 
 def whole(least: int, most: int) -> Check:
-    """A whole number."""
     right = f"a whole number from {least} to {most}"
     return _check(right, lambda value: type(value) is int and least <= value <= most)
 

@@ -164,7 +164,6 @@ def of_shape(device: Backend, shape: Drawn, name: str, effort: Effort) -> Readin
 
 
 def made(device: Backend, name: str) -> Strategy:
-    """A strategy; ``persistent`` without its fallback."""
     return _OWN[name](device) if name in _OWN else factory.make(groups.load("strategy", name), device)
 
 

@@ -24,7 +24,6 @@ def training_step(
 
 
 def micro_batch(network: Network, batch_size: int) -> int:
-    """The rows of a micro-batch."""
     return -(-batch_size // network.accumulate)
 
 

@@ -109,7 +109,8 @@ class Replay:
             if call.name == "graph_end":
                 self._take(call, self._graph(call))
                 continue
-            buffer = self._make(call)
+            buffer = getattr(backend, call.name)(*self._arguments(call))
+            self._take(call, buffer)
             if call.name in ("malloc", "pool_malloc"):
                 self._clear(buffer, call.nbytes or 0)
 
@@ -142,11 +143,6 @@ class Replay:
                 total[signature].append(done - started)
             if device is not None and first is not None:
                 device[signature].append(backend.seconds_between(first, last))
-
-    def _make(self, call: Call) -> Any:
-        result = getattr(self._backend, call.name)(*self._arguments(call))
-        self._take(call, result)
-        return result
 
     def _take(self, call: Call, result: Any) -> None:
         """Keep what a call has made, forget what it has ended."""

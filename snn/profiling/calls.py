@@ -38,12 +38,10 @@ class Method:
     ended_by: str = ""
     is_work: bool = False
 
-    def with_defaults(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments of a call, all of them by position."""
-        if len(arguments) == len(self.parameters):
-            return arguments
-        rest = list(self.parameters.items())[len(arguments) :]
-        return (*arguments, *(named.get(name, default) for name, default in rest))
+    def bind(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, in their order, with those that were not given."""
+        given = dict(zip(self.parameters, arguments, strict=False))
+        return given if len(given) == len(self.parameters) else {**self.parameters, **given, **named}
 
 
 METHODS: dict[str, Method] = {}
@@ -61,7 +59,7 @@ class _Line:
         METHODS[name] = method = Method(name, {one.name: one.default for one in parameters}, **self._facts)
 
         def call(self: "EveryCall", *arguments: Any, **named: Any) -> Any:
-            return self.do(method, method.with_defaults(arguments, named))
+            return self.do(method, arguments, named)
 
         setattr(owner, name, call)
 
@@ -131,9 +129,9 @@ class EveryCall(Backend):
         self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
         self.prefetches_out = inner.prefetches_out
 
-    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Make a call with all of its arguments."""
-        return getattr(self.inner, method.name)(*arguments)
+    def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """Make a call, with its arguments by position and by name."""
+        return getattr(self.inner, method.name)(*arguments, **named)
 
 
 ENDED_BY = {name: method.ended_by for name, method in METHODS.items() if method.ended_by}
@@ -159,12 +157,12 @@ class NullBackend(EveryCall):
         self.computes, self.precision, self.no_capture = False, real.precision, real.no_capture
         self._real = real
 
-    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+    def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """What the call makes; raises Unsupported as the real backend does."""
         if method.name == "graph_begin" and self.no_capture:
             raise Unsupported(self.no_capture)
         if method.makes in (HOST, MANAGED):
-            return np.zeros(dict(zip(method.parameters, arguments, strict=True))["shape"], dtype=np.float32)
+            return np.zeros(method.bind(arguments, named)["shape"], dtype=np.float32)
         if method.makes == DEVICE:
             return HostBuffer(np.empty(0, dtype=np.float32))
         return object() if method.makes else None
@@ -198,16 +196,16 @@ class Unlaunched(EveryCall):
         self._ran: set[Any] = set()
         self._captures = False
 
-    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+    def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Make a call, unless it is a launch that has run."""
         launched: Any = None
         if method.name == "launch":
-            op, _, numbers, _ = arguments
+            op, _, numbers, *_ = arguments
             launched = None if self._captures else (op, numbers)
         elif method.name == "train":
-            shape, buffers, steps, stream = arguments
+            shape, buffers, steps, *stream = arguments
             one = steps._replace(number=1)  # all of them may take minutes
-            arguments, launched = (shape, buffers, one, stream), (shape, one)
+            arguments, launched = (shape, buffers, one, *stream), (shape, one)
         elif method.name == "graph_launch":
             launched = id(arguments[0])
         if launched in self._ran:
@@ -215,7 +213,7 @@ class Unlaunched(EveryCall):
         if launched is not None:
             self._ran.add(launched)
         self._captures = self._captures and method.name != "graph_end"
-        made = super().do(method, arguments)
+        made = super().do(method, arguments, named)
         self._captures = self._captures or method.name == "graph_begin"
         return made
 

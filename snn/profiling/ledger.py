@@ -79,7 +79,6 @@ class Space:
         return True
 
     def remove(self, number: int) -> None:
-        """Take note of a free."""
         self.live_bytes -= self.blocks.pop(number).nbytes
         if self.blocks:
             self._compare(self._layout())

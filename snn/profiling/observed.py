@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -122,7 +122,6 @@ class Live:
         self._numbers = itertools.count()
 
     def next_number(self) -> int:
-        """A number that no resource has had."""
         return next(self._numbers)
 
     def update(self, call: Call, result: Any) -> Any:
@@ -267,6 +266,10 @@ class Observer:
         """A call has raised."""
 
 
+_ENDINGS = {ended_by: METHODS[name].makes for name, ended_by in ENDED_BY.items()}
+"""The calls that end a resource, and what kind of one."""
+
+
 class ObservedBackend(EveryCall):
     """Passes every call on to ``inner``; raises LeakError as ``Live`` does, before the call is made.
 
@@ -278,12 +281,12 @@ class ObservedBackend(EveryCall):
         super().__init__(inner)
         self.live, self._observers = Live(inner), observers
 
-    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+    def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Check a call, tell it to the observers and make it; returns the handle of what it makes."""
-        if method.name in ENDED_BY.values():
+        if method.name in _ENDINGS:
             call, handles = self._ending_call(method.name, *arguments)
         else:
-            call, handles = self._call(method, arguments)
+            call, handles = self._call(method, method.bind(arguments, named))
         for observer in self._observers:
             observer.before(call, self.live)
         do = getattr(self.inner, method.name)
@@ -323,9 +326,8 @@ class ObservedBackend(EveryCall):
     def mark(self, stream: Any = None) -> Any:
         return self.inner.mark(None if stream is None else stream.handle)
 
-    def _call(self, method: Method, arguments: tuple[Any, ...]) -> tuple[Call, list[Any]]:
+    def _call(self, method: Method, given: dict[str, Any]) -> tuple[Call, list[Any]]:
         """A call that ends nothing, and the inner handles: each argument is read by its parameter's name."""
-        given = dict(zip(method.parameters, arguments, strict=True))
         handles = given.copy()
         nbytes, array = given.get("nbytes"), None
         page_locked = given.get("page_locked", True) if method.makes == HOST else None
@@ -353,9 +355,9 @@ class ObservedBackend(EveryCall):
                 for name, buffer, elements in zip(names, given["buffers"], sizes, strict=True)
             )
             handles["buffers"] = tuple(buffer.handle for buffer in handles["buffers"])
-        for noun in MADE_BY:
-            if given.get(noun) is not None:
-                found = self.live.find(given[noun], noun)
+        for noun, handle in given.items():
+            if noun in MADE_BY and handle is not None:
+                found = self.live.find(handle, noun)
                 given[noun], handles[noun] = found.ref, found.handle
         stream = given.pop("stream", None)
         captured = self.live.capturing.pop(stream.number) if method.name == "graph_end" else given.values()
@@ -375,8 +377,8 @@ class ObservedBackend(EveryCall):
         """A call that ends its last argument, perhaps memory of the pool before it; and the inner handles."""
         *pools, ended = arguments
         resources = [self.live.find(pool, "pool") for pool in pools]
-        noun = next((noun for noun, maker in MADE_BY.items() if ENDED_BY[maker] == name), None)
-        if noun is None:
+        noun = _ENDINGS[name]
+        if noun not in MADE_BY:
             resource = self.live.freed(ended, name, *resources)
         else:
             resource = self.live.unused_pool(ended) if noun == "pool" else self.live.find(ended, noun)
@@ -410,7 +412,7 @@ _HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of")
 
 def call_site() -> str:
     """The line of the strategy that makes the current call: ``snn/strategies/x.py:12 in f``."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(4)  # in front of it: _call, do, and the method itself
     while frame is not None:
         code = frame.f_code
         file = _file(code.co_filename)

@@ -15,13 +15,11 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.ops import OPS
 from snn.profiling.call_costs import LEAST_SECONDS, CallCost, call_costs, simulate
-from snn.profiling.calls import EveryCall, Method
+from snn.profiling.calls import METHODS, EveryCall, Method
 from snn.profiling.tracer import Signature, Trace, trace
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, start
-from snn.strategies.common.strategy import Strategy
 
 _LEAST_SECONDS = 0.3
 
@@ -46,12 +44,11 @@ class TimingBackend(EveryCall):
         self.seconds = dict.fromkeys(self.PARTS, 0.0)
         self.calls = 0
 
-    def do(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+    def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Make a call, and add its seconds to its part."""
-        do = getattr(self.inner, method.name)
         started = time.perf_counter()
         try:
-            return do(*arguments)
+            return getattr(self.inner, method.name)(*arguments, **named)
         finally:
             self.seconds[method.part] += time.perf_counter() - started
             self.calls += 1
@@ -84,7 +81,12 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
             strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()
             backend.synchronize()
-            most = _epochs_in(min(_LEAST_SECONDS, max_seconds), strategy, backend)
+            # An epoch may return long before the device has finished it: a clock read between epochs would
+            # let a thousand of them queue, so their number follows from one that is waited for.
+            started = time.perf_counter()
+            strategy.epoch()
+            backend.synchronize()
+            most = max(1, round(min(_LEAST_SECONDS, max_seconds) / (time.perf_counter() - started)))
             timing.reset()
             epochs, started = 0, time.perf_counter()
             while epochs < most:
@@ -98,17 +100,6 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
     parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
     scale = job.epochs / epochs * steps / sampled
     return TimeBreakdown(epochs, {part: value * scale for part, value in parts.items()})
-
-
-def _epochs_in(seconds: float, strategy: Strategy, backend: Backend) -> int:
-    """How many epochs take these seconds, at least one; by an epoch that the device has finished.
-
-    An epoch may return long before: a clock read between epochs would let a thousand of them queue.
-    """
-    started = time.perf_counter()
-    strategy.epoch()
-    backend.synchronize()
-    return max(1, round(seconds / (time.perf_counter() - started)))
 
 
 def _timer_seconds(calls: int = 2000) -> float:
@@ -167,7 +158,7 @@ def _kernel_seconds(traced: Trace) -> float:
     return sum(
         event.device_end - event.device_start
         for event in traced.events
-        if (event.signature.call in (*OPS, "graph_launch") or event.call.name == "train")
+        if METHODS[event.call.name].part == "launch"
         and event.device_start is not None
         and event.device_end is not None
     )

@@ -26,25 +26,18 @@ class Peak(Observer):
     """An observer of device memory: the blocks alive at the fullest moment since ``reset``."""
 
     def __init__(self) -> None:
-        self._alive: dict[int, Resource] = {}
-        self._bytes = 0
         self.has_managed = self.has_driver_pool = False
-        self.reset()
+        self._most, self._fullest = 0, list[Resource]()
 
-    def reset(self) -> None:
+    def reset(self, live: Live) -> None:
         """Forget every moment before this one."""
-        self._most, self._fullest = self._bytes, list(self._alive.values())
+        self._most, self._fullest = live.device_bytes, live.of(*DEVICE_MEMORY)
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:
         self.has_managed |= call.name == "managed_alloc"
         self.has_driver_pool |= call.name == "pool_create" and call.stream is not None
-        if call.ends in self._alive:
-            self._bytes -= self._alive.pop(call.ends).nbytes
-        elif call.name in DEVICE_MEMORY and call.makes is not None:
-            block = self._alive[call.makes] = live.resources[call.makes]
-            self._bytes += block.nbytes
-            if self._bytes > self._most:
-                self.reset()
+        if live.device_bytes > self._most:
+            self.reset(live)
 
     def needs(self) -> "Needs":
         """The blocks of the fullest moment, in the order in which they were allocated."""
@@ -140,7 +133,7 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
     strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows], test=None), observed)
     try:
         set_up = replace(peak.needs(), plan=strategy.plan)
-        peak.reset()
+        peak.reset(observed.live)
         strategy.load([np.zeros(shape, dtype=np.float32) for shape in job.network.shapes])
         with np.errstate(all="ignore"):  # what is computed does not matter
             for _ in range(2):  # what grows in the first epoch is there from the beginning of the second

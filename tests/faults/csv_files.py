@@ -17,7 +17,7 @@ from attempt import KINDS, Input
 from garbage import NO_NUMBERS, PAGE, POINTER, damaged, given, words
 from hypothesis import strategies as st
 
-from snn.datasets import table as prepared
+from snn import datasets as prepared
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _USUAL = (

@@ -13,7 +13,7 @@ from garbage import PAGE, POINTER, cut, damaged, given
 from hypothesis import strategies as st
 from idx_files import NAMES, TRAIN_IMAGES, TRAIN_LABELS, idx, image_set, table, zipped
 
-from snn.datasets import table as prepared
+from snn import datasets as prepared
 
 GOOD = image_set()
 FOLDER = {f"images/{name}": content for name, content in GOOD.items()}
