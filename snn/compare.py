@@ -11,7 +11,6 @@ import pandas as pd
 
 from snn import command
 from snn.analysis import frame
-from snn.analysis.machine_state import Thresholds
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import RecordError
@@ -22,13 +21,9 @@ from snn.report.write import write, writing
 from snn.tables import comparison
 
 
+@command.entry(__doc__, 3, 3)
 def main(arguments: list[str]) -> int:
     """Write table and figure; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "compare", "A B OUTPUT", 3, 3)
     print(run(*map(Path, arguments)))
     return 0
 
@@ -40,41 +35,29 @@ def run(a: Path, b: Path, output: Path) -> str:
     OutputError where the output cannot be written.
     """
     with writing(output):
-        return _compare(a, b, output)
-
-
-def _compare(a: Path, b: Path, output: Path) -> str:
-    thresholds = read_yaml(CONFIG / "verdicts.yaml")
-    left, right = (_load(folder, thresholds) for folder in (a, b))
-    if not left.index.isin(right.index).any():
-        raise RecordError(f"{a} and {b} have no cell in common")
-    table = comparison.build(left, right, thresholds)
-    output.mkdir(parents=True, exist_ok=True)
-    title = f"A: {_name(left)}; B: {_name(right)}"
-    write(table, str(output / "comparison.csv"), str(output / "comparison.html"), title)
-    paths = [str(output / f"comparison.{ending}") for ending in ("svg", "png")]
-    save(figure.draw(table, _name(left), _name(right)), paths)
-    lines = [f"{len(table)} cells compared: {_counts(table['verdict'])}"]
+        thresholds = read_yaml(CONFIG / "verdicts.yaml")
+        left, right = (comparison.keyed(frame.tabulate(read_all(each), thresholds)) for each in (a, b))
+        if not left.index.isin(right.index).any():
+            raise RecordError(f"{a} and {b} have no cell in common")
+        table = comparison.build(left, right, thresholds)
+        output.mkdir(parents=True, exist_ok=True)
+        title = f"A: {_name(left)}; B: {_name(right)}"
+        write(table, str(output / "comparison.csv"), str(output / "comparison.html"), title)
+        paths = [str(output / f"comparison.{ending}") for ending in ("svg", "png")]
+        save(figure.draw(table, _name(left), _name(right)), paths)
+    counts = (f"{count} {word}" for word, count in table["verdict"].value_counts().items())
+    lines = [f"{len(table)} cells compared: {', '.join(counts)}"]
     for name, rows, other in (("A", left, right), ("B", right, left)):
-        alone = rows[~rows.index.isin(other.index)]
-        if len(alone):
-            lines.append(f"{len(alone)} cells are only in {name}")
+        if alone := (~rows.index.isin(other.index)).sum():
+            lines.append(f"{alone} cells are only in {name}")
     not_comparable = table["verdict"] == NOT_COMPARABLE
     lines += [f"{NOT_COMPARABLE}: {note}" for note in table.loc[not_comparable, "note"].unique()]
     return "\n".join(lines)
 
 
-def _load(folder: Path, thresholds: Thresholds) -> pd.DataFrame:
-    return comparison.keyed(frame.tabulate(read_all(folder), thresholds))
-
-
 def _name(rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     return f"{first['device']}, {first['started'][:10]}, commit {str(first['commit'])[:7]}"
-
-
-def _counts(words: pd.Series) -> str:
-    return ", ".join(f"{count} {word}" for word, count in words.value_counts().items())
 
 
 if __name__ == "__main__":

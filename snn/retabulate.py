@@ -32,15 +32,10 @@ from snn.tables import overview, recommendation
 from snn.tables.table import build, find_table
 
 
+@command.entry(__doc__, 2, 3)
 def main(arguments: list[str]) -> int:
     """Write all tables and figures that the archive has the records for; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "retabulate", "ARCHIVE OUTPUT [GRID]", 2, 3)
-    archive, output, *grid_file = map(Path, arguments)
-    retabulate(archive, output, *grid_file)
+    retabulate(*map(Path, arguments))
     return 0
 
 

@@ -25,7 +25,10 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     status, reason = ended(record, thresholds)
     parts = [status, f"machine {state}" if state else ""]
     if record["runs"]:
-        parts += [_time([run["seconds"] for run in record["runs"]]), _networks(summary), _loss(summary)]
+        loss = summary["mean_final_loss"]
+        parts.append(_time([run["seconds"] for run in record["runs"]]))
+        parts.append(f"{summary['members']} networks in each" if "members" in summary else "")
+        parts.append("final loss not finite" if loss is None else f"final loss {loss:.6g}")
         if "mean_test_accuracy" in summary:
             parts.append(f"test accuracy {summary['mean_test_accuracy']:.2%}")
         if summary.get("mean_test_r2") is not None:
@@ -49,12 +52,3 @@ def _time(seconds: list[float]) -> str:
         return f"{mean * factor:.4g} {unit} in one run, which has no interval"
     interval = f"{low * factor:.4g} to {high * factor:.4g} {unit}"
     return f"{mean * factor:.4g} {unit} per run (95% CI {interval}, {len(seconds)} runs)"
-
-
-def _networks(summary: Mapping[str, Any]) -> str:
-    return f"{summary['members']} networks in each" if "members" in summary else ""
-
-
-def _loss(summary: Mapping[str, Any]) -> str:
-    loss = summary["mean_final_loss"]
-    return "final loss not finite" if loss is None else f"final loss {loss:.6g}"

@@ -29,9 +29,6 @@ Record = Mapping[str, Any]
 Expected = Mapping[str, str]
 """The path of each record, which names its cell and round, and the hash of the sources it must be of."""
 
-_LOSS, _MEMBER_LOSSES = "final_loss", "member_mse"
-"""Where a run of a record keeps its final loss, and those of the networks that it trained side by side."""
-
 _REAL = (
     *("mean_s", "std_s", "final_loss"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
@@ -109,7 +106,13 @@ def _check_one_device(records: Mapping[str, Record]) -> None:
     for path, record in records.items():
         provenance = record["provenance"]
         other, known = first.setdefault(of_record(record)["on_host"], (path, provenance))
-        if _device(provenance) != _device(known) and not _equal_gpus(provenance, known):
+        equal_gpus = (
+            provenance["device_uuid"]
+            and known["device_uuid"]
+            and provenance["device"] == known["device"]
+            and rounds.host(provenance) == rounds.host(known)
+        )
+        if _device(provenance) != _device(known) and not equal_gpus:
             raise _two_devices(path, _device(provenance), other, _device(known))
     if len(first) == 2:
         (path, provenance), (other, known) = first.values()
@@ -143,24 +146,18 @@ def _device(provenance: Mapping[str, Any]) -> str:
     return " ".join(str(provenance[key]) for key in ("device", "device_uuid") if provenance[key])
 
 
-def _equal_gpus(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    of_gpus = one["device_uuid"] and other["device_uuid"]
-    return bool(of_gpus) and one["device"] == other["device"] and rounds.host(one) == rounds.host(other)
-
-
 def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]:
     """The row of one cell from the records of its rounds by name.
 
     The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
     ``std_s`` are of one training; in the mean each round counts alike. ``rounds`` holds the seconds of the
     runs by round, from the first to the last that there is, and none of one that is missing between them;
-    those of a cell without a time are all empty. ``gpus`` are those of the same rounds.
-    Where one launch trains several ``members``, a training's seconds are its share of the launch, which takes
-    ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
-    the final loss by draw of initial weights (``snn.analysis.frame``), and ``draws`` names these. ``hidden``
-    holds the hidden widths of an MLP; of any other network it is None. ``kernel`` is the one that did the
-    arithmetic (``snn.analysis.kernels``), ``kernel.name`` the chosen one. Test rows have scores, a
-    classification a ``curve`` (``snn.analysis.frame``).
+    those of a cell without a time are all empty. ``gpus`` are those of the same rounds. Where one launch
+    trains several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``,
+    and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss
+    by draw of initial weights, and ``draws`` names these. ``hidden`` holds the hidden widths of an MLP; of
+    any other network it is None. ``kernel`` is the one that did the arithmetic (``snn.analysis.kernels``),
+    ``kernel.name`` the chosen one. Test rows have scores, a classification a ``curve``.
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
@@ -173,9 +170,9 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     seconds = [[run["seconds"] / members for run in one["runs"]] if one else [] for one in in_turn]
     times = [time for of_round in seconds for time in of_round]
     mean = mean_of(seconds) if times else None
-    losses = [run[_LOSS] for record in records for run in record["runs"]]
+    losses = [run["final_loss"] for record in records for run in record["runs"]]
     member_losses = _member_losses(first.get("members", []), records)
-    draw_losses = _by_draw_of_members(member_losses) if member_losses else _by_draw(records)
+    draw_losses = _by_draw(member_losses, records)
     machine, machine_note = verdict(records, thresholds)
     statuses, reasons = zip(*(ended(record, thresholds) for record in records), strict=True)
     return row | {
@@ -233,7 +230,7 @@ def _runtime(record: Record) -> str:
 
 def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> list[dict[str, Any]]:
     """Each network of a launch with its mean final loss over all runs; None where one is not finite."""
-    runs = [run[_MEMBER_LOSSES] for record in records for run in record["runs"] if _MEMBER_LOSSES in run]
+    runs = [run["member_mse"] for record in records for run in record["runs"] if "member_mse" in run]
     means = [None if None in losses else fmean(losses) for losses in zip(*runs, strict=True)]
     return [{**member, "final_loss": mean} for member, mean in zip(members[: len(means)], means, strict=True)]
 
@@ -363,18 +360,15 @@ Losses = Mapping[int, float | None]
 """By the number of the draw, from 1: the final loss; None where it is not finite."""
 
 
-def _by_draw(records: Iterable[Record]) -> Losses:
-    losses: dict[int, float | None] = {}
+def _by_draw(members: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> Losses:
+    """Of the networks of a launch, if they differ in nothing but the draw, or else of runs."""
+    losses: dict[int, float | None] = {member["start"]: member["final_loss"] for member in members}
+    if members:
+        return losses if len(losses) == len(members) else {}
     for record in records:
         first = first_run(record["cell"]["protocol"], record["round"])
         losses |= {first + i: run["final_loss"] for i, run in enumerate(record["runs"], 1)}
     return losses
-
-
-def _by_draw_of_members(members: Sequence[Mapping[str, Any]]) -> Losses:
-    """The same of the networks of a launch, if they differ in nothing but the draw; else empty."""
-    losses = {member["start"]: member["final_loss"] for member in members}
-    return losses if len(losses) == len(members) else {}
 
 
 def mean_loss(losses: Losses, draws: Collection[int]) -> float | None:

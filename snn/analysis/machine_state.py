@@ -3,6 +3,7 @@
 The thresholds are in ``config/verdicts.yaml``.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import fmean, median, stdev
@@ -39,22 +40,26 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
         return "", ""
     if not all(record.get("machine") for record in records):
         return UNKNOWN, "the record holds no readings"
-    rounds = [
-        {
+    rounds = []
+    for record in records:
+        machine = record["machine"]
+        causes = {cause for reading in machine["readings"] for cause in reading.get("throttled") or ()}
+        found = {
             SHARED: _shared(record, thresholds),
-            THROTTLED: _throttled(record["machine"]),
-            DRIFTED: _drifted(record["machine"]["probe"], thresholds),
+            THROTTLED: ", ".join(sorted(causes)),
+            DRIFTED: drift(machine["probe"]["before"], machine["probe"]["after"], thresholds),
             NOISY: "",
-            **watched(record, thresholds),
         }
-        for record in records
-    ]
+        rounds.append(found | watched(record, thresholds))
     notes = {word: "" for found in rounds for word in found}
     for word in notes:
         said = [(record["round"], one.get(word)) for record, one in zip(records, rounds, strict=True)]
         several = [f"round {number}: {note}" for number, note in said if note]
         notes[word] = "; ".join(several) if len(records) > 1 else said[0][1] or ""
-    notes[NOISY] = _noisy(records, thresholds["noisy"])
+    seconds = [run["seconds"] for record in records for run in record["runs"]]
+    variation = stdev(seconds) / fmean(seconds) if len(seconds) > 1 else 0.0
+    if variation > thresholds["noisy"]:
+        notes[NOISY] = f"coefficient of variation of the runs {variation:.1%}"
     notes = {word: note for word, note in notes.items() if note}
     return ", ".join(notes) or QUIET, "; ".join(notes.values())
 
@@ -91,15 +96,6 @@ def _shared(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     return ", ".join(notes)
 
 
-def _throttled(machine: Mapping[str, Any]) -> str:
-    causes = {cause for reading in machine["readings"] for cause in reading.get("throttled") or ()}
-    return ", ".join(sorted(causes))
-
-
-def _drifted(probe: Mapping[str, Mapping[str, float]], thresholds: Thresholds) -> str:
-    return drift(probe["before"], probe["after"], thresholds)
-
-
 def mean_costs(probes: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each cost that every probe has, in microseconds; of those that found none, nothing."""
     found = [probe for probe in probes if probe]
@@ -119,14 +115,6 @@ def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: T
         for key, change in changes.items()
         if abs(change) > max(thresholds["drifted"] * before[key], thresholds["drifted_least_us"])
     )
-
-
-def _noisy(records: Sequence[Mapping[str, Any]], threshold: float) -> str:
-    seconds = [run["seconds"] for record in records for run in record["runs"]]
-    if len(seconds) < 2:
-        return ""
-    variation = stdev(seconds) / fmean(seconds)
-    return f"coefficient of variation of the runs {variation:.1%}" if variation > threshold else ""
 
 
 # ---- samples
@@ -161,9 +149,11 @@ def warnings(samples: Samples, thresholds: Thresholds) -> dict[str, str]:
         notes = []
         for is_so, stretch in groupby(range(len(pairs)), beyond.__getitem__):
             rows = list(stretch)
-            start, end = _span(samples, rows) if is_timed else _moments(samples, rows)
+            start, end = _span(samples, rows, is_timed)
             if is_so and (not is_timed or end - start >= thresholds["lasting_s"]):
-                notes.append(f"{text([pairs[i][0] for i in rows])} {_when(start, end)}")
+                first, last = f"{start:.0f}", f"{end:.0f}"
+                when = f"at {first} s" if first == last else f"from {first} to {last} s"
+                notes.append(f"{text([pairs[i][0] for i in rows])} {when}")
         more = [f"and {len(notes) - _SHOWN} more times"] if len(notes) > _SHOWN else []
         found[word] = ", ".join([*notes[:_SHOWN], *more])
     return {word: note for word, note in found.items() if note}
@@ -220,24 +210,16 @@ def _column(samples: Samples, key: str) -> list[Any]:
     return columns.get(key) or [None] * len(columns["t_s"])
 
 
-def _moments(samples: Samples, rows: Sequence[int]) -> tuple[float, float]:
-    """From the first of these rows to the next one after them: what they hold is of moments."""
-    times = samples["columns"]["t_s"]
-    return times[rows[0]], times[min(rows[-1] + 1, len(times) - 1)]
+def _span(samples: Samples, rows: Sequence[int], is_timed: bool) -> tuple[float, float]:
+    """The time that these rows are of, to the row after them.
 
+    What they hold is of moments, but a sample's utilisation and power are those since the sample before it.
+    """
+    times, per_row = samples["columns"]["t_s"], samples["samples_per_row"] if is_timed else math.inf
 
-def _span(samples: Samples, rows: Sequence[int]) -> tuple[float, float]:
-    """The time that these rows are of: a sample's utilisation is that since the sample before it."""
-    times, per_row = samples["columns"]["t_s"], samples["samples_per_row"]
-
-    def before(row: int) -> float:
+    def start(row: int) -> float:
         """When the sample before a row's first one was taken."""
         return times[row] - (times[row] - times[row - 1]) / per_row if row else times[0]
 
-    last = rows[-1] + 1
-    return before(rows[0]), before(last) if last < len(times) else times[-1]
-
-
-def _when(start_s: float, end_s: float) -> str:
-    start, end = f"{start_s:.0f}", f"{end_s:.0f}"
-    return f"at {start} s" if start == end else f"from {start} to {end} s"
+    after = rows[-1] + 1
+    return start(rows[0]), start(after) if after < len(times) else times[-1]

@@ -33,29 +33,25 @@ def speedups(cell: Mapping[str, Any], paper: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _is_of_paper(cell: Mapping[str, Any]) -> bool:
-    """Whether data, network, strategy, kernel and training are as in the files with the paper's settings."""
-    precision = cell.get("precision", {}).get("name", "fp32")
-    if cell["kernel"]["name"] != "naive" or precision != "fp32" or not _is_of_network(cell["network"]):
-        return False
-    kernel = groups.load("kernel", "naive")
-    return (
-        cell["kernel"]["block"] == kernel["block"]
-        and cell["training"] == groups.default_training()
-        and all(_is_as_in_file(group, cell[group]) for group in ("dataset", "strategy"))
-    )
+    """Whether data, network, strategy, kernel and training are as in the files with the paper's settings.
 
-
-def _is_as_in_file(group: str, values: Mapping[str, Any]) -> bool:
-    name = values["name"]
-    return name in groups.names(group) and _options(groups.load(group, name)) == _options(values)
-
-
-def _is_of_network(values: Mapping[str, Any]) -> bool:
-    """One of the paper's networks; that with one hidden layer may have any width."""
+    The network with one hidden layer may have any width.
+    """
+    kernel, network = groups.load("kernel", "naive"), dict(cell["network"])
     networks = [groups.load("network", name) for name in _NETWORKS]
-    if len(values.get("hidden") or ()) == 1:
-        networks[0]["hidden"] = values["hidden"]
-    return dict(values) in networks
+    if len(network.get("hidden") or ()) == 1:
+        networks[0]["hidden"] = network["hidden"]
+    return (
+        all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
+        and cell.get("precision", {}).get("name", "fp32") == "fp32"
+        and network in networks
+        and cell["training"] == groups.default_training()
+        and all(
+            cell[group]["name"] in groups.names(group)
+            and _options(groups.load(group, cell[group]["name"])) == _options(cell[group])
+            for group in ("dataset", "strategy")
+        )
+    )
 
 
 def _options(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Published values stand beside rows that train as published on the report's data.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -195,84 +195,74 @@ cnn_programs = cells_table(
 _RAN_ON = {"cuda": "GPU", "cpu": "CPU"}
 
 
-def _published_loader(rows: Rows) -> pd.DataFrame:
-    def values(published: Published, row: Row) -> dict[str, Any]:
-        i = _counterpart(published, row)
-        return {} if i is None else _published_row(published, row["dataset"], i)
+def _published_loaders(published: Published, dataset: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": dataset,
+            "ran_on": _RAN_ON[row["backend"]],
+            "workers": row["workers"],
+            "pin_memory": row["pin_memory"],
+            "published_s": row["seconds"],
+            "published_step_us": 1e6 * row["seconds"] / published["training"]["steps"],
+            "published_test_s": row["test_seconds"],
+            "published_accuracy": published[dataset]["accuracy"],
+            "published_device": published["devices"][row["backend"]],
+        }
+        for row in published[dataset]["rows"]
+    ]
 
-    names = ("published_s", "published_step_us", "published_test_s", "published_accuracy", "published_device")
-    return _beside(rows, values, list(names))
 
-
-def _counterpart(published: Published, row: Row) -> int | None:
-    """The number of the published row with the device, workers and pinned memory of a measured one.
+def _counterpart(published: Published, row: Row) -> dict[str, Any]:
+    """The published row with the device, workers and pinned memory of a measured one.
 
     On the CPU pinned memory does nothing, so that any row there is the counterpart of the report's.
     """
-    for i, one in enumerate(published[row["dataset"]]["rows"]):
-        same = (one["backend"], one["workers"]) == (row["backend"], row["strategy.workers"])
-        if same and one["pin_memory"] in (None, row["strategy.pin_memory"]):
-            return i
-    return None
+    for one in _published_loaders(published, row["dataset"]):
+        same = (one["ran_on"], one["workers"]) == (row["ran_on"], row["workers"])
+        if same and one["pin_memory"] in (None, row["pin_memory"]):
+            return one
+    return {}
 
 
-def _published_row(published: Published, dataset: str, i: int) -> dict[str, Any]:
-    row = published[dataset]["rows"][i]
-    return {
-        "published_s": row["seconds"],
-        "published_step_us": 1e6 * row["seconds"] / published["training"]["steps"],
-        "published_test_s": row["test_seconds"],
-        "published_accuracy": published[dataset]["accuracy"],
-        "published_device": published["devices"][row["backend"]],
-    }
+def _loader_rows(cells: pd.DataFrame) -> pd.DataFrame:
+    return _rows(cells).assign(
+        ran_on=cells["backend"].map(_RAN_ON),
+        workers=cells["strategy.workers"],
+        pin_memory=cells["strategy.pin_memory"].astype(object),
+    )
 
 
-def _not_counterparts(rows: pd.DataFrame, published: Published) -> Iterator[dict[str, Any]]:
-    """The published rows of the data sets here that no measured row is the counterpart of, and why not."""
-    listed = [row for row in rows.to_dict("records") if _is_reports(row, published)]
-    shown = {(row["dataset"], _counterpart(published, row)) for row in listed}
-    backends = set(rows["backend"])
-    for dataset in dict.fromkeys(row["dataset"] for row in listed):
-        for i, row in enumerate(published[dataset]["rows"]):
-            if (dataset, i) not in shown:
-                unmeasured = f"--config device={row['backend']} measures it"
-                yield {
-                    "dataset": dataset,
-                    "ran_on": _RAN_ON[row["backend"]],
-                    "workers": row["workers"],
-                    "pin_memory": row["pin_memory"],
-                    **_published_row(published, dataset, i),
-                    "reason": "published only: "
-                    + ("not in the sweep" if row["backend"] in backends else unmeasured),
-                }
-
-
+_NUMBERS = ["published_s", "published_step_us", "published_test_s", "published_accuracy"]
 _measured_loader = cells_table(
     "The CNN report's PyTorch program by its loader's settings (Tables 1 and 2)",
     "dataset ran_on workers pin_memory mean_s std_s step_us",
     *_RATIO,
     "loss accuracy mean_accuracy accuracy_std test_s test_std_s runs",
-    _published_loader,
+    lambda rows: _beside(rows, _counterpart, [*_NUMBERS, "published_device"]),
     *_END,
-    rows=lambda cells: _rows(cells).assign(
-        ran_on=cells["backend"].map(_RAN_ON),
-        workers=cells["strategy.workers"],
-        pin_memory=cells["strategy.pin_memory"].astype(object),
-    ),
+    rows=_loader_rows,
     # The fewest workers, and no pinned memory: what the report compares with.
-    over=_over(lambda row: (row["strategy.workers"], row["strategy.pin_memory"]) == (2, False)),
+    over=_over(lambda row: (row["workers"], row["pin_memory"]) == (2, False)),
 )
 
 
 def _loader(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -> pd.DataFrame:
-    """The measured rows, followed by published ones that have no counterpart."""
+    """The measured rows, followed by the published ones of their data sets that have no counterpart."""
     table = _measured_loader.build(cells, published, thresholds)
-    if rest := list(_not_counterparts(cells, published)):
+    listed = [row for row in _loader_rows(cells).to_dict("records") if _is_reports(row, published)]
+    shown = [_counterpart(published, row) for row in listed]
+    rest = []
+    for dataset in dict.fromkeys(row["dataset"] for row in listed):
+        for one in _published_loaders(published, dataset):
+            measured = one["ran_on"] in set(table["ran_on"])
+            backend = next(name for name, where in _RAN_ON.items() if where == one["ran_on"])
+            why = "not in the sweep" if measured else f"--config device={backend} measures it"
+            rest += [one | {"reason": f"published only: {why}"}] if one not in shown else []
+    if rest:
         if "reason" not in table:
             table.insert(table.columns.get_loc("status") + 1, "reason", "")
         table = pd.DataFrame([*table.to_dict("records"), *rest], columns=table.columns)
-    numbers = [name for name in table if name.startswith("published_") and name != "published_device"]
-    return table.astype(dict.fromkeys(numbers, float) | {"workers": "Int64"})
+    return table.astype(dict.fromkeys(_NUMBERS, float) | {"workers": "Int64"})
 
 
 cnn_loader = replace(_measured_loader, build=_loader)
@@ -336,10 +326,18 @@ cnn_block_size = cells_table(
 
 # ---- Figures 1 to 4: time and loss by epoch beside published curves
 
-_MEASURED = (
-    *("epoch", "epoch_s", "step_us", "cumulative_s", "cumulative_std_s"),
-    *("loss", "mean_loss", "mean_loss_std"),
-)
+_EPOCH = {
+    "epoch": "epoch",
+    "epoch_s": "seconds",
+    "step_us": "step_us",
+    "cumulative_s": "cumulative_s",
+    "cumulative_std_s": "cumulative_std_s",
+    "loss": "first_mean_loss",
+    "mean_loss": "mean_loss",
+    "mean_loss_std": "mean_loss_std",
+}
+"""The columns of an epoch that was measured, and their keys in a row's ``curve``."""
+
 _PUBLISHED = ("published_cumulative_s", "published_loss")
 
 
@@ -356,72 +354,60 @@ def _epochs(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -
     beside = assemble(Rows(made, published, thresholds), status, "runs machine", _data, "device backend")
     if any(reports) and "reason" not in beside:
         beside["reason"] = ""
-    per_epoch = steps(cells) / cells["training.epochs"]
+    per_epoch = (steps(cells) / cells["training.epochs"]).tolist()
     found: list[dict[str, Any]] = []
-    shown = set()
+    rest = _published_curves(published) if any(reports) else {}
     for i, row in enumerate(listed):
         name = _curve_of(row, published) if reports[i] else None
-        shown |= {name}
-        for epoch in row["curve"] or [{}]:
-            found.append(
-                names.iloc[i].to_dict()
-                | _measured(epoch, float(per_epoch.iloc[i]))
-                | _published_epoch(published, name, epoch.get("epoch"))
-                | beside.iloc[i].to_dict()
-            )
-    if any(reports):
-        found += _not_measured(published, shown)
-    table = pd.DataFrame(found, columns=[*names, *_MEASURED, *_PUBLISHED, "published_device", *beside])
+        rest.pop(name, None)
+        ends = beside.iloc[i].to_dict()
+        curve = _published_curves(published)[name] if name else [{} for _ in row["curve"]]
+        for epoch, one in zip(row["curve"], curve, strict=True):
+            timed = epoch | {"step_us": 1e6 * epoch["seconds"] / per_epoch[i]}
+            values = {column: timed[key] for column, key in _EPOCH.items()}
+            found.append(one | names.iloc[i].to_dict() | values | ends)
+        if not row["curve"]:
+            found.append(names.iloc[i].to_dict() | ends)
+    why = {"gradient": _AS_PUBLISHED, "reason": "published only: not measured on this device"}
+    found += [one | why for curve in rest.values() for one in curve]
+    table = pd.DataFrame(found, columns=[*names, *_EPOCH, *_PUBLISHED, "published_device", *beside])
     return table.astype({"epoch": "Int64", "threads": "Int64"} | dict.fromkeys(_PUBLISHED, float))
 
 
-def _measured(epoch: Row, per_epoch: float) -> dict[str, Any]:
-    if not epoch:
-        return {}
-    same = ("epoch", "cumulative_s", "cumulative_std_s", "mean_loss", "mean_loss_std")
-    return {key: epoch[key] for key in same} | {
-        "epoch_s": epoch["seconds"],
-        "step_us": 1e6 * epoch["seconds"] / per_epoch,
-        "loss": epoch["first_mean_loss"],
+def _published_curves(published: Published) -> dict[str | None, list[dict[str, Any]]]:
+    """The published curves by name, epoch by epoch.
+
+    A curve with a ``dataset`` is of another data set than the file's, or of one that is not stated.
+    """
+    data = ", ".join(published["training"]["data"])
+    return {
+        name: [
+            {
+                "program": name,
+                "dataset": curve.get("dataset", data),
+                "epoch": epoch,
+                "published_cumulative_s": seconds,
+                "published_loss": loss,
+                "published_device": curve.get("device", published["device"]),
+            }
+            for epoch, (seconds, loss) in enumerate(
+                zip(curve["cumulative_s"], curve["mean_loss"], strict=True), 1
+            )
+        ]
+        for name, curve in published["curves"].items()
     }
 
 
 def _curve_of(row: Row, published: Published) -> str | None:
-    """The name of the published curve of what trains as a row does; None where there is none.
-
-    A curve with a ``dataset`` is of another data set than the file's, or of one that is not stated.
-    """
+    """The name of the published curve of what trains as a row does; None where there is none."""
     if not _trains_as_published(row):
         return None
+    names = [row["program"], str(row["threads"])]
     if row["strategy"] == _LOADER:
-        where = _RAN_ON[row["backend"]]
-        names = [f"PyTorch on the {where}"] if row["strategy.workers"] == published.get("workers") else []
-    else:
-        names = [row["program"], str(row["threads"])]
+        same = row["strategy.workers"] == published.get("workers")
+        names = [f"PyTorch on the {_RAN_ON[row['backend']]}"] if same else []
     curves = published["curves"]
     return next((name for name in names if name in curves and "dataset" not in curves[name]), None)
-
-
-def _published_epoch(published: Published, name: str | None, epoch: int | None) -> dict[str, Any]:
-    """The published values of an epoch of a curve, and their device."""
-    if name is None or epoch is None:
-        return {}
-    curve = published["curves"][name]
-    return {
-        "published_cumulative_s": curve["cumulative_s"][epoch - 1],
-        "published_loss": curve["mean_loss"][epoch - 1],
-        "published_device": curve.get("device", published["device"]),
-    }
-
-
-def _not_measured(published: Published, shown: set[str | None]) -> Iterator[dict[str, Any]]:
-    """The published curves that no row here is the counterpart of, by epoch, with the reason."""
-    own = {"gradient": _AS_PUBLISHED, "reason": "published only: not measured on this device"}
-    data = ", ".join(published["training"]["data"])
-    for name, curve in published["curves"].items():
-        own |= {"program": name, "dataset": curve.get("dataset", data)}
-        for epoch in range(1, 1 + published["training"]["epochs"]) if name not in shown else ():
-            yield own | {"epoch": epoch} | _published_epoch(published, name, epoch)
 
 
 cnn_epochs = cnn_block_epochs = Table("Time and loss by epoch, beside the CNN report's curves", _epochs)

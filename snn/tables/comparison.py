@@ -10,9 +10,10 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, common_rounds, speedup
+from snn.analysis.speedups import SPEEDUP, common_rounds, over_baselines, speedup
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE, NOT_SIGNIFICANT, SAME
 from snn.config.cell import NONE
+from snn.tables.table import reference
 
 NEIGHBOUR = "protocol.neighbour"
 _ASIDE = ("device", "protocol", "strategy")
@@ -48,25 +49,25 @@ def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFr
     independent.
     """
     both = [key for key in a.index if key in b.index]
-    left, right = a.loc[both], b.loc[both]
+    sides = {"a": a.loc[both], "b": b.loc[both]}
+    left, right = sides.values()
     ratios = speedup(left, right, thresholds)
     own = {
-        side: _own_speedups(all_rows, rows, thresholds)
-        for side, all_rows, rows in (("a", a, left), ("b", b, right))
+        side: over_baselines(rows, reference("point")(rows), thresholds).loc[both, list(SPEEDUP)]
+        for side, rows in (("a", a), ("b", b))
     }
-    table = left[_NAMES].copy()
-    for name in _further_settings(left):
-        table[name] = left[name]
-    for side, rows in (("a", left), ("b", right)):
+    table = left[[*_NAMES, *_further_settings(left)]].copy()
+    for side, rows in sides.items():
         table[f"{side}_s"], table[f"{side}_std_s"] = rows["mean_s"], rows["std_s"]
-    for name in SPEEDUP:
-        table[name.replace("speedup", "ratio")] = ratios[name]
-    table["verdict"] = ratios["verdict"]
-    triples = zip(*(rows.to_dict("records") for rows in (left, right, ratios)), strict=True)
-    table["note"] = ["; ".join(filter(None, (_left_out(*of_row), of_row[2]["note"]))) for of_row in triples]
-    for side, speedups in own.items():
+    columns = {"ratio": ratios, **{f"speedup_{side}": speedups for side, speedups in own.items()}}
+    for column, found in columns.items():
         for name in SPEEDUP:
-            table[name.replace("speedup", f"speedup_{side}")] = speedups[name]
+            table[name.replace("speedup", column)] = found[name]
+    triples = zip(*(rows.to_dict("records") for rows in (left, right, ratios)), strict=True)
+    notes = ["; ".join(filter(None, (_left_out(*three), three[2]["note"]))) for three in triples]
+    at = table.columns.get_loc("speedup_a")
+    table.insert(at, "verdict", ratios["verdict"])
+    table.insert(at + 1, "note", notes)
     pairs = zip(*(speedups.to_dict("records") for speedups in own.values()), strict=True)
     table["agreement"] = [_agreement(x, y, thresholds) for x, y in pairs]
     for name in ("device", "commit", "started"):
@@ -101,16 +102,6 @@ def _further_settings(rows: pd.DataFrame) -> list[str]:
     sections = {*_SECTIONS, "kernel"} - {"device", "protocol"}
     settings = ["precision", *(c for c in rows if "." in c and c.split(".")[0] in sections)]
     return [c for c in settings if c not in _SHOWN_BY_NAMES and rows[c].astype(str).nunique() > 1]
-
-
-def _own_speedups(frame: pd.DataFrame, rows: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
-    """Each row's speedup over the reference of its own side at the same point; NaN where there is none."""
-    references = frame[frame["strategy"] == "reference"].drop_duplicates("point").set_index("point")
-    known = rows[rows["point"].isin(references.index)]
-    speedups = speedup(references.loc[known["point"]], known, thresholds) if len(known) else pd.DataFrame()
-    speedups = speedups.reindex(rows.index, columns=list(SPEEDUP))
-    speedups[(rows["strategy"] == "reference").to_numpy()] = 1.0
-    return speedups
 
 
 def _agreement(a: Mapping[str, float], b: Mapping[str, float], thresholds: Thresholds) -> str:

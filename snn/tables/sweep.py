@@ -15,8 +15,8 @@ from snn.analysis.grouping import settings, texts, varied
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.roofline import FLOOR
-from snn.analysis.speedups import joint, over_baselines
-from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, INCONCLUSIVE, QUIET
+from snn.analysis.speedups import SPEEDUP, joint, over_baselines
+from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.protocol import student_quantile
 from snn.tables.overview import options_of
 from snn.tables.table import (
@@ -117,17 +117,12 @@ def _named_peers(rows: Rows) -> pd.Series:
     )
 
 
-def _floor(rows: Rows) -> pd.Series:
-    floors = rows.frame.get(FLOOR, pd.Series(np.nan, rows.frame.index))
-    return (1e6 * floors).rename("floor_us")
-
-
 peers = cnn_peers = cells_table(
     "The same training in PyTorch and JAX",
     _trained,
     "kernel runtime",
     step_times,
-    _floor,
+    lambda rows: (1e6 * rows.frame.get(FLOOR, np.nan * rows.frame["mean_s"])).rename("floor_us"),
     fraction_of_limit,
     "runs",
     ratio("speedup_over_best_peer"),
@@ -162,7 +157,12 @@ def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: T
             **losses,
             **cell[["members", "launch_s", "mean_s"]],
             **ends.loc[i],
-            **_diverged(losses),
+            # Of a cell without members its own status remains.
+            **(
+                {"status": OK if losses["finite"] == losses["trainings"] else DIVERGED}
+                if "finite" in losses
+                else {}
+            ),
             **cell[DEVICE.split()],
         }
         for i, cell in cells.iterrows()
@@ -189,13 +189,6 @@ def _rates(cell: pd.Series) -> dict[tuple[str, float], dict[str, Any]]:
         }
         for rate, losses in groups
     }
-
-
-def _diverged(losses: Mapping[str, Any]) -> dict[str, str]:
-    """The status of the members of one rate; of a cell without members its own remains."""
-    if "finite" not in losses:
-        return {}
-    return {"status": "ok" if losses["finite"] == losses["trainings"] else "diverged"}
 
 
 learning_rates = Table("Final loss by learning rate", _learning_rates)
@@ -270,12 +263,9 @@ def _fp32(pooled: pd.DataFrame) -> list[int]:
 
 def _seeds(rows: Rows) -> pd.DataFrame:
     more = varied(rows.frame, _points(rows.frame), ["dataset", "network", "strategy"])
-    return rows.frame[[*NAMES, "precision", *more, "seeds", "mean_s", "std_s"]]
-
-
-def _baseline_names(rows: Rows) -> pd.Series:
     names = ["" if i < 0 else f"{rows.frame['kernel'][i]} fp32" for i in _fp32(rows.frame)]
-    return pd.Series(names, rows.frame.index, name="baseline")
+    table = rows.frame[[*NAMES, "precision", *more, "seeds", "mean_s", "std_s", *SPEEDUP, "verdict"]]
+    return table.assign(baseline=names)
 
 
 @dataclass(frozen=True)
@@ -349,9 +339,6 @@ def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list
 _precision = cells_table(
     "Precision: time, and convergence over several seeds",
     _seeds,
-    ratio(),
-    "verdict",
-    _baseline_names,
     "note",
     _losses,
     status,

@@ -95,7 +95,9 @@ def find_table(form: str) -> Table:
     file, _, name = form.partition(".")
     module = import_module(f"snn.tables.{file}")
     table = getattr(module, name, None)
-    return table if isinstance(table, Table) else Table(module.TITLE, module.build)
+    if isinstance(table, Table):
+        return table
+    return Table(module.TITLE, module.build, getattr(module, "pairs", None))
 
 
 def build(
