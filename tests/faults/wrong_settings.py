@@ -38,6 +38,7 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "strategy.learning_rates": (*_NO_SEEDS, [-0.1], [1e39], [1e-50], [0.1, 0.1]),
     "kernel.block": (*_NO_PAIR, None, [32, 64]),
     "kernel.work": (*_NO_PAIR, [65, 1]),
+    "dataset.na_values": (*_NO_LIST, [True], [None], [{"a": 1}]),
     "dataset.path": (*_NO_TEXT[:5], "", "a\0b", "a\nb", "x" * 5000, _HOME),
     "dataset.shape": (*_NO_LIST[1:], "x", *_NO_SHAPES),
     "dataset.target": (*_NO_TEXT[1:5], "", "a\nb", _HOME),
