@@ -24,23 +24,8 @@ TRAINED = ("--device=cpu", "--csv=t.csv", "--target=b", "--batch-size=1", "datas
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined], training.epochs: 1}}\n"
 _ODD = "\\'\"$%{}[]()=,:;#&|<>*?!~@+- \t\u00e9\u2028a1"
-_WORDS = [
-    "",
-    " ",
-    "--",
-    "-",
-    "--verbose",
-    "\0",
-    "\n",
-    "a\nb",
-    "\udcff",
-    "$(ls)",
-    "é",
-    "x" * 5000,
-    "../run",
-    "{}",
-]
 _PLANNED = ("--free", "1GiB", "dataset=small")
+_WORDS = ["", " ", "\n", "a\nb", "x" * 5000, *words("-- - --verbose \0 \udcff $(ls) é ../run {}")]
 
 
 # ---- cells
@@ -48,26 +33,16 @@ _PLANNED = ("--free", "1GiB", "dataset=small")
 
 def malformed() -> st.SearchStrategy[Input]:
     """Command lines of a cell with something wrong in them, and of other modules."""
-    wrong = [
-        st.builds(with_setting, st.sampled_from(all_wrong()), st.just(f"snn{of}")) for of in ("", ".prepare")
-    ]
-    return st.one_of(*wrong, st.sampled_from(list(of_modules())))
+    modules = st.sampled_from(("snn", "snn.prepare"))
+    wrong = st.builds(with_setting, st.sampled_from(all_wrong()), modules)
+    return st.one_of(wrong, wrong, st.sampled_from(list(of_modules())))
 
 
 def garbage() -> st.SearchStrategy[Input]:
     """Keys with any value, and any arguments."""
     keys = [f"{section}.{key}" for section in groups.GROUPS for key in groups.options(section, None)]
-    keys += [
-        *groups.GROUPS,
-        "training.epochs",
-        "training.learning_rate",
-        "round",
-        "profile",
-        "strategy.seeds",
-    ]
-    texts = (
-        st.text(_ODD, max_size=8) | st.text(max_size=5) | st.sampled_from(("null", "1e3", "1_0", "'1'", "01"))
-    )
+    keys += [*groups.GROUPS, *words("training.epochs training.learning_rate round profile strategy.seeds")]
+    texts = st.text(_ODD, max_size=8) | st.text(max_size=5) | st.sampled_from(words("null 1e3 1_0 '1' 01"))
     settings = st.dictionaries(st.sampled_from(keys), texts, min_size=1, max_size=3)
     word = st.text(max_size=12) | st.text("snetwork.=+~@[]{}1", max_size=12)
     lines = settings.map(lambda of: [f"{key}={value}" for key, value in of.items()])
@@ -118,18 +93,8 @@ def of_modules() -> Iterator[Input]:
                 yield Input("no text", "snn", (*VALID, f"{key}={value}"), {}, key.partition(".")[0])
     for one in ("training.epochs=1", "strategy=combined", "output=x", "device=cpu"):
         yield Input("twice", "snn", (*VALID, one, one), {}, one.partition("=")[0])
-    for value in (
-        *set(NO_NUMBERS) - {"1_0"},
-        "0",
-        "-1",
-        "1001",
-        "1.5",
-        "true",
-        "'1 2'",
-        "[1]",
-        "{a:1}",
-        "1" + "0" * 19,
-    ):
+    no_rounds = words("0 -1 1001 1.5 true [1] {a:1} 10000000000000000000")
+    for value in (*no_rounds, "'1 2'", *(text for text in NO_NUMBERS if text != "1_0")):
         yield Input("a round", "snn", (*VALID, f"round={value}"), {}, "round")
     for value in ("nvtx", "none2", "null", "[none]", "true", "1", "''", "NVTX"):
         yield Input("a profile", "snn", (*VALID, f"profile={value}"), {}, "profile")
@@ -138,21 +103,20 @@ def of_modules() -> Iterator[Input]:
     for command, others, key in _WITH_OUTPUT:
         for kind in KINDS:
             if kind not in ("no file", "zeros", "nothing", "dangling link"):
-                yield Input(
-                    f"the output is: {kind}", command, (*others, f"{key}o.json"), {"o.json": kind}, "output"
-                )
+                arguments = (*others, f"{key}o.json")
+                yield Input(f"the output is: {kind}", command, arguments, {"o.json": kind}, "output")
         for path in ("''" if key else "", *NO_FILES):
             yield Input(f"the output {path}", command, (*others, f"{key}{path}"), {}, "output")
     for kind in KINDS:
         csv = ("dataset=csv", "dataset.path=t.csv", "dataset.target=0")
         yield Input(f"the path is: {kind}", "snn", (*VALID, *csv), {"t.csv": kind}, "t.csv")
-        yield Input(
-            f"a grid is: {kind}", "snn.more_rounds", ("mine", "grid=g.yaml"), {"g.yaml": kind}, "g.yaml"
-        )
-        yield Input(f"a record is: {kind}", "snn.perfetto", ("r.json", "t.json"), {"r.json": kind}, "r.json")
-        for command in ("snn.compare", "snn.retabulate"):
-            arguments = tuple(f"{HERE}/{name}" for name in ("a", *["a"] * (command == "snn.compare"), "out"))
-            yield Input(f"an archive is: {kind}", command, arguments, {"a": kind}, f"{HERE}/a")
+        for command, arguments, name in (
+            ("snn.more_rounds", ("mine", "grid=g.yaml"), "g.yaml"),
+            ("snn.perfetto", ("r.json", "t.json"), "r.json"),
+            ("snn.retabulate", ("a", "out"), "a"),
+            ("snn.compare", ("a", "a", "out"), "a"),
+        ):
+            yield Input(f"{name} is: {kind}", command, arguments, {name: kind}, name)
     for table in ("", "\0", "mine\n", *words("none ../mine = results/tables/none.csv MINE overview.html.x")):
         yield Input("more rounds of no table", "snn.more_rounds", (table, "grid=g.yaml"), {"g.yaml": _GRID})
     rounds = [f"rounds={value}" for value in (*NO_NUMBERS, "0", "-1", "1001", "1.5")]
@@ -245,7 +209,8 @@ def of_commands() -> Iterator[Input]:
 
 def _known() -> Iterator[tuple[str, tuple[str, ...], str]]:
     for name in cli.known():
-        for word in {name[:-1], name + name[-1], name.upper(), f"{name} ", f"-{name}", name[1:], f"{name}=1"}:
+        words_ = (name[:-1], name + name[-1], name.upper(), f"{name} ", f"-{name}", name[1:], f"{name}=1")
+        for word in dict.fromkeys(words_):
             if word not in cli.known():
                 yield "no command", (word,), word.strip()
     for word in _WORDS:
@@ -272,7 +237,7 @@ def _known() -> Iterator[tuple[str, tuple[str, ...], str]]:
         yield "a plan for", ("plan", "--device", device), ""
     for size in ("0", "GiB", "-1GiB", "1 furlong", "1e3GiB", "1GiBB", "٣GiB", "1" * 400 + "GiB", *NO_NUMBERS):
         yield "so much free", ("plan", "--free", size, "dataset=small"), "--free"
-    for share in (*set(NO_NUMBERS) - {"１"}, "0", "-1", "2", "1e-400", "1" * 400):
+    for share in ("0", "-1", "2", "1e-400", "1" * 400, *(text for text in NO_NUMBERS if text != "１")):
         yield "a share", ("plan", "--fraction", share, *_PLANNED), "--fraction"
     for output in ("", ".", "o/", "/dev/null", "/proc/x"):
         yield "a plan in", ("plan", "--json", output, *_PLANNED), "--json"

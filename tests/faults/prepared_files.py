@@ -102,12 +102,8 @@ def known_data_sets() -> Iterator[Input]:
 
 def plans() -> st.SearchStrategy[Input]:
     """Plans of further rounds with a wrong number, and files that are none."""
-    wrong = [
-        *(value for value in VALUES if type(value) is not int or value < 1),
-        MOST_ROUNDS + 1,
-        10**30,
-        2.0,
-    ]
+    wrong = [value for value in VALUES if type(value) is not int or value < 1]
+    wrong += [MOST_ROUNDS + 1, 10**30, 2.0]
     any_ = values(("3",), ("x",)).filter(lambda one: type(one) is not int or not 1 <= one <= MOST_ROUNDS)
     numbers = st.sampled_from(wrong) | any_
     return st.sampled_from(list(known_plans())) | numbers.map(

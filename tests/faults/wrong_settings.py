@@ -24,6 +24,8 @@ _NO_NUMBERS = ("text", "", "1;2", True, False, {"a": 1})
 _NO_BOOL = (1, 0, 1.5, None, "yes", "true ", "", {"a": 1})
 _NO_PAIR = (16, [16], [16, 16, 16], [0, 16], [-1, 1], [1025, 1], [1.5, 1], ["a", 1], [True, 1], "a")
 _NO_LAYER = ("no such layer", "linear", "linear 0", "linear -1", "linear x", "linear 8 8 8", "linear 1.5")
+_NO_SEEDS = (*_NO_LIST[:3], {"a": 1}, *([one] for one in (0, "a", True, None)))
+_NO_SHAPES = ([], [28, 28], [1, 0, 3], [1, 2, 3, 1], [1, 2, 1.5], [1, 2, 5000], ["1", 2, 3])
 _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "network.hidden": (*_NO_LIST, [], [0], [-1], [2**21], [1.5], [True], ["a"], [None]),
     "network.layers": (*_NO_LIST, [], *([one] for one in (*_NO_LAYER, "linear 9999999", "", 3, None, True))),
@@ -31,32 +33,14 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "network.init": _NO_WORD,
     "network.update_order": _NO_WORD,
     "strategy.mode": (*_NO_WORD, "reduce-overhead"),
-    "strategy.seeds": (
-        *_NO_LIST[:3],
-        {"a": 1},
-        *([one] for one in (0, -1, 2**31, "a", 1.5, True, None)),
-        [1, 1],
-    ),
+    "strategy.seeds": (*_NO_SEEDS, [2**31], [-1], [1.5], [1, 1]),
     "strategy.initialisers": (["x"], [1], [None], [*INITIALISERS[:1], *INITIALISERS[:1]], "x", 3, None),
-    "strategy.learning_rates": (
-        *_NO_LIST[:3],
-        *([one] for one in (0, -0.1, "a", 1e39, 1e-50, True, None)),
-        [0.1, 0.1],
-    ),
+    "strategy.learning_rates": (*_NO_SEEDS, [-0.1], [1e39], [1e-50], [0.1, 0.1]),
     "kernel.block": (*_NO_PAIR, None, [32, 64]),
     "kernel.work": (*_NO_PAIR, [65, 1]),
+    "dataset.na_values": (*_NO_LIST, [True], [None], [{"a": 1}]),
     "dataset.path": (*_NO_TEXT[:5], "", "a\0b", "a\nb", "x" * 5000, _HOME),
-    "dataset.shape": (
-        *_NO_LIST[1:],
-        "x",
-        [],
-        [28, 28],
-        [1, 0, 3],
-        [1, 2, 3, 1],
-        [1, 2, 1.5],
-        [1, 2, 5000],
-        ["1", 2, 3],
-    ),
+    "dataset.shape": (*_NO_LIST[1:], "x", *_NO_SHAPES),
     "dataset.target": (*_NO_TEXT[1:5], "", "a\nb", _HOME),
     "dataset.header": (*_NO_BOOL[1:3], -1, *_NO_BOOL[4:]),
     "dataset.delimiter": (3, None, True, "", ",,", {"a": 1}, *"a1.-+\"'\n\0"),
