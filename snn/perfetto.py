@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from snn import command
+from snn.config.cell import Cell
 from snn.files import outputs
-from snn.models.network import network_label
 from snn.records import store
 
 _HOST = 1000  # streams are the threads of their own numbers
@@ -41,8 +41,8 @@ def write(output: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 def of_record(record: Mapping[str, Any], process: int) -> list[dict[str, Any]]:
     """The trace events of one record as the process of this number; times in microseconds."""
-    cell, trace = record["cell"], record["explanation"]["trace"]
-    name = f"{cell['strategy']['name']} {cell['dataset']['name']} {network_label(cell['network'])}"
+    cell, trace = Cell(record["cell"]), record["explanation"]["trace"]
+    name = f"{cell.strategy} {cell.dataset} {cell.network}"
     events = [_named("process_name", process, _HOST, name), _named("thread_name", process, _HOST, "host")]
     rows = [dict(zip(trace["columns"], values, strict=True)) for values in trace["events"]]
     for stream in sorted({row["stream"] for row in rows if row["device_start_us"] is not None}):

@@ -8,8 +8,8 @@ from snn.analysis import kernels
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.analysis.verdicts import ended
+from snn.config.cell import Cell
 from snn.errors import one_line
-from snn.models.network import network_label
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 
@@ -20,7 +20,7 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
 
     The interval is of this job's runs alone, and knows nothing of what a further round would give.
     """
-    cell, summary = record["cell"], record["summary"]
+    cell, summary = Cell(record["cell"]), record["summary"]
     state, _ = verdict([record], thresholds)
     status, reason = ended(record, thresholds)
     parts = [status, f"machine {state}" if state else ""]
@@ -35,12 +35,11 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
             parts.append(f"R² on test rows {summary['mean_test_r2']:.4g}")
     else:
         parts.append("no time")
-    precision = "" if cell["precision"]["name"] == "fp32" else f" in {cell['precision']['name']}"
+    precision = "" if cell.precision == "fp32" else f" in {cell.precision}"
     kernel = kernels.used(record)
-    what = f"{cell['strategy']['name']}{kernel and f' with {kernel}'}{precision}"
-    where = f"{cell['dataset']['name']} {network_label(cell['network'])}"
+    what = f"{cell.strategy}{kernel and f' with {kernel}'}{precision}"
     because = f": {one_line(reason)}" if reason else ""
-    return f"{where}: {what}: {', '.join(filter(None, parts))}{because}"
+    return f"{cell.dataset} {cell.network}: {what}: {', '.join(filter(None, parts))}{because}"
 
 
 def _time(seconds: list[float]) -> str:

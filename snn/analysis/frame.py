@@ -16,10 +16,10 @@ from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
 from snn.analysis.roofline import steps
 from snn.analysis.verdicts import ended
+from snn.config.cell import Cell
 from snn.errors import RecordError
 from snn.grid.naming import name_of, record_path
 from snn.measurement.protocol import first_run
-from snn.models.network import network_label
 from snn.profiling.memory import PURPOSES
 from snn.records import digest, rounds
 from snn.records.store import again, check_sources, read
@@ -161,7 +161,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
-    cell, provenance = first["cell"], first["provenance"]
+    cell, provenance = Cell(first["cell"]), first["provenance"]
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("kernel.work", "1-1")  # before there was a choice
     members = max(len(first.get("members", [])), 1)
@@ -176,14 +176,14 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     machine, machine_note = verdict(records, thresholds)
     statuses, reasons = zip(*(ended(record, thresholds) for record in records), strict=True)
     return row | {
-        "cell": name_of(cell),
-        "strategy": cell["strategy"]["name"],
+        "cell": cell.name,
+        "strategy": cell.strategy,
         "on_host": of_record(first)["on_host"],
         "runtime": _runtime(first),
-        "dataset": cell["dataset"]["name"],
+        "dataset": cell.dataset,
         "kernel": joined(map(kernels.used, records)),
-        "precision": cell.get("precision", {}).get("name", "fp32"),
-        "network": network_label(cell["network"]),
+        "precision": cell.precision,
+        "network": cell.network,
         "hidden": cell["network"].get("hidden"),
         "mean_s": mean,
         "std_s": stdev(times) if len(times) > 1 else None,

@@ -58,7 +58,7 @@ class Grid:
     @property
     def training(self) -> Mapping[str, Any]:
         """The cell of the reference: the same training as every candidate's."""
-        return next(cell for cell in self.plan.cells.values() if cell["strategy"]["name"] == "reference")
+        return next(cell for cell in self.plan.cells.values() if cell.strategy == "reference")
 
     def paths(self) -> dict[str, list[str]]:
         """The records of all rounds that are planned, by cell, relative to the project's folder."""

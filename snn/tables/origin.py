@@ -9,9 +9,9 @@ import pandas as pd
 
 from snn.analysis.grouping import setting
 from snn.analysis.machine_state import Thresholds, watched
+from snn.config.cell import Cell
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Measured
-from snn.models.network import network_label
 from snn.tables.table import Table
 
 Record = Mapping[str, Any]
@@ -185,11 +185,11 @@ configuration = Table("Configuration", _configuration)
 
 
 def _what(record: Record) -> dict[str, Any]:
-    cell = record["cell"]
+    cell = Cell(record["cell"])
     return {
-        "strategy": cell["strategy"]["name"],
-        "dataset": cell["dataset"]["name"],
-        "network": network_label(cell["network"]),
+        "strategy": cell.strategy,
+        "dataset": cell.dataset,
+        "network": cell.network,
         "round": record["round"],
     }
 
