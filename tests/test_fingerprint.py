@@ -80,6 +80,7 @@ def test_what_limits_and_scripts_are_made_of():
     assert script in plain and plain == sorted(plain)
     assert "snn/tables/paper.py" in told and "snn/tables/paper.py" not in plain
     assert "snn/report/page.css" in plain
+    assert "snn/grid/catalogue.py" not in plain  # a new table is no reason to make the others again
 
 
 def test_a_digest_of_files_is_of_names_and_contents():

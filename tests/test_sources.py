@@ -127,7 +127,6 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/grid/fingerprint.py": "this very digest",
     "snn/files/revision.py": "tells the record the commit",
     "snn/grid/naming.py": "names the cell",
-    "snn/grid/catalogue.py": "which tables there are",
     "snn/hardware/environment.py": "is of the processes that a command starts",
     "snn/hardware/locks.py": "waits for the device",
     "snn/measurement/busy_neighbour.py": "of a cell that asks for a neighbour it is a source",

@@ -14,7 +14,6 @@ from snn.backends.ops import OPS
 from snn.config import groups
 from snn.config.cell import Cell
 from snn.config.groups import ROOT
-from snn.grid.catalogue import MICROBENCHMARKS
 
 _NEIGHBOUR = "snn.measurement.busy_neighbour"
 
@@ -61,6 +60,8 @@ def of_limits(backend: str) -> list[str]:
 
 def of_microbenchmark(name: str, backend: str) -> list[str]:
     """The source files, relative to the checkout, that decide what a microbenchmark measures."""
+    from snn.grid.catalogue import MICROBENCHMARKS  # at the top it would be a source of every table
+
     module = MICROBENCHMARKS[name].module
     modules = ("snn.hardware.threads", f"snn.microbenchmarks.{name}", f"snn.backends.{backend}.{module}")
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
