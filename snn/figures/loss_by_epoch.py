@@ -9,7 +9,7 @@ _NOTE = "Filled markers: of the first run, whose initial weights are published, 
 
 
 def draw(table: DataFrame, paper_device: str, trained: str = "") -> Figure:
-    """From a table of ``snn.tables.cnn_epochs``: of the first run, whose initial weights are published.
+    """From a table of ``snn.tables.cnn``: of the first run, whose initial weights are published.
 
     The paper has no such figure, so its device is not named.
     """

@@ -10,5 +10,5 @@ _COLUMNS = ("cumulative_s", "cumulative_std_s", "published_cumulative_s")
 
 
 def draw(table: DataFrame, paper_device: str, trained: str = "") -> Figure:
-    """From a table of ``snn.tables.cnn_epochs``; the paper has no such figure, so its device is not named."""
+    """From a table of ``snn.tables.cnn``; the paper has no such figure, so its device is not named."""
     return curves.draw(table, *_COLUMNS, "cumulative time (s)", _NOTE, trained)
