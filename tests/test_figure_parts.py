@@ -32,12 +32,11 @@ def test_a_log_axis_of_any_span_has_labels_that_do_not_touch(low, factor, inches
 
 def test_what_was_trained_is_said_in_words():
     cells = [
-        {
-            "dataset": {"name": name, "rows": rows},
-            "network": {"hidden": hidden},
-            "training": {"batch_size": 64, "epochs": epochs},
-        }
-        for name, rows, hidden, epochs in (("small", 256, [256], 10), ("large", 25_600, [64, 64], 100))
+        {"dataset": {"name": name, "rows": count}, "network": {"hidden": hidden}, "training": trained_so}
+        for name, count, hidden, trained_so in (
+            ("small", 256, [256], {"batch_size": 64, "epochs": 10}),
+            ("large", 25_600, [64, 64], {"batch_size": 64, "epochs": 100}),
+        )
     ]
     data = "Data: small (256 rows), large (25,600 rows)."
     assert trained(cells) == f"{data} Hidden layers: 256, 64-64. Batch: 64. Epochs: 10, 100."

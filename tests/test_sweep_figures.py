@@ -61,10 +61,8 @@ def test_a_sweep_of_any_shape_can_be_read(seed):
 
 def test_a_panel_may_have_no_number_on_an_axis_of_numbers():
     """Where most networks have one hidden layer, its width is the axis; one data set has a deeper one."""
-    points = [("small", "64"), ("small", "128"), ("small", "256"), ("large", "256-256")]
-    rows = pd.DataFrame(points, columns=["dataset", "network"])
-    rows = rows.assign(strategy="reference", kernel="naive", mean_s=[1.0, 2.0, 3.0, 9.0], std_s=0.1)
-    rows = rows.assign(status="ok", device="NVIDIA H200", backend="cuda")
+    points = {"dataset": ["small"] * 3 + ["large"], "network": ["64", "128", "256", "256-256"]}
+    rows = pd.concat([two(), two()], ignore_index=True).assign(strategy="reference", **points)
     drawn = sweep.draw(rows, ["dataset", "network.hidden"], "mine")
     assert faults(drawn) == [] and "256-256" in said_in(drawn)
 

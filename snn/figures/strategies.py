@@ -11,7 +11,6 @@ from snn.figures import rows
 from snn.figures.form import Drawing, labelled, points
 from snn.figures.rows import HOST, Rows, hosts, named, on_host
 from snn.figures.style import BLACK, BLUE, GREY, ORANGE, Look, differing, texts, times, varied
-from snn.figures.ticks import log_limits
 
 _MIB = 1 << 20
 _DEVICES = dict(zip(("on the device", "on the host"), HOST.values(), strict=True))
@@ -90,25 +89,6 @@ def _step(time: float, ratio: float, verdict: object) -> str:
     """``11.9 µs, 1.2×``; without the ratio where there is none."""
     digits = f"{time:#.3g}".rstrip(".") if time < _WHOLE_FROM else f"{time:.0f}"
     return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio, verdict)}")
-
-
-def _near_steps(cells: pd.DataFrame) -> np.ndarray:
-    """What the axis of steps holds: longer intervals are cut off."""
-    return np.array([cells["value"] / _PEERS_ROOM, cells["value"] * _PEERS_ROOM])
-
-
-def _of_steps(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    known = [cells for _, cells in frame.groupby("panel") if cells["value"].notna().any()]
-    limits = [log_limits(_near_steps(cells).ravel()) for cells in known]
-    is_cut = any(
-        (cells["low"] < low).any() or (cells["high"] > high).any()
-        for cells, (low, high) in zip(known, limits, strict=True)
-    )
-    return (
-        "Dots: mean time per step, on a log axis; bars: its 95% confidence interval"
-        f"{', cut off at the ends of the axis' if is_cut else ''}. On the right: this time in µs, and the "
-        "speedup over the best peer; ? marks what is not significant at 95%."
-    )
 
 
 def _kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -250,8 +230,16 @@ FORMS: dict[str, Drawing] = {
         axes={"time per step (µs)": True},
         order=rows.fastest_first,
         rule="best peer",
-        ends=_near_steps,
-        note=(_of_steps, rows.shared_order, rows.blanks, _kernels, _usual_precision),
+        ends=lambda cells: np.outer((1 / _PEERS_ROOM, _PEERS_ROOM), cells["value"]),
+        note=(
+            "Dots: mean time per step, on a log axis; bars: its 95% confidence interval, cut off at the ends "
+            "of the axis. On the right: this time in µs, and the speedup over the best peer; ? marks what is "
+            "not significant at 95%.",
+            rows.shared_order,
+            rows.blanks,
+            _kernels,
+            _usual_precision,
+        ),
         empty="peers: no cell has a time per step",
     ),
     "neighbours": Rows(
