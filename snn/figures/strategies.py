@@ -232,9 +232,9 @@ FORMS: dict[str, Drawing] = {
         rule="best peer",
         ends=lambda cells: np.outer((1 / _PEERS_ROOM, _PEERS_ROOM), cells["value"]),
         note=(
-            "Dots: mean time per step, on a log axis; bars: its 95% confidence interval, cut off at the ends "
-            "of the axis. On the right: this time in µs, and the speedup over the best peer; ? marks what is "
-            "not significant at 95%.",
+            "Dots: mean time per step, on a log axis; bars: its 95% confidence interval; the ends of the "
+            "axis cut off longer ones. On the right: this time in µs, and the speedup over the best peer; "
+            "? marks what is not significant at 95%.",
             rows.shared_order,
             rows.blanks,
             _kernels,
