@@ -14,8 +14,8 @@ from snn.analysis import frame
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import RecordError
-from snn.figures import comparison as figure
-from snn.figures.style import save
+from snn.figures.devices import draw_comparison
+from snn.figures.layout import save
 from snn.records.archive import read_all
 from snn.report.write import write, writing
 from snn.tables import comparison
@@ -44,7 +44,7 @@ def run(a: Path, b: Path, output: Path) -> str:
         title = f"A: {_name(left)}; B: {_name(right)}"
         write(table, str(output / "comparison.csv"), str(output / "comparison.html"), title)
         paths = [str(output / f"comparison.{ending}") for ending in ("svg", "png")]
-        save(figure.draw(table, _name(left), _name(right)), paths)
+        save(draw_comparison(table, _name(left), _name(right)), paths)
     counts = (f"{count} {word}" for word, count in table["verdict"].value_counts().items())
     lines = [f"{len(table)} cells compared: {', '.join(counts)}"]
     for name, rows, other in (("A", left, right), ("B", right, left)):

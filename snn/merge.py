@@ -25,7 +25,7 @@ from snn.analysis.verdicts import DIFFERS
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import ConfigError, RecordError, shown
 from snn.figures import devices as figure
-from snn.figures.style import save
+from snn.figures.layout import save
 from snn.files.outputs import replaced_folder
 from snn.files.published_sets import PUBLISHED
 from snn.records import archive, rounds

@@ -8,7 +8,6 @@ It needs no GPU.
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from snn.analysis import frame
 from snn.analysis.roofline import fitting_limits, read_limits
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError, RecordError
+from snn.figures import draw
 from snn.figures import sweep as sweep_figure
-from snn.figures.style import save
+from snn.figures.layout import save
 from snn.figures.trained import trained
 from snn.grid import catalogue, naming
 from snn.grid import sweeps as grid
@@ -113,8 +113,7 @@ def _draw(output: Path, table: str, paper_device: str, said: str) -> None:
     """The figures with a form of their own that are drawn from a table."""
     for figure, of in catalogue.FIGURES.items():
         if of.table == table:
-            form = import_module(f"snn.figures.{of.form or figure}")
-            _save(form.draw(_written(output, table), paper_device, said), output, figure)
+            _save(draw(of.form or figure, _written(output, table), paper_device, said), output, figure)
 
 
 def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:

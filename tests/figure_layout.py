@@ -126,6 +126,25 @@ def _crosses(pieces, low, high):
     return bool((np.maximum(enter, 0) < np.minimum(leave, 1)).any())
 
 
+def dots(axes):
+    """Place, marker and face of each dot of a panel, in the order in which they were drawn."""
+    above = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
+    is_open = {tuple(place) for line in above for place in line.get_xydata()}
+    lines = [bars.lines[0] for bars in axes.containers if isinstance(bars, ErrorbarContainer)]
+    return [
+        (float(x), float(y), line.get_marker(), "white" if (x, y) in is_open else line.get_markerfacecolor())
+        for line in lines
+        for x, y in line.get_xydata()
+    ]
+
+
+def error_bars(axes, along="x"):
+    """The ends of each error bar, in the order in which they were drawn."""
+    drawn = [one for one in axes.containers if isinstance(one, ErrorbarContainer)]
+    bars = [segment for one in drawn for lines in one.lines[2] for segment in lines.get_segments()]
+    return [tuple(bar[:, "xy".index(along)]) for bar in bars if len(bar)]
+
+
 def said_in(figure):
     """All texts of a figure, keys among them, in one line."""
     legends = [text.get_text() for legend in figure.findobj(Legend) for text in legend.get_texts()]

@@ -2,11 +2,9 @@
 
 import re
 
-import pandas as pd
 import prose
 import pytest
-
-from snn.files.published_sets import PUBLISHED
+from published_tables import table
 
 IMAGE = re.compile(r"!\[([^\]]*)\]\(\S*?results/published/([^)]*)\.\w+\)")
 SHORTEST = 80
@@ -20,11 +18,6 @@ def texts():
         for text, figure in IMAGE.findall(page.read_text(encoding="utf-8")):
             found.setdefault(figure.replace("/figures/", "/"), set()).add(text)
     return found
-
-
-def table(name):
-    folder, _, file = name.rpartition("/")
-    return pd.read_csv(PUBLISHED / folder / "tables" / f"{file}.csv" if folder else PUBLISHED / f"{file}.csv")
 
 
 def all_are(rows, verdict, column="verdict", **chosen):

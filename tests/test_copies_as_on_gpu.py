@@ -8,7 +8,7 @@ import pytest
 from figure_layout import faults
 
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
-from snn.figures import memory_calls as figure
+from snn.figures import draw
 from snn.microbenchmarks import memory_calls as calls
 from snn.microbenchmarks.readings import Effort
 from snn.tables.microbenchmarks import memory_calls
@@ -112,7 +112,7 @@ def test_the_table_has_a_fraction_for_each_and_the_figure_a_line(overlapped):
         *(("overlap_pageable", 1), ("overlap_pageable", 3)),
     ]
     assert pd.api.types.is_float_dtype(rows["median"]) and rows["median"].notna().all()
-    (axes,) = (drawn := figure.draw(table, "")).axes
+    (axes,) = (drawn := draw("memory_calls", table, "")).axes
     assert drawn.get_suptitle() == "Overlap of copies and kernels"
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
         "pinned memory",
@@ -125,7 +125,7 @@ def test_the_figure_of_calls_has_the_names_of_allocators_and_a_title_for_each_of
     known = {"direction": "", "live": 0, "streams": None, "median": 2.0, "low": 1.0, "high": 3.0}
     sizes = [{"kind": "allocation", "call": call, "bytes": 1 << shift} for call in calls for shift in (8, 20)]
     table = pd.DataFrame(sizes).assign(**known, status="ok", device="NVIDIA H200", backend="cuda")
-    drawn = figure.draw(table, "")
+    drawn = draw("memory_calls", table, "")
     assert faults(drawn) == []
     names = [text.get_text() for text in drawn.axes[0].get_legend().get_texts()]
     assert names[:3] == ["cudaMalloc", "cudaMallocAsync", "CuPy's pool"]
@@ -133,9 +133,12 @@ def test_the_figure_of_calls_has_the_names_of_allocators_and_a_title_for_each_of
     assert drawn.get_suptitle() == "Time of memory calls"
     names = [
         text.get_text()
-        for text in figure.draw(table.assign(backend="cpu"), "").axes[0].get_legend().get_texts()
+        for text in draw("memory_calls", table.assign(backend="cpu"), "").axes[0].get_legend().get_texts()
     ]
     assert names[0] == "malloc" and "host alloc" in names
     overlap = {"kind": "overlap", "call": "overlap", "bytes": None, "streams": [1.0, 2.0]}
     both = pd.concat([table, table[:2].assign(**overlap)], ignore_index=True)
-    assert figure.draw(both, "").get_suptitle() == "Time of memory calls, and overlap of copies and kernels"
+    assert (
+        draw("memory_calls", both, "").get_suptitle()
+        == "Time of memory calls, and overlap of copies and kernels"
+    )

@@ -1,15 +1,17 @@
 """The figure of several devices: panels, the names of rows, and where each device's dots stand."""
 
+import figure_layout
 import numpy as np
 import pandas as pd
 import pytest
-from figure_layout import faults, said_in
+from figure_layout import error_bars, faults, said_in
+from published_tables import table as published
 
 from snn.figures import devices
-from snn.files.published_sets import PUBLISHED
 from snn.tables.devices import as_published
 
 A, B, CPU = "NVIDIA H200", "Tesla T4", "CPU AMD EPYC"
+PAPER = as_published("Tesla T4")
 
 
 def row(dataset, strategy, speedups, network="256", kernel="naive", threads=None, baseline=None, paper=None):
@@ -35,14 +37,17 @@ def names(figure):
 
 def dots(axes):
     """The dots of a panel by the label of their device: row and speedup."""
-    return {
-        container.get_label(): [
-            (float(at), float(value))
-            for value, at in zip(*container.lines[0].get_data(), strict=True)
-            if not np.isnan(value)
-        ]
-        for container in axes.containers
-    }
+    found = {}
+    for container in axes.containers:
+        points = [(float(at), float(value)) for value, at in container.lines[0].get_xydata()]
+        found.setdefault(container.get_label(), []).extend(points)
+    return found
+
+
+def looks(figure):
+    """Colour and marker of each device, by its label."""
+    lines = [(each.get_label(), each.lines[0]) for axes in figure.axes for each in axes.containers]
+    return {label: (one.get_color(), one.get_marker()) for label, one in lines if "published" not in label}
 
 
 def test_one_data_set_is_one_panel_in_the_order_of_the_table():
@@ -53,44 +58,25 @@ def test_one_data_set_is_one_panel_in_the_order_of_the_table():
     )
     (axes,) = figure.axes
     assert names(figure) == ["large, streams", "large, combined", "large, preallocated"]
-    assert {device: [value for _, value in some] for device, some in dots(axes).items()} == {
-        A: [0.8, 1.8, 3.0],
-        B: [0.9, 1.6, 2.0],
-        CPU: [0.9],
-    }
-    diamonds = next(line for line in axes.lines if line.get_label() == as_published("Tesla T4"))
-    assert list(diamonds.get_xydata()[:2, 0]) == [0.99, 1.65]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        A,
-        B,
-        CPU,
-        as_published("Tesla T4"),
-    ]
+    values = {device: [value for _, value in some] for device, some in dots(axes).items()}
+    assert values == {A: [0.8, 1.8, 3.0], B: [0.9, 1.6, 2.0], CPU: [0.9], PAPER: [0.99, 1.65]}
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [A, B, CPU, PAPER]
+    ends = [bar for bar in error_bars(axes) if not np.isnan(bar).any()]
+    assert ends[:2] == [pytest.approx(ends) for ends in ((0.72, 0.88), (1.62, 1.98))]
 
 
-def test_what_is_not_significant_is_hollow_and_no_marker_of_a_row_is_on_another():
-    clear, unclear = {f"verdict {A}": "faster"}, {f"verdict {A}": "not significant"}
-    figure = drawn(
-        row("large", "pinned", {A: 1.1, B: 1.2}, paper=1.1) | unclear,
-        row("large", "combined", {A: 1.8, B: 1.6}, paper=1.8) | clear,
-    )
-    (axes,) = figure.axes
-    (hollow,) = (
-        line for line in axes.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())
-    )
-    (on,) = dots(axes)[A][:1]
-    assert [(at, value) for value, at in hollow.get_xydata()] == [on]
-    assert hollow.get_zorder() > axes.containers[0].lines[0].get_zorder()
-    diamonds = next(line for line in axes.lines if line.get_label() == as_published("Tesla T4"))
-    for number in range(2):
-        heights = [dots(axes)[device][number][0] for device in (A, B)] + [diamonds.get_ydata()[number]]
-        assert np.diff(heights) == pytest.approx([0.25, 0.25]) and heights[1] == pytest.approx(number)
-
-
-def test_bars_are_the_intervals():
-    (axes,) = drawn(row("large", "streams", {A: 2.0, B: 4.0})).axes
-    ends = [bar.get_segments()[0][:, 0] for container in axes.containers for bar in container.lines[2]]
-    assert np.array(ends) == pytest.approx(np.array([[1.8, 2.2], [3.6, 4.4]]))
+def test_what_is_not_significant_is_hollow_and_dots_of_a_row_stand_below_each_other_around_its_middle():
+    (axes,) = drawn(
+        row("large", "pinned", {A: 1.1, B: 1.2}, paper=1.1) | {f"verdict {A}": "not significant"},
+        row("large", "combined", {A: 1.8, B: 1.6, CPU: 0.9}) | {f"verdict {A}": "faster"},
+        row("large", "graph", {A: 27.0, CPU: 1.3}),
+    ).axes
+    faces = {value: face for value, _, marker, face in figure_layout.dots(axes) if marker == "o"}
+    assert faces[1.1] == "white" != faces[1.8]
+    heights = {device: [at for at, _ in some] for device, some in dots(axes).items()}
+    for number, on in ((0, (A, B, PAPER)), (1, (A, B, CPU)), (2, (A, CPU))):
+        found = [at for device in on for at in heights[device] if abs(at - number) < 0.5]
+        assert np.diff(found) == pytest.approx(0.25) and np.mean(found) == pytest.approx(number)
 
 
 def test_data_sets_with_the_same_rows_are_panels_with_the_largest_speedups_on_top():
@@ -101,22 +87,12 @@ def test_data_sets_with_the_same_rows_are_panels_with_the_largest_speedups_on_to
         row("large", "graph", {A: 27.0, B: 18.0}),
         row("large", "streams", {A: 0.8, B: 0.9}),
     )
-    assert [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes] == ["small", "large"]
+    assert [axes.get_title() for axes in figure.axes] == ["small", "large"]
     assert names(figure) == ["graph", "combined", "streams"]
     small, large = map(dots, figure.axes)
     assert [round(at) for at, _ in small[A]] == [1, 0]
     assert {round(at): value for at, value in large[A]} == {0: 27.0, 1: 1.8, 2: 0.8}
     assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
-
-
-def test_dots_of_a_row_stand_one_below_the_other_around_its_middle():
-    (axes,) = drawn(
-        row("large", "combined", {A: 1.8, B: 1.6, CPU: 0.9}), row("large", "graph", {A: 27.0, CPU: 1.1})
-    ).axes
-    found = dots(axes)
-    places = {device: [at for at, _ in some] for device, some in found.items()}
-    assert places[A][0] < places[B][0] < places[CPU][0] and places[B] == [0.0]
-    assert places[A][1] < 1 < places[CPU][1] and 1 - places[A][1] == pytest.approx(places[CPU][1] - 1)
 
 
 def test_rows_are_named_by_what_sets_them_apart():
@@ -132,90 +108,56 @@ def test_rows_are_named_by_what_sets_them_apart():
         "large, 256, combined",
         "large, 256, threads, 8 threads, over sequential",
     ]
-    said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
-    assert "Baseline: each device's own reference, kernel naive, unless a row names another." in said
-    assert "Kernel: naive unless a row names another." in said
-
-
-def test_baselines_that_differ_in_their_kernel_alone_are_named_in_full():
-    figure = drawn(
-        row("large", "graph", {A: 27.0, B: 20.0}),
-        row("large", "resident", {A: 20.0, B: 18.0}),
-        row("large", "pool", {A: 2.0, B: 1.8}, baseline="reference, kernel tiled"),
+    assert "Baseline: each device's own reference, kernel naive, unless a row names another." in said_in(
+        figure
     )
-    assert names(figure)[2] == "large, pool, over reference, kernel tiled"
+    assert "Kernel: naive unless a row names another." in said_in(figure)
+    alike = [row("large", name, {A: 2.0, B: 1.8}) for name in ("graph", "resident")]
+    other = row("large", "pool", {A: 2.0, B: 1.8}, baseline="reference, kernel tiled")  # in its kernel alone
+    assert names(drawn(*alike, other))[2] == "large, pool, over reference, kernel tiled"
 
 
-def test_rows_of_one_device_are_left_out_where_others_are_of_two():
+def test_rows_of_one_device_are_left_out_where_others_are_of_two_and_a_table_of_none_says_so():
     both, one = row("large", "combined", {A: 1.8, B: 1.6}), row("large", "pool", {A: 2.0})
     assert names(drawn(both, one)) == ["large, combined"]
     assert names(drawn(one)) == ["large, pool"]
-
-
-def test_a_table_without_speedups_says_so():
     figure = devices.draw(pd.DataFrame([row("large", "reference", {A: 1.0}) | {"advice": np.nan}]))
     assert figure.axes[0].texts[0].get_text() == "no row has a speedup"
 
 
-def rings(axes):
-    return [
-        (float(value), float(at))
-        for line in axes.lines
-        if line.get_fillstyle() == "none" and line.get_marker() == "o"
-        for value, at in zip(*line.get_data(), strict=True)
-    ]
-
-
-def test_what_diverged_has_a_ring_and_what_has_no_interval_is_said_to_be_of_one_run():
-    found = [
-        row("large", "streams", {A: 0.8, B: 0.9}) | {f"status {A}": "ok", f"status {B}": "ok, diverged"},
-        row("large", "combined", {A: 1.8, B: 1.6}) | {f"status {A}": "ok", f"status {B}": np.nan},
-    ]
-    figure = drawn(*found)
+@pytest.mark.parametrize("diverged", [True, False])
+def test_what_diverged_has_a_ring_and_what_has_no_interval_is_said_to_be_of_one_run(diverged):
+    found = row("large", "streams", {A: 0.8, B: 0.9})
+    found |= {f"status {A}": np.nan, f"status {B}": "ok, diverged" if diverged else "ok"}
+    if not diverged:
+        found |= {f"speedup_ci_low {A}": np.nan, f"speedup_ci_high {A}": np.nan}
+    figure = drawn(found, row("large", "combined", {A: 1.8, B: 1.6}))
     (axes,) = figure.axes
-    ((value, at),) = rings(axes)
-    assert (value, (at, value) in dots(axes)[B]) == (0.9, True)
-    said = " ".join(said_in(figure).split())
-    assert "Circles around markers: the training diverged." in said and "without a bar" not in said
-    found[0] |= {f"status {B}": "ok", f"speedup_ci_low {A}": np.nan, f"speedup_ci_high {A}": np.nan}
-    figure = drawn(*found)
-    said = " ".join(said_in(figure).split())
-    assert not rings(figure.axes[0]) and "diverged" not in said
-    assert "A marker without a bar has no interval: it is of one run each." in said
-
-
-def looks(figure):
-    """Colour and marker of each device, by its label."""
-    found = {}
-    for axes in figure.axes:
-        for container in axes.containers:
-            line = container.lines[0]
-            found[container.get_label()] = (line.get_color(), line.get_marker())
-    return found
+    rings = [line.get_xydata().tolist() for line in axes.lines if line.get_markersize() == 9]
+    assert rings == [[[0.9, at] for at, value in dots(axes)[B] if value == 0.9]] * diverged
+    assert ("Circles around markers: the training diverged." in said_in(figure)) == diverged
+    said = "A marker without a bar has no interval: it is of one run each." in said_in(figure)
+    assert said == (not diverged) and "Open markers" not in said_in(figure)
 
 
 def test_a_device_looks_the_same_beside_whichever_others_and_no_two_look_alike():
     few = looks(drawn(row("large", "combined", {B: 1.6, A: 1.8})))
-    more = looks(
-        drawn(row("large", "combined", {CPU: 0.9, "NVIDIA Z1": 1.2, A: 1.8, "CPU of a host": 1.1, B: 1.6}))
-    )
+    several = {CPU: 0.9, "NVIDIA Z1": 1.2, A: 1.8, "CPU of a host": 1.1, B: 1.6}
+    more = looks(drawn(row("large", "combined", several)))
     assert len(set(more.values())) == len(more) == 5
     assert {device: more[device] for device in few} == few
     assert more[CPU] == looks(drawn(row("large", "combined", {A: 1.8, CPU: 0.9})))[CPU]
 
 
 def test_the_published_figures_agree_on_their_devices_and_fit_on_a_page():
-    one, other = (
-        devices.draw(pd.read_csv(PUBLISHED / f"{name}.csv")) for name in ("devices", "devices_strategies")
-    )
-    titles = [figure.get_suptitle() for figure in (one, other)]
-    by = "network and strategy", "strategy"
-    assert titles == [f"Speedup by {varied}, on several devices" for varied in by]
+    one, other = (devices.draw(published(name)) for name in ("devices", "devices_strategies"))
+    for figure, by in ((one, "network and strategy"), (other, "strategy")):
+        assert figure.get_suptitle() == f"Speedup by {by}, on several devices" and faults(figure) == []
+        assert len(set(looks(figure).values())) == len(looks(figure))
     both = looks(one).keys() & looks(other).keys()
     assert both == {"NVIDIA H200", "NVIDIA H100 80GB HBM3"}
     assert all(looks(one)[device] == looks(other)[device] for device in both)
-    assert all(len(set(looks(each).values())) == len(looks(each)) for each in (one, other))
-    assert other.get_figheight() <= 9.5 and faults(other) == []
+    assert other.get_figheight() <= 9.5
     said = said_in(other)
     assert "CPU Intel(R) Xeon(R) Processor beside the NVIDIA H200" in said and "nvidia-h200/" not in said
     assert "Published, of large, combined: elsewhere in the paper 2.14." in said

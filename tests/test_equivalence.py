@@ -10,7 +10,7 @@ from records_of import record
 
 from snn.analysis import frame
 from snn.config.groups import read_yaml
-from snn.figures import precision as figure
+from snn.figures import draw
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement.protocol import student_quantile
@@ -160,8 +160,8 @@ def test_a_seed_of_another_driver_is_not_compared(tmp_path):
 
 
 def test_the_figure_says_the_words_and_stands_without_any_time(table, tmp_path):
-    drawn = figure.draw(table, "Tesla T4")
+    drawn = draw("precision", table, "Tesla T4")
     said = {text.get_text() for text in drawn.axes[1].texts}
     assert {"converges", "differs"} <= said
     nothing = table.assign(mean_s=float("nan"), status="unsupported")
-    assert "no cell has a time" in figure.draw(nothing, "Tesla T4").axes[0].texts[0].get_text()
+    assert "no cell has a time" in draw("precision", nothing, "Tesla T4").axes[0].texts[0].get_text()

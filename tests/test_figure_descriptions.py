@@ -10,7 +10,7 @@ import browser
 import pytest
 from conftest import ROOT
 
-from snn.figures import layout, style
+from snn.figures import layout
 from snn.report.published_set import escaped
 
 sys.path.insert(0, str(ROOT / "docs"))
@@ -23,12 +23,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def written(folder, figure):
     """The root of the figure's SVG file."""
-    style.save(figure, [str(folder / "f.svg")])
+    layout.save(figure, [str(folder / "f.svg")])
     return ElementTree.fromstring((folder / "f.svg").read_bytes())
 
 
 def test_an_svg_file_is_one_image_with_a_title_and_a_description(tmp_path):
-    figure, (panels,) = layout.panels(1, 2, 1.5)
+    figure, panels = layout.panels(2, 1.5)
     for axes, title, place in zip(panels, ("small", "large"), ("left", "center"), strict=True):
         axes.plot([0, 1], [0, 1], label="a line")
         axes.set_title(title, loc=place)
@@ -47,7 +47,7 @@ def test_an_svg_file_is_one_image_with_a_title_and_a_description(tmp_path):
 
 @pytest.mark.parametrize("words", ["a long-word " * 30, "word " * 60])
 def test_lines_are_joined_as_they_were_broken(tmp_path, words):
-    figure, ((axes,),) = layout.panels(1, 1, 1.0)
+    figure, (axes,) = layout.panels(1, 1.0)
     axes.plot([0, 1], [0, 1])
     root = written(tmp_path, layout.framed(figure, words, ["a device"], words))
     assert (root[0].text, root[1].text) == (words.strip(), f"a device {words.strip()}")
@@ -59,7 +59,7 @@ def test_a_figure_of_nothing_has_its_message_as_title(tmp_path):
 
 
 def test_the_site_has_the_words_of_a_figure_as_its_alternative_text(tmp_path):
-    figure, ((axes,),) = layout.panels(1, 1, 1.0)
+    figure, (axes,) = layout.panels(1, 1.0)
     axes.plot([0, 1], [0, 1])
     written(tmp_path, layout.framed(figure, "Times [s]", ["Device: *a_b*."], "Bars: <none>."))
     assert repository.in_words(tmp_path / "f.svg") == "Times [s]. Device: *a_b*. Bars: <none>."

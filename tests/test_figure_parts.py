@@ -1,11 +1,14 @@
-"""What figures have in common: log axes, what was trained, colours, and the same bytes each time."""
+"""What figures have in common: log axes, what was trained, colours seen on white and none, equal bytes."""
+
+from itertools import pairwise
 
 import pandas as pd
 import pytest
 from figure_layout import faults
 from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex, to_rgb
 
-from snn.figures import attribution, layout, rows, style
+from snn.figures import breakdown, curves, layout, rows, style
 from snn.figures.ticks import log_axis
 from snn.figures.trained import of_records, trained
 from snn.profiling.profile import TimingBackend
@@ -15,7 +18,7 @@ from snn.profiling.profile import TimingBackend
 @pytest.mark.parametrize("factor", [1.02, 1.7, 2.05, 4.0, 60.0, 1e5, 1e12])
 @pytest.mark.parametrize("inches", [0.9, 3.0])
 def test_a_log_axis_of_any_span_has_labels_that_do_not_touch(low, factor, inches):
-    figure, ((axes,),) = layout.panels(1, 1, 2.0)
+    figure, (axes,) = layout.panels(1, 2.0)
     figure.set_layout_engine("none")
     axes.set_position([0.2, 0.3, inches / layout.WIDTH, 0.5])
     log_axis(axes.xaxis)
@@ -29,12 +32,11 @@ def test_a_log_axis_of_any_span_has_labels_that_do_not_touch(low, factor, inches
 
 def test_what_was_trained_is_said_in_words():
     cells = [
-        {
-            "dataset": {"name": name, "rows": rows},
-            "network": {"hidden": hidden},
-            "training": {"batch_size": 64, "epochs": epochs},
-        }
-        for name, rows, hidden, epochs in (("small", 256, [256], 10), ("large", 25_600, [64, 64], 100))
+        {"dataset": {"name": name, "rows": count}, "network": {"hidden": hidden}, "training": trained_so}
+        for name, count, hidden, trained_so in (
+            ("small", 256, [256], {"batch_size": 64, "epochs": 10}),
+            ("large", 25_600, [64, 64], {"batch_size": 64, "epochs": 100}),
+        )
     ]
     data = "Data: small (256 rows), large (25,600 rows)."
     assert trained(cells) == f"{data} Hidden layers: 256, 64-64. Batch: 64. Epochs: 10, 100."
@@ -66,7 +68,7 @@ def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_pat
     """Matplotlib names clip boxes by their exact sizes."""
     written, as_named = [], []
     for shift in (0.0, 1e-13):
-        figure, ((axes,),) = layout.panels(1, 1, 2.0)
+        figure, (axes,) = layout.panels(1, 2.0)
         axes.plot([1, 2], [1, 2], "o-")
         layout.framed(figure, "a title", ["a device"], "a note", axes.lines)
         figure.draw_without_rendering()
@@ -74,7 +76,7 @@ def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_pat
         axes.set_position([0.2 + shift, 0.3, 0.6, 0.5])
         figure.savefig(tmp_path / "named.svg", metadata={"Date": None})
         as_named.append((tmp_path / "named.svg").read_bytes())
-        style.save(figure, [str(tmp_path / "saved.svg")])
+        layout.save(figure, [str(tmp_path / "saved.svg")])
         written.append((tmp_path / "saved.svg").read_bytes())
     assert as_named[0] != as_named[1]
     assert written[0] == written[1]
@@ -82,19 +84,19 @@ def test_a_figure_is_the_same_bytes_whatever_the_last_bits_of_its_layout(tmp_pat
 
 
 def test_every_part_of_a_time_and_every_strategy_has_a_colour():
-    assert set(attribution.PARTS) == {*TimingBackend.PARTS, "kernels", "host_arithmetic"}
-    assert style.colour("combined") == style.LOOKS["combined"].colour
+    assert set(breakdown.PARTS) == {*TimingBackend.PARTS, "kernels", "host_arithmetic"}
+    assert style.look("combined").colour == style.LOOKS["combined"].colour
     assert style.look("mine") == style.look("mine")
 
 
 @pytest.mark.parametrize(
     ("kernels", "of_host", "said"),
     [
-        (["naive", "tiled", "naive"], [], " The kernel is naive where none is named."),
+        (["naive", "tiled", "naive"], [], "The kernel is naive where none is named."),
         (["naive", "tiled"], [], ""),  # each of half of the rows
         (["naive", "naive"], [], ""),
-        ([], ["naive", "tiled", "tiled"], " The kernel is tiled where none is named."),  # no GPU, so no host
-        (["naive", "tiled", "tiled"], ["naive"] * 4, " The kernel is tiled where none is named."),
+        ([], ["naive", "tiled", "tiled"], "The kernel is tiled where none is named."),  # no GPU, so no host
+        (["naive", "tiled", "tiled"], ["naive"] * 4, "The kernel is tiled where none is named."),
     ],
 )
 def test_the_kernel_that_is_not_named_is_that_of_most_rows_on_the_device(kernels, of_host, said):
@@ -104,16 +106,16 @@ def test_the_kernel_that_is_not_named_is_that_of_most_rows_on_the_device(kernels
 
 def drawn_with(name, folder):
     """How often a name is drawn above and below, in titles, in front of rows, in the key and beside dots."""
-    figure, panels = layout.panels(2, 1, 3.0, sharey=True)
-    for (axes,) in panels:
+    figure, panels = layout.panels(2, 1.5, 1, sharey=True)
+    for axes in panels:
         rows.name_rows(axes, [name, "other"])
         axes.plot([1, 100], [0, 1], label=name)
         axes.annotate(name, (2, 0.5))
-        layout.titled(axes, name, 3.0)
+        layout.set_title(axes, name, 3.0)
     log_axis(axes.xaxis)
     axes.set_xlabel(name)
     layout.framed(figure, name, [name], name, axes.get_legend_handles_labels()[0])
-    style.save(figure, [str(folder / "saved.svg"), str(folder / "saved.png")])
+    layout.save(figure, [str(folder / "saved.svg"), str(folder / "saved.png")])
     return (folder / "saved.svg").read_text().count(f"<!-- {name} -->")
 
 
@@ -121,3 +123,24 @@ def test_a_dollar_sign_in_a_name_begins_no_formula(tmp_path):
     names = ["A B", r"A $\frac{$ B", r"A $x$ \$ B"]
     plain, *others = [drawn_with(name, tmp_path) for name in names]
     assert others == [plain, plain] and plain > 9
+
+
+def luminance(colour):
+    """The relative luminance of WCAG 2."""
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def test_parts_of_a_time_differ_without_their_colours():
+    """In any order, as some may be missing: by a line and by hatches, or lightness where there is none."""
+    looks = [breakdown.box(part) for part in breakdown.PARTS]
+    assert all(to_hex(look["edgecolor"]) == "#ffffff" for look in looks)
+    hatches = [look["hatch"] for look in looks if look["hatch"]]
+    assert len(set(hatches)) == len(hatches) == len(looks) - 3
+    solid = [luminance(look["facecolor"]) for look in looks if not look["hatch"]]
+    assert all((high + 0.05) / (low + 0.05) > 1.9 for low, high in pairwise(sorted(solid)))
+
+
+@pytest.mark.parametrize("first", style.LINES)
+def test_later_curves_of_a_program_are_seen_on_white(first):
+    assert 1.05 / (luminance(style.mixed(first, "black", curves.LATER)) + 0.05) >= 3

@@ -66,7 +66,7 @@ def test_pages_depend_on_the_styles_and_scripts_beside_their_modules():
         "snn/report/words.yaml",
     }
     assert fingerprint.assets({"snn/tables/columns.py"}) == {"snn/tables/columns.yaml"}
-    assert fingerprint.assets({"snn/figures/style.py"}) == set()
+    assert fingerprint.assets({"snn/figures/style.py"}) == {"snn/figures/figures.mplstyle"}
 
 
 def test_what_limits_and_scripts_are_made_of():

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from every_source import EverySource
-from figure_layout import faults, said_in
+from figure_layout import dots, faults, said_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_of import PROVENANCE
@@ -16,8 +16,7 @@ from snn import backends
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import OutOfMemory, out_of_memory
-from snn.figures import fragmentation as fragmentation_figure
-from snn.figures import memory_map as memory_map_figure
+from snn.figures import draw
 from snn.microbenchmarks import fragmentation, memory_map
 from snn.microbenchmarks.allocators import (
     ALLOCATORS,
@@ -187,7 +186,7 @@ def test_a_table_says_what_each_allocator_reserves_and_how_little_suffices(monke
     assert len(failed) and failed["served"].between(0, 1, inclusive="left").all()
     assert (failed["fails"] * failed["used_bytes"] < failed["reserved_bytes"]).all()
     assert (failed["suffices"].isna() | (failed["fails"] < failed["suffices"])).all()
-    assert fragmentation_figure.draw(pd.read_csv(io.StringIO(table.to_csv(index=False))), "T4").axes
+    assert draw("fragmentation", pd.read_csv(io.StringIO(table.to_csv(index=False))), "T4").axes
 
 
 def test_the_figure_marks_what_no_tested_ratio_sufficed_for_and_hides_no_dot():
@@ -198,18 +197,17 @@ def test_the_figure_marks_what_no_tested_ratio_sufficed_for_and_hides_no_dot():
         {"allocator": FIRST_FIT, "suffices": None, "fails": 3.0, "reserved_over_used": 6.2},
     ]
     table = pd.DataFrame([one | of | times for one in rows]).astype({"suffices": float})
-    drawn = fragmentation_figure.draw(table, "T4")
+    drawn = draw("fragmentation", table, "T4")
     assert faults(drawn) == []
     _, middle, right = drawn.axes
-    shown = {float(line.get_xdata()[0]): line.get_markerfacecolor() for line in middle.lines}
+    shown = {value: face for value, _, _, face in dots(middle)}
     assert set(shown) == {1.1, 3.0} and shown[3.0] == "white" != shown[1.1]
     assert [arrow.xy[0] for arrow in middle.texts] == [3.0]
     said = said_in(drawn)
     assert "the least of the tested ratios (1.05, 1.1, 3) that sufficed, not an exact value" in said
     assert "not even this ratio, the largest tested, sufficed" in said
-    places = [tuple(one.lines[0].get_xydata()[0]) for one in right.containers]
-    assert len(set(places)) == 4  # the two times of an allocator, though they are equal
-    drawn = fragmentation_figure.draw(table.head(1), "T4")
+    assert len({dot[:2] for dot in dots(right)}) == 4  # the two times of an allocator, though they are equal
+    drawn = draw("fragmentation", table.head(1), "T4")
     assert "not even this ratio" not in said_in(drawn) and not drawn.axes[1].texts
 
 
@@ -249,7 +247,7 @@ def test_the_map_has_every_block_where_it_was_put(monkeypatch):
         assert max(rows["in_use_bytes"]) == traced.peak_bytes
         assert (rows["reserved_bytes"] >= rows["in_use_bytes"]).all()
         check_apart(rows)
-    drawn = memory_map_figure.draw(pd.read_csv(io.StringIO(table.to_csv(index=False))), "T4")
+    drawn = draw("memory_map", pd.read_csv(io.StringIO(table.to_csv(index=False))), "T4")
     assert drawn.axes[0].get_ylabel() == "place of a block,\namount of a line (MiB)"
     assert "Lines: amounts; they end at the last call that allocates." in said_in(drawn)
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import yaml
 from conftest import ROOT
-from figure_layout import faults, said_in
+from figure_layout import dots, faults, said_in
 from records_of import LEDGER, MEMORY, record
 
 from snn import plan as command
 from snn.analysis import frame
 from snn.config.groups import read_yaml
-from snn.figures import memory_remedies as figure
+from snn.figures import draw
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.planning import remedies as changes
@@ -94,25 +94,25 @@ def titles(drawn):
 
 
 def test_the_figure_shows_bytes_and_times_of_each_network(table):
-    drawn = figure.draw(table, "Tesla T4")
+    drawn = draw("memory_remedies", table, "Tesla T4")
     panels = drawn.axes
     assert faults(drawn) == []
-    assert [len(axes.patches) for axes in panels[::2]] == [6, 1]
+    assert [len(dots(axes)) for axes in panels] == [6, 6, 1, 1]
     assert [label.get_text() for label in panels[0].get_yticklabels()] == table["remedy"].tolist()[:6]
     assert [axes.get_xlabel() for axes in panels[::2]] == ["device memory at the peak (MiB)"] * 2
     assert [axes.get_xlabel() for axes in panels[1::2]] == ["time of a step over that of plain"] * 2
     own = table.drop_duplicates("network")[["network", "batch_size"]].to_numpy().tolist()
     assert titles(drawn) == [f"{network}, batch of {size}" for network, size in own]  # of the same data
-    other = figure.draw(table.assign(dataset=[*["large"] * 6, "small"]), "")
+    other = draw("memory_remedies", table.assign(dataset=[*["large"] * 6, "small"]), "")
     assert titles(other) == ["large, batch of 256", "small, batch of 256"]
     assert "unless a row names another" not in said_in(other)
-    batches = figure.draw(table.assign(batch_size=[64, *table["batch_size"][1:]]), "")
+    batches = draw("memory_remedies", table.assign(batch_size=[64, *table["batch_size"][1:]]), "")
     labels = [label.get_text() for label in batches.axes[0].get_yticklabels()]
     assert labels[:2] == ["plain, batch of 64", "accumulate 4"]
     assert titles(batches)[0].endswith(", batch of 256")
     assert "The batch is that of the panel's title, unless a row names another." in said_in(batches)
-    empty = figure.draw(table.assign(time_ratio=np.nan), "")
-    assert not any(axes.patches for axes in empty.axes)
+    empty = draw("memory_remedies", table.assign(time_ratio=np.nan), "")
+    assert "no cell has a peak and a time" in empty.axes[0].texts[0].get_text()
 
 
 def test_they_are_not_the_work_of_a_plain_training(records):

@@ -14,14 +14,14 @@ from beside_neighbour import (
     without_second_gpu,
 )
 from conftest import ROOT
-from figure_layout import faults, said_in
+from figure_layout import dots, faults, said_in
 
 from snn import neighbours as check
 from snn.analysis import frame
 from snn.config import groups as file
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
-from snn.figures import neighbours as figure
+from snn.figures import draw
 from snn.tables import comparison, devices, overview
 from snn.tables.neighbours import measured_untouched
 
@@ -135,7 +135,7 @@ def test_with_one_gpu_the_table_says_what_is_missing(cells):
     assert set(rows["status"]) == {"unsupported"} and set(rows["untouched"]) == {""}
     assert set(rows["reason"]) == {"protocol.neighbour=reference needs a second NVIDIA H200"}
     assert rows["slowdown"].isna().all() and rows["alone_s"].notna().all()
-    assert figure.draw(rows, "T4").axes[0].texts[0].get_text() == (
+    assert draw("neighbours", rows, "T4").axes[0].texts[0].get_text() == (
         "neighbours: no cell has a time beside a neighbour"
     )
 
@@ -183,27 +183,28 @@ def test_times_beside_a_neighbour_are_in_no_table_of_other_times(cells):
 
 
 def test_the_figure_has_a_panel_per_neighbour_and_tells_verdicts_apart(table):
-    drawn = figure.draw(table, "T4")
+    drawn = draw("neighbours", table, "T4")
     assert [axes.get_title() for axes in drawn.axes] == ["beside reference", "beside graph"]
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert ticks == ["reference", "combined", "graph", "resident", "persistent"]
-    marked = [line for line in drawn.axes[0].lines if line.get_marker() in ("o", "D")]
-    looks = [(line.get_marker(), line.get_markerfacecolor() != "white") for line in marked]
-    untouched, touched, neither = ("o", True), ("D", True), ("o", False)
-    shown = {"untouched": untouched, "touched": touched, "not significant": neither}
+    looks = [
+        (marker, face != "white")
+        for _, _, marker, face in sorted(dots(drawn.axes[0]), key=lambda dot: dot[1])
+    ]
+    shown = {"untouched": ("o", True), "touched": ("D", True), "not significant": ("o", False)}
     verdicts = table.loc[table["neighbour"] == "reference", "verdict"]
     assert set(verdicts) == set(shown) and looks == [shown[verdict] for verdict in verdicts]
     said = said_in(drawn)
-    assert "untouched touched neither" in said
+    assert all(f" {verdict}" in said for verdict in ("untouched", "touched", "neither"))
     assert f"the whole interval lies within {UNTOUCHED:.0%} around 1" in said
     assert "A row that is blank in a panel was not measured there." in said
-    full = figure.draw(table[table["neighbour"] == "reference"], "T4")
+    full = draw("neighbours", table[table["neighbour"] == "reference"], "T4")
     assert "blank" not in said_in(full)
     assert faults(drawn) == []
     low, high = drawn.axes[0].get_xlim()
     assert low < 1 and high > table["slowdown_ci_high"].max()
     own = table["kernel"].mask(table["strategy"] == "persistent", "one_layer")
-    drawn = figure.draw(table.assign(kernel=own), "T4")
+    drawn = draw("neighbours", table.assign(kernel=own), "T4")
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert ticks == ["reference", "combined", "graph", "resident", "persistent, one_layer"]
     assert "The kernel is naive where none is named." in said_in(drawn)

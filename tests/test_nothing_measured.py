@@ -1,7 +1,5 @@
 """Grids of which no cell was measured, or none in fp32: every table and figure is there, with empty times."""
 
-from importlib import import_module
-
 import pandas as pd
 import pytest
 import yaml
@@ -11,8 +9,9 @@ from records_of import DATA, ON_ITS_HOST, PROVENANCE, QUIET, limits_of, source_h
 
 from snn.analysis import frame, roofline
 from snn.config.groups import read_yaml
+from snn.figures import draw
 from snn.figures import sweep as sweep_figure
-from snn.figures.style import save
+from snn.figures.layout import save
 from snn.grid import catalogue, naming, sweeps
 from snn.grid.catalogue import table_form
 from snn.hardware.devices import Device, find
@@ -79,7 +78,7 @@ def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
         assert set(table["status"]) == {"unsupported"}
         assert table["mean_s"].isna().all()
     drawn = [
-        import_module(f"snn.figures.{of.form or figure}").draw(table, "Tesla T4")
+        draw(of.form or figure, table, "Tesla T4")
         for figure, of in catalogue.FIGURES.items()
         if of.table == name
     ]

@@ -12,7 +12,7 @@ from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.datasets import Table, described
 from snn.datasets import load as load_table
-from snn.figures import attribution as attribution_figure
+from snn.figures import breakdown, draw
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.tables.attribution import PART, attribution
@@ -62,12 +62,12 @@ def test_attribution_sums_its_parts(dataset_size):
     assert set(attribution.build(dataset_size, {}, THRESHOLDS)["note"][:2]) == {""}  # at the threshold
     dataset_size.loc[0, [name for name in dataset_size if name.startswith(PART)]] = None
     assert attribution.build(dataset_size, {}, THRESHOLDS)["note"][0] == ""  # no pass, so nothing adds up
-    figure = attribution_figure.draw(table, "Tesla T4")
+    figure = draw("attribution", table, "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
     filled = [box.get_fill() for box in figure.axes[0].patches]
     assert (sum(filled), len(filled)) == (
-        5 * len(attribution_figure.PARTS),
-        5 * len(attribution_figure.PARTS) + 5,
+        5 * len(breakdown.PARTS),
+        5 * len(breakdown.PARTS) + 5,
     )
 
 
@@ -85,7 +85,7 @@ def test_attribution_is_by_network_and_counts_the_calls(load):
     table = attribution.build(without, {}, THRESHOLDS).set_index(["strategy", "network"])
     assert table["speedup"].isna().tolist() == table["predicted_speedup"].isna().tolist()
     assert table.index[table["speedup"].isna()].tolist() == [("combined", "128")]
-    figure = attribution_figure.draw(table.reset_index(), "Tesla T4")
+    figure = draw("attribution", table.reset_index(), "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["256", "1024", "128"]
 
 

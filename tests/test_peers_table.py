@@ -10,7 +10,7 @@ from snn.analysis import frame
 from snn.analysis.roofline import with_floors
 from snn.config.groups import read_yaml
 from snn.errors import MeasurementError
-from snn.figures import peers as figure
+from snn.figures import draw
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.tables import overview, recommendation
@@ -74,7 +74,7 @@ def test_peers_that_differ_in_an_option_are_told_apart(tmp_path):
     table = peers.build(frame.tabulate(found, THRESHOLDS), {}, THRESHOLDS)
     assert table["options"].tolist() == ["channels_last True", "channels_last False", ""]
     assert set(table["best_peer"]) == {"torch_graph (channels_last False)"}
-    ticks = [text.get_text() for text in figure.draw(table, "T4").axes[0].get_yticklabels()]
+    ticks = [text.get_text() for text in draw("peers", table, "T4").axes[0].get_yticklabels()]
     assert ticks == ["graph", "torch_graph, channels_last False", "torch_graph, channels_last True"]
 
 
@@ -124,11 +124,11 @@ def test_without_any_peer_times_stand_and_are_held_against_nothing(records):
     assert table["step_us"].notna().sum() == 4
     assert table["speedup_over_best_peer"].isna().all()
     assert set(table["best_peer"]) == {""}
-    assert len(figure.draw(table, "Tesla T4").axes) == 2
+    assert len(draw("peers", table, "Tesla T4").axes) == 2
 
 
 def test_the_figure_says_times_ratios_and_what_has_none(table):
-    axes = figure.draw(table, "Tesla T4").axes
+    axes = draw("peers", table, "Tesla T4").axes
     assert [one.get_title() for one in axes] == ["128", "256"]
     names = [tick.get_text() for tick in axes[0].get_yticklabels()]
     assert names == ["persistent", "jax_scan", "graph", "torch_eager", "torch_compile"]
@@ -136,9 +136,9 @@ def test_the_figure_says_times_ratios_and_what_has_none(table):
     assert {"1010 µs, 1.99×", "2010 µs, 1.00×", "unsupported"} <= said
     low, high = axes[0].get_xlim()
     assert low < 1010 < 8010 < high
-    some = figure.draw(table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
+    some = draw("peers", table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
     assert sorted(text.get_text() for text in some.axes[1].texts) == ["ok"] * 4 + ["unsupported"]
-    nothing = figure.draw(table.assign(step_us=np.nan), "Tesla T4")
+    nothing = draw("peers", table.assign(step_us=np.nan), "Tesla T4")
     assert "no cell has a time" in nothing.axes[0].texts[0].get_text()
 
 

@@ -7,7 +7,7 @@ from matplotlib import pyplot as plt
 
 from snn import retabulate
 from snn.figures import devices, layout, style
-from snn.figures.attribution import PARTS
+from snn.figures.breakdown import PARTS
 from snn.files.published_sets import PUBLISHED, name_of, sets
 
 OF_INTERVALS = ("standard deviation", "confidence interval", "without an interval")
@@ -47,7 +47,7 @@ def test_the_published_devices_can_be_read():
 
 
 def test_the_check_finds_every_fault():
-    figure, ((axes,),) = layout.panels(1, 1, 2.0)
+    figure, (axes,) = layout.panels(1, 2.0)
     axes.plot([0, 1], [0, 1], label="a line")
     axes.set_axis_off()
     assert faults(layout.framed(figure, "a title", ["a device"], "a note", axes.lines)) == []
@@ -70,7 +70,7 @@ def test_the_check_finds_every_fault():
 
 
 def test_a_title_and_a_note_of_any_length_are_within_the_figure():
-    figure, ((axes,),) = layout.panels(1, 1, 1.0)
+    figure, (axes,) = layout.panels(1, 1.0)
     axes.plot([0, 1], [0, 1])
     words = " ".join(["word"] * 100)
     key = [axes.plot([], [], label=f"a long name of a series, number {i}")[0] for i in range(9)]

@@ -18,7 +18,7 @@ from snn import backends
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import DeviceCapability, LaunchConfiguration
 from snn.config import groups
-from snn.figures import shapes as figure
+from snn.figures import draw
 from snn.microbenchmarks import shapes
 from snn.microbenchmarks.readings import Effort, Reading
 from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shapes
@@ -162,13 +162,13 @@ def test_the_table_has_a_row_per_shape_with_ratios_and_reasons():
 
 
 def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
-    drawn_figure = figure.draw(table.build(of_gpu("shapes", READINGS)), "Tesla T4")
+    drawn_figure = draw("shapes", table.build(of_gpu("shapes", READINGS)), "Tesla T4")
     said = " ".join(" ".join(text.get_text().split()) for text in drawn_figure.texts)
     assert "Of 3 shapes 2 are shown, 1 of them below the dashed line" in said
     assert "1 have no plan in one launch" in said
     assert not faults(drawn_figure)
     nothing = table.build(of_gpu("shapes", READINGS[-2:]))
-    assert "no shape was trained both" in figure.draw(nothing, "").axes[0].texts[0].get_text()
+    assert "no shape was trained both" in draw("shapes", nothing, "").axes[0].texts[0].get_text()
 
 
 # ---- the CSV file

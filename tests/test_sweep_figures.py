@@ -6,11 +6,11 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
-from figure_layout import faults, said_in
+from figure_layout import dots, faults, said_in
 from matplotlib import pyplot as plt
 from matplotlib.markers import CARETDOWN, CARETLEFT
 
-from snn.figures import ranking, sweep
+from snn.figures import draw, sweep
 
 CHOICES = {
     "strategy": ["reference", "managed_prefetch", "torch_compile", "a_new_strategy_of_mine"],
@@ -53,22 +53,18 @@ def any_sweep(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_a_sweep_of_any_shape_can_be_read(seed):
     rows, axes = any_sweep(seed)
-    for drawn in (sweep.draw(rows, axes, "a_sweep_of_mine"), ranking.draw(rows, "Tesla T4")):
+    for drawn in (sweep.draw(rows, axes, "a_sweep_of_mine"), draw("ranking", rows, "Tesla T4")):
         assert faults(drawn) == []
         assert "standard deviation" in said_in(drawn)
         assert all(device in said_in(drawn) for device in set(rows["device"]))
-        plt.close(drawn)
 
 
 def test_a_panel_may_have_no_number_on_an_axis_of_numbers():
     """Where most networks have one hidden layer, its width is the axis; one data set has a deeper one."""
-    points = [("small", "64"), ("small", "128"), ("small", "256"), ("large", "256-256")]
-    rows = pd.DataFrame(points, columns=["dataset", "network"])
-    rows = rows.assign(strategy="reference", kernel="naive", mean_s=[1.0, 2.0, 3.0, 9.0], std_s=0.1)
-    rows = rows.assign(status="ok", device="NVIDIA H200", backend="cuda")
+    points = {"dataset": ["small"] * 3 + ["large"], "network": ["64", "128", "256", "256-256"]}
+    rows = pd.concat([two(), two()], ignore_index=True).assign(strategy="reference", **points)
     drawn = sweep.draw(rows, ["dataset", "network.hidden"], "mine")
     assert faults(drawn) == [] and "256-256" in said_in(drawn)
-    plt.close(drawn)
 
 
 def test_these_sweeps_are_of_both_kinds():
@@ -79,37 +75,47 @@ def test_these_sweeps_are_of_both_kinds():
     plt.close("all")
 
 
-def filled(axes):
-    """Whether each dot is, in the order in which they were drawn."""
-    return [line.get_markerfacecolor() != "white" for line in axes.lines if line.get_marker() in ("o", "s")]
+def two(**changes):
+    """A slow and a fast row."""
+    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
+    known = {"kernel": "naive", "dataset": "small", "network": "256", "status": "ok"}
+    return rows.assign(**known | {"device": "NVIDIA H200", "backend": "cuda"} | changes)
+
+
+def figures(rows, axes=("strategy",)):
+    """The figure of the rows of a sweep, and their ranking."""
+    return sweep.draw(rows, axes, "mine"), draw("ranking", rows, "Tesla T4")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """Figures are closed after each test."""
+    yield
+    plt.close("all")
 
 
 def test_the_marker_of_a_training_that_diverged_is_open_and_the_note_says_so():
-    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
-    rows = rows.assign(kernel="naive", dataset="small", network="256", device="NVIDIA H200", backend="cuda")
-    ended = rows.assign(status=["diverged", "ok"])
-    drawn = [sweep.draw(ended, ["strategy"], "mine"), ranking.draw(ended, "Tesla T4")]
-    for figure in drawn:
-        assert filled(figure.axes[0]) == [False, True]
+    ended = two(status=["diverged", "ok"])
+    for figure in figures(ended):
+        assert {value: face == "white" for value, _, _, face in dots(figure.axes[0])} == {
+            2.0: True,
+            1.0: False,
+        }
         assert "Open markers: the training diverged." in said_in(figure)
     widths = ended.assign(strategy="graph", network=["256", "64"])
     (axes,) = sweep.draw(widths, ["network.hidden"], "mine").axes
     (above,) = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
     assert above.get_xydata().tolist() == [[256.0, 2.0]]
     assert "Open markers" in said_in(axes.figure)
-    plain = sweep.draw(rows.assign(status="ok"), ["strategy"], "mine")
-    assert filled(plain.axes[0]) == [True, True] and "Open markers" not in said_in(plain)
-    plt.close("all")
+    plain = sweep.draw(two(), ["strategy"], "mine")
+    assert "white" not in [face for *_, face in dots(plain.axes[0])] and "Open markers" not in said_in(plain)
 
 
 def test_a_bar_that_reaches_below_a_tenth_of_its_mean_ends_in_an_arrow_and_the_note_says_so():
     said = "Arrows: the bar reaches below a tenth of its mean."
-    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [20.0, 1.0], "std_s": [17.9, 0.91]})
-    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok")
-    rows = rows.assign(device="NVIDIA H200", backend="cuda")
-    for figure in (sweep.draw(rows, ["strategy"], "mine"), ranking.draw(rows, "Tesla T4")):
-        (axes,) = figure.axes
-        (arrow,) = [line for line in axes.lines if line.get_marker() == CARETLEFT]
+    rows = two(mean_s=[20.0, 1.0], std_s=[17.9, 0.91])
+    for figure in figures(rows):
+        (arrow,) = [line for line in figure.axes[0].lines if line.get_marker() == CARETLEFT]
         assert arrow.get_xdata().tolist() == [0.1] and said in said_in(figure)
         assert faults(figure) == []
     widths = rows.assign(strategy="graph", network=["256", "64"])
@@ -119,43 +125,34 @@ def test_a_bar_that_reaches_below_a_tenth_of_its_mean_ends_in_an_arrow_and_the_n
     plain = sweep.draw(rows.assign(std_s=0.5), ["strategy"], "mine")
     assert CARETLEFT not in [line.get_marker() for line in plain.axes[0].lines]
     assert said not in said_in(plain)
-    plt.close("all")
 
 
 def test_a_row_that_is_blank_in_a_panel_is_said_to_be_not_measured():
-    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
-    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok")
-    rows = rows.assign(device="NVIDIA H200", backend="cuda")
-    full = pd.concat([rows, rows.assign(dataset="large")], ignore_index=True)
-    said = "A row that is blank in a panel was not measured there."
+    full = pd.concat([two(), two(dataset="large")], ignore_index=True)
     for table, is_said in ((full, False), (full.head(3), True)):
-        for drawn in (sweep.draw(table, ["strategy", "dataset"], "mine"), ranking.draw(table, "Tesla T4")):
-            assert (said in said_in(drawn)) == is_said
-    plt.close("all")
+        for drawn in figures(table, ["strategy", "dataset"]):
+            assert ("A row that is blank in a panel was not measured there." in said_in(drawn)) == is_said
 
 
 def test_the_ranking_says_that_speedups_are_of_common_rounds_where_they_are_not_those_of_the_means():
     said = "Rows have unequal rounds: a speedup is over the reference in the same rounds"
-    rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
-    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok")
-    rows = rows.assign(device="NVIDIA H200", backend="cuda", baseline="reference")
-    rows["verdict"] = ["reference", "faster"]
-    for speedup, is_said in ((2.0, False), (2.2, True)):
-        drawn = ranking.draw(rows.assign(speedup=[1.0, speedup]), "Tesla T4")
-        assert (said in said_in(drawn)) == is_said
-        assert faults(drawn) == []
-    elsewhere = rows.assign(speedup=[1.0, 2.2], baseline=["reference", "sequential"])
-    assert said not in said_in(ranking.draw(elsewhere, "Tesla T4"))
-    plt.close("all")
+    for speedup, baseline, is_said in (
+        (2.0, "reference", False),
+        (2.2, "reference", True),
+        (2.2, "sequential", False),
+    ):
+        rows = two(speedup=[1.0, speedup], baseline=["reference", baseline], verdict=["reference", "faster"])
+        drawn = draw("ranking", rows, "Tesla T4")
+        assert (said in said_in(drawn)) == is_said and faults(drawn) == []
 
 
 def test_colours_of_rows_say_where_these_ran_as_their_key_does():
-    rows = pd.DataFrame({"strategy": ["reference", "graph", "threads"], "mean_s": [3.0, 1.0, 2.0]})
-    rows = rows.assign(kernel="naive", dataset="small", network="256", status="ok", std_s=0.1)
-    rows = rows.assign(device=["NVIDIA H200"] * 2 + ["AMD EPYC"], backend=["cuda"] * 2 + ["cpu"])
-    for drawn in (sweep.draw(rows, ["strategy"], "mine"), ranking.draw(rows, "Tesla T4")):
-        lines = [one.lines[0] for one in drawn.axes[0].containers]
-        shown = [(line.get_color(), line.get_marker()) for line in lines]
-        key = [(line.get_color(), line.get_marker()) for line in drawn.legends[0].get_lines()][-2:]
-        assert shown == [key[0], key[0], key[1]] and key[0] != key[1]
-    plt.close("all")
+    rows = pd.concat([two(), two(strategy="threads", device="AMD EPYC", backend="cpu").head(1)])
+    for drawn in figures(rows.reset_index(drop=True)):
+        shown = [bars.lines[0] for bars in drawn.axes[0].containers]
+        looks = [
+            [(line.get_color(), line.get_marker()) for line in lines]
+            for lines in (shown, drawn.legends[0].get_lines()[-2:])
+        ]
+        assert looks[0] == looks[1] and len(set(looks[0])) == 2
+        assert [len(line.get_xdata()) for line in shown] == [2, 1]

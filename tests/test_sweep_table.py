@@ -8,9 +8,9 @@ from records_of import record
 from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.errors import RecordError
-from snn.figures import cpu as cpu_figure
-from snn.figures import ranking, style
+from snn.figures import draw
 from snn.figures import sweep as sweep_figure
+from snn.figures.style import look
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.tables import overview, recommendation
@@ -144,7 +144,7 @@ def test_a_row_without_a_time_says_why_and_is_compared_to_nothing(read):
     assert table["machine"].tolist()[1] == ""
     axes = sweep_figure.draw(table, found.axes, "mine").axes[0]
     assert [text.get_text() for text in axes.texts] == ["unsupported"]
-    (axes,) = ranking.draw(table.assign(dataset="small"), "Tesla T4").axes
+    (axes,) = draw("ranking", table.assign(dataset="small"), "Tesla T4").axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["pinned", "reference", "graph"]
 
 
@@ -157,18 +157,18 @@ def test_the_ranking_names_kernels_and_options_and_says_speedups(read):
         ]
     )
     rows = frame_of(found.cells, [[8.0, 8.0], [4.0, 4.0], [2.0, 2.0], [1.0, 1.0], [16.0, 16.0]])
-    (axes,) = ranking.draw(sweep.build(rows, found.axes, THRESHOLDS), "Tesla T4").axes
+    (axes,) = draw("ranking", sweep.build(rows, found.axes, THRESHOLDS), "Tesla T4").axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == [
         *("graph, tiled_fused", "combined", "pinned", "reference", "threads, 4 threads")
     ]
     said = [text.get_text() for text in axes.texts]
-    assert said == ["", "2.00×", "4.00×", "8.00×", ""]
+    assert said == ["2.00×", "4.00×", "8.00×"]
     assert not any("16" in text for text in said)  # nothing of the host is divided by the GPU's reference
 
 
 def test_every_strategy_has_a_look_of_its_own_and_so_has_a_new_one():
     names = [path.stem for path in (ROOT / "config/strategy").glob("*.yaml")]
-    assert len({style.look(name) for name in [*names, "mine"]}) == len(names) + 1
+    assert len({look(name) for name in [*names, "mine"]}) == len(names) + 1
 
 
 HOST_SETTINGS = [
@@ -188,7 +188,7 @@ def test_a_gpu_is_divided_by_the_processor_of_its_own_host_in_the_cpu_table_alon
     assert table["speedup_over_fastest_cpu"].tolist() == pytest.approx([2 / one for one, _ in seconds])
     assert set(table["fastest_cpu"]) == {"threads (threads 4)"}
     assert table["device"].tolist() == ["AMD EPYC", "NVIDIA H200", "NVIDIA H200", *["AMD EPYC"] * 4]
-    assert len(cpu_figure.draw(table, "Tesla T4").axes[0].get_yticklabels()) == 7
+    assert len(draw("cpu", table, "Tesla T4").axes[0].get_yticklabels()) == 7
     elsewhere = sweep.build(rows, found.axes, THRESHOLDS)
     assert elsewhere["baseline"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
 
@@ -198,18 +198,18 @@ def test_of_a_baseline_in_threads_the_cpu_table_says_how_many_also_where_all_hav
     table = cpu.build(frame_of(found.cells, [[4.0, 4.0], [1.0, 1.0], [2.0, 2.0]]), {}, THRESHOLDS)
     assert table["options"].tolist() == ["", "", "threads 4"]
     assert set(table["fastest_cpu"]) == {"threads (threads 4)"}
-    drawn = cpu_figure.draw(table, "Tesla T4")
+    drawn = draw("cpu", table, "Tesla T4")
     assert "threads, 4 threads" in [tick.get_text() for tick in drawn.axes[0].get_yticklabels()]
     (key,) = drawn.legends
     said = [text.get_text() for text in key.get_texts()]
-    assert said == ["on the GPU", "on the CPU of the same host", "fastest CPU baseline"]
+    assert set(said) == {"on the GPU", "on the CPU of the same host", "fastest CPU baseline"}
 
 
 def test_a_cpu_table_without_its_baselines_is_made(read):
     cells = read({"strategy": ["reference", "graph"]}, "cpu").cells
     table = cpu.build(frame_of(cells, [[1.0, 1.0]] * 2), {}, THRESHOLDS)
     assert table["speedup_over_sequential"].isna().all() and table["speedup_over_fastest_cpu"].isna().all()
-    assert "no time of one core" in cpu_figure.draw(table, "Tesla T4").axes[0].texts[0].get_text()
+    assert "no time of one core" in draw("cpu", table, "Tesla T4").axes[0].texts[0].get_text()
 
 
 def test_a_gpu_is_not_divided_by_another_host(read):

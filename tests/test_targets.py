@@ -17,7 +17,7 @@ def checkout(tmp_path, monkeypatch):
     """Forms of a table and a figure that the catalogue does not list, and a module that is no form."""
     for path, text in (
         ("snn/tables/medians.py", "def build(frame, paper, thresholds):\n"),
-        ("snn/figures/medians.py", "def draw(table, paper_device, trained):\n"),
+        ("snn/figures/strategies.py", 'FORMS = {\n    "medians": Rows(\n'),
         ("snn/tables/widths.py", 'widths = cells_table("Widths", "width mean_s")\n'),
         ("snn/tables/speedups.py", "def ratio():\n"),
         ("snn/tables/overview.py", "def build(frame, paper, thresholds):\n"),
@@ -33,15 +33,15 @@ def checkout(tmp_path, monkeypatch):
     [
         (
             "tables/medians.csv",
-            "snn/tables/medians.py is there, but TABLES of snn/grid/catalogue.py has no line ",
+            "medians is in snn/tables/medians.py, but TABLES of snn/grid/catalogue.py has no line ",
         ),
         (
             "figures/medians.png",
-            "snn/figures/medians.py is there, but FIGURES of snn/grid/catalogue.py has no ",
+            "medians is in snn/figures/strategies.py, but FIGURES of snn/grid/catalogue.py has no ",
         ),
         (
             "tables/widths.html",
-            "snn/tables/widths.py is there, but TABLES of snn/grid/catalogue.py has no line ",
+            "widths is in snn/tables/widths.py, but TABLES of snn/grid/catalogue.py has no line ",
         ),
         ("tables/speedups.csv", "of g (did you mean speedup?): --config"),
         ("tables/overview.csv", "of g: --config"),

@@ -1,167 +1,282 @@
-"""What the CNN report's Figures 1 to 4 have in common: a curve for each program, beside the published one."""
+"""Times, speedups and losses over depth, width, learning rate and epoch, beside published ones."""
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.container import ErrorbarContainer
 
-from snn.figures import deviations, layout
-from snn.figures.style import LINES, MARKERS, darker, texts, varied
-from snn.figures.ticks import at_values, below, log_axis
+from snn.analysis.verdicts import DIVERGED, NOT_SIGNIFICANT
+from snn.figures import form, style
+from snn.figures.form import Drawing, points
+from snn.figures.style import Look, look, texts, varied
+from snn.figures.values import Values, side_by_side, with_rule
 
-_HOLLOW: dict[str, Any] = {
-    "linestyle": "--",
-    "linewidth": 0.9,
-    "fillstyle": "none",
-    "markersize": 7,
-    "zorder": 2.5,
-}
-"""Around the measured ones, where both are the same, and on top of all."""
-_APART, _WIDEST = 0.09, 0.6  # epochs between the markers of two curves, and of the first and the last
-_SIDE_BY_SIDE = " Markers of an epoch stand side by side."
-_GRADIENTS = {
-    "as published": "the gradient that the published programs compute",
-    "exact": "the gradient that they were meant to compute",
-}
-_REDUCTIONS = " Sum, mean: of the losses of a batch."
-_VARIED = {"program": "program", "threads": "block size"}
-_STYLES = ("-", ":", "-.")
 LATER = 0.4
 """The share of black in the later curves of a program: paler ones would hardly be seen on white."""
+_STYLES = ("-", ":", "-.")
+
+# ---- the paper's Figures 1 and 2
 
 
-def draw(
-    table: pd.DataFrame, column: str, spread: str | None, published: str, what: str, note: str, trained: str
-) -> Figure:
-    """A panel for each data set and gradient, each with a line per program and learning rate on a log axis.
+def _speedups(table: pd.DataFrame) -> pd.DataFrame:
+    """The speedup by the width of the hidden layer, and the paper's, around it where both are the same."""
+    table = table[table["speedup"].notna() | table["paper_speedup"].notna()]
+    table = table.assign(x=pd.to_numeric(table["neurons"]))
+    ends = ("speedup_ci_low", "speedup_ci_high")
+    diverged = table.get("status", pd.Series("", table.index)).eq(DIVERGED)
+    known = {"x": table["x"], "label": "measured", "has_ring": diverged}
+    measured = points(table, "speedup", ends, look=look("combined")._replace(line="-"), **known)
+    known |= {"label": "published: " + table["paper_device"], "has_ring": False}
+    paper = points(table, "paper_speedup", look=Look(style.BLACK, "s", "--", face="none", size=7), **known)
+    frame = pd.concat([measured, paper[paper["value"].notna()]], ignore_index=True)
+    rule = Look(look("reference").colour, "", ":", width=0.8)
+    return with_rule(frame.assign(panel=""), 1.0, "as fast as reference", rule)
 
-    Measured values of ``column`` have error bars, the standard deviation ``spread`` of the runs, where there
-    is one; dashed lines are the published values. Programs without a time are named with their status.
+
+def _of_rings(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    return "Open circles: the training diverged." if frame["has_ring"].any() else ""
+
+
+def _depths(table: pd.DataFrame) -> pd.DataFrame:
+    """Times by the number of hidden layers, and the paper's in a panel of their own; networks of one number
+    stand beside each other."""
+    layers = table["network"].astype(str).str.count("-") + 1
+    x = layers + layers.groupby(layers).cumcount() / layers.groupby(layers).transform("size")
+    tick = x.map("{:g}".format) + "\n" + table["network"].astype(str)
+    found = []
+    for panel, prefix in (("measured", ""), ("published: " + table["paper_device"], "paper_")):
+        for name in ("reference", "combined"):
+            spread = () if prefix else f"{name}_std_s"
+            columns = {"panel": panel, "x": x, "tick": tick, "label": name, "look": look(name)}
+            found.append(points(table, f"{prefix}{name}_s", spread, **columns))
+    frame = pd.concat(found, ignore_index=True)
+    return frame[frame["value"].notna()]
+
+
+def _write_values(axes: Axes, cells: pd.DataFrame) -> None:
+    """The times beside their markers."""
+    for drawn in axes.containers:
+        assert isinstance(drawn, ErrorbarContainer)
+        side, align = (-5, "right") if drawn.get_label() == "reference" else (5, "left")
+        place: dict[str, Any] = {"xytext": (side, 0), "textcoords": "offset points", "ha": align}
+        for at, value in np.asarray(drawn.lines[0].get_xydata()):
+            axes.annotate(f"{value:.3g}", (at, value), va="center", fontsize=style.SMALLEST, **place)
+    axes.margins(x=0.25)
+    axes.grid(visible=False)  # the numbers say the heights, and no line runs through them
+
+
+def _of_depths(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """What the note says of means of a single run, and of verdicts."""
+    single = frame["low"].isna() & (frame["panel"] == "measured")
+    alike = table.loc[table["verdict"] == NOT_SIGNIFICANT, "network"].astype(str)
+    said = ["A mean without a bar is of a single run."] if single.any() else []
+    said += [f"Not significant: the difference for {', '.join(alike)}."] if len(alike) else []
+    return " ".join(said)
+
+
+# ---- by learning rate
+
+
+def _rates(table: pd.DataFrame) -> pd.DataFrame:
+    """Final losses by learning rate, of ensembles that train all rates in one launch."""
+    table = table[table["learning_rate"].notna()]
+    names = varied(table, ("dataset", "network", "strategy", "initialiser"))
+    series = texts(table, names) if names else pd.Series("final loss", table.index)
+    spread = table.get("final_mse_std", pd.Series(0.0, table.index)).fillna(0.0)
+    counts = table[["trainings", "finite"]] if "finite" in table else table[["trainings"]].assign(finite=0)
+    frame = points(table.assign(spread=spread), "final_mse", "spread", x=table["learning_rate"], **counts)
+    known = list(dict.fromkeys(series))
+    frame["look"] = [style.numbered(known.index(name)) for name in series]
+    return frame.assign(label=series, has_diverged=False, in_key=len(known) > 1)
+
+
+def _cross_diverged(axes: Axes, cells: pd.DataFrame) -> None:
+    """A cross above the panel, whose top is 1, at each rate at which trainings diverged."""
+    names = list(dict.fromkeys(cells["label"]))
+    for cell in cells[cells["status"] == DIVERGED].itertuples():
+        at, height = axes.get_xaxis_transform(), 1.04 + 0.09 * names.index(cell.label)
+        shade: dict[str, Any] = {"color": cell.look.colour, "clip_on": False, "markersize": 5}
+        axes.plot(cell.x, height, "x", transform=at, **shade)
+        said = f"{cell.trainings - cell.finite:.0f} of {cell.trainings:.0f} diverged"
+        place: dict[str, Any] = {"xytext": (-6, 0), "xycoords": at, "textcoords": "offset points"}
+        look_of: dict[str, Any] = {
+            "ha": "right",
+            "va": "center",
+            "fontsize": style.SMALLEST,
+            "color": style.GREY,
+        }
+        axes.annotate(said, (cell.x, height), **place, **look_of)
+
+
+def _of_members(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    counts = sorted(set(table["members"].dropna().astype(int)))
+    members = " or ".join(map(str, counts)) or "all"
+    return f"Final loss by learning rate, {members} trainings in one launch"
+
+
+# ---- by epoch: the CNN report's Figures 1 to 4
+
+
+def _by_epoch(table: pd.DataFrame, column: str, spread: str | None) -> pd.DataFrame:
+    """A curve for each program, learning rate and block size, and the published one, in a panel for each data
+    set and gradient.
+
+    Curves of a data set without a measured row are in the first panel; their labels name it. Programs
+    without a time are named with their status. Of a program's curves the later are darker.
     """
     if not table[column].notna().any():
-        return layout.nothing(f"{what} by epoch: no cell has a time")
-    table = _placed(table)
-    points = texts(table, ("dataset", "gradient"))
-    panels = {point: table[points == point] for point in dict.fromkeys(points)}
-    lines, columns = layout.arranged(len(panels), 2)
-    most = max(_labels(rows).nunique() for rows in panels.values())
-    figure, grid = layout.panels(lines, columns, lines * (2.8 + 0.15 * most), sharey=True)
-    places = list(grid.flat)
-    log_axis(places[0].yaxis)
-    shades = _shades(table)
-    for axes, (point, rows) in zip(places, panels.items(), strict=False):
-        _panel(axes, rows, shades, column, spread, published)
-        axes.set_title(point, fontweight="bold")
-    places[0].set_ylim(bottom=below(np.nanmin(table[[column, published]].to_numpy(dtype=float))))
-    for axes in places[len(panels) :]:
-        axes.remove()
-    for axes in grid[:, 0]:
-        axes.set_ylabel(what)
-    devices = table["published_device"].dropna().unique()
-    said = (
-        f" Open markers, dashed: published, {', '.join(devices)}, without an interval."
-        if len(devices)
-        else ""
-    )
-    arrows = deviations.note(table[column], _spread(table, spread))
-    shifted = _SIDE_BY_SIDE if most > 1 else ""
-    note = note + arrows + said + shifted + _words(table)
-    return layout.framed(figure, _title(table, what), _about(table, trained), note)
-
-
-def _placed(table: pd.DataFrame) -> pd.DataFrame:
-    """Put curves of a data set without a measured row into the first panel; their labels name it."""
+        return points(table.head(0), column)
     elsewhere = ~table["dataset"].isin(table.loc[table["device"].notna(), "dataset"])
     named = table["program"] + " (data set " + table["dataset"] + ")"
-    return table.assign(
+    table = table.assign(
         program=table["program"].mask(elsewhere, named),
         dataset=table["dataset"].mask(elsewhere, table["dataset"].iloc[0]),
     )
+    programs = list(dict.fromkeys(table["program"].astype(str)))
+    numbers = {name: i for i, name in enumerate(programs)} if len(programs) > 1 else {}
+    found = []
+    for panel, cells in table.groupby(texts(table, ("dataset", "gradient")), sort=False):
+        seen: list[str] = []
+        for label, curve in cells.groupby(_labels(cells), sort=False):
+            program = str(curve["program"].iloc[0])
+            name = program if program in numbers else str(label)  # curves of a single program have one each
+            number, again = numbers.setdefault(name, len(numbers)), seen.count(name)
+            seen.append(name)
+            shade = style.mixed(style.LINES[number % len(style.LINES)], "black", LATER if again else 0.0)
+            drawn = Look(
+                shade, style.MARKERS[(number + 3 * again) % len(style.MARKERS)], _STYLES[again % len(_STYLES)]
+            )
+            found += [each.assign(panel=panel) for each in _curve(curve, column, spread, str(label), drawn)]
+    return pd.concat(found, ignore_index=True)
 
 
-def _title(table: pd.DataFrame, what: str) -> str:
-    """What is drawn and what varies in it: ``Cumulative time by epoch and block size``."""
-    by = " and ".join(["epoch", *(_VARIED[name] for name in varied(table, list(_VARIED)))])
-    return f"{what[0].upper()}{what[1:].removesuffix(' (s)').removesuffix(' of an epoch')} by {by}"
+def _curve(
+    curve: pd.DataFrame, column: str, spread: str | None, label: str, drawn: Look
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The measured and the published points of a program; of one without any, a row that is not drawn."""
+    curve = curve.assign(spread=curve[spread].fillna(0.0) if spread else np.nan)
+    status = curve["status"].iloc[0]
+    is_measured, is_published = (curve[name].notna().any() for name in (column, f"published_{column}"))
+    if not is_measured and isinstance(status, str) and status != "ok":
+        label = f"{label} ({status})"
+    known = {"x": curve["epoch"], "slot": label}
+    hollow = drawn._replace(line="--", width=0.9, face="none", size=7)
+    measured = points(curve, column, "spread" if spread else (), label=label, look=drawn, **known)
+    paper = points(curve, f"published_{column}", label=f"{label}, published", look=hollow, **known)
+    measured, paper = (each[each["value"].notna()] for each in (measured, paper))
+    if not is_measured and not is_published:
+        measured = points(curve.head(1), column, x=np.nan, label=label, slot=label, look=drawn)
+    return measured.assign(in_key=True), paper.assign(in_key=not is_measured)
 
 
-def _words(table: pd.DataFrame) -> str:
-    """What the note says of gradients and reductions, whose names stand above panels and in keys."""
-    known = [f"{name}: {what}" for name, what in _GRADIENTS.items() if (table["gradient"] == name).any()]
-    gradients = "; ".join(known)
-    said = f" {gradients[0].upper()}{gradients[1:]}." if gradients else ""
-    several = table.groupby(["dataset", "gradient"])["reduction"].nunique().max() > 1  # else a key names none
-    return said + (_REDUCTIONS if several else "")
+def _labels(rows: pd.DataFrame) -> pd.Series:
+    differ = varied(rows, ("reduction", "learning_rate", "threads"))
+    threads = rows["threads"].map("{:.0f} threads".format, na_action="ignore")
+    rates = rows["learning_rate"].map("learning rate {:g}".format, na_action="ignore")
+    return texts(rows.assign(threads=threads, learning_rate=rates), ("program", *differ))
+
+
+def _title(table: pd.DataFrame, frame: pd.DataFrame, what: str) -> str:
+    """A title with what varies: ``Cumulative time by epoch and block size``."""
+    names = {"program": "program", "threads": "block size"}
+    return f"{what} by {' and '.join(['epoch', *(names[name] for name in varied(table, [*names]))])}"
 
 
 def _about(table: pd.DataFrame, trained: str) -> list[str]:
     measured = table[table["device"].notna()]
     images = measured["data"].str.partition(":")[0].drop_duplicates()
-    return [layout.about(measured)[0], trained or f"Data: {'; '.join(images)}."]
+    return [form.about(measured)[0], trained or f"Data: {'; '.join(images)}."]
 
 
-def _panel(
-    axes: Axes, rows: pd.DataFrame, shades: dict[str, int], column: str, spread: str | None, published: str
-) -> None:
-    key: list[Artist] = []
-    curves = list(_curves(rows, shades))
-    half = min(_APART * (len(curves) - 1), _WIDEST) / 2
-    for aside, (label, look, curve) in zip(np.linspace(-half, half, len(curves)), curves, strict=True):
-        status, shown, epoch = curve["status"].iloc[0], label, curve["epoch"] + aside
-        if curve[column].notna().any():
-            mean, around = curve[column], _spread(curve, spread)
-            bars = deviations.lengths(mean, around) if spread else None
-            axes.errorbar(epoch, mean, yerr=bars, label=label, **look)
-            deviations.arrows(axes, mean, around, epoch, look["color"])
-        elif isinstance(status, str) and status != "ok":
-            shown = f"{label} ({status})"
-        if curve[published].notna().any():
-            axes.plot(epoch, curve[published], label=f"{label}, published", **{**look, **_HOLLOW})
-        only = _HOLLOW if not curve[column].notna().any() and curve[published].notna().any() else {}
-        key.append(Line2D([], [], label=f"{shown}, published" if only else shown, **{**look, **only}))
-    axes.set_xlabel("epoch")
-    at_values(axes.xaxis, range(1, 1 + int(rows["epoch"].max() if rows["epoch"].notna().any() else 1)))
-    layout.key_below(axes, 1, key)
+def _of_published(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    devices = ", ".join(table["published_device"].dropna().unique())
+    return f"Open markers, dashed: published, {devices}, without an interval." if devices else ""
 
 
-def _spread(rows: pd.DataFrame, column: str | None) -> pd.Series:
-    """The standard deviation of each mean; 0 where there is none."""
-    return rows[column].fillna(0.0) if column else pd.Series(0.0, rows.index)
+def _of_gradients(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """What the note says of gradients and reductions, whose names stand above panels and in keys."""
+    known = {
+        "as published": "the gradient that the published programs compute",
+        "exact": "the gradient that they were meant to compute",
+    }
+    said = "; ".join(f"{name}: {what}" for name, what in known.items() if (table["gradient"] == name).any())
+    several = table.groupby(["dataset", "gradient"])["reduction"].nunique().max() > 1  # else a key names none
+    both = [f"{said[0].upper()}{said[1:]}."] if said else []
+    return " ".join([*both, *["Sum, mean: of the losses of a batch."] * bool(several)])
 
 
-def _shades(table: pd.DataFrame) -> dict[str, int]:
-    """The number of each program's colour; none of a single program, whose curves have one each."""
-    programs = list(dict.fromkeys(table["program"].astype(str)))
-    return {name: i for i, name in enumerate(programs)} if len(programs) > 1 else {}
+def _epochs(column: str, spread: str | None, y: str, title: str, note: str) -> Values:
+    """The declaration of a figure by epoch."""
+    return Values(
+        title=partial(_title, what=title),
+        frame=partial(_by_epoch, column=column, spread=spread),
+        about=_about,
+        x="epoch",
+        y=y,
+        log_x=False,
+        log_y=True,
+        most=2,
+        has_one_scale=True,
+        is_dodged=True,
+        keys=1,
+        note=(note, _of_published, side_by_side, _of_gradients),
+        empty=f"{y} by epoch: no cell has a time",
+    )
 
 
-def _labels(rows: pd.DataFrame) -> pd.Series:
-    differ = [name for name in ("reduction", "learning_rate", "threads") if rows[name].nunique() > 1]
-    said = {"threads": _threads(rows), "learning_rate": _rates(rows)}
-    return texts(rows.assign(**said), ("program", *differ))
+_MEAN_NOTE = "Filled markers: mean of the runs; bars: their standard deviation."
+_FIRST_NOTE = "Filled markers: of the first run, whose initial weights are published, without an interval."
 
-
-def _curves(rows: pd.DataFrame, shades: dict[str, int]) -> Iterator[tuple[str, dict[str, Any], pd.DataFrame]]:
-    """The label, the look and the rows of each curve; of a program's curves the later are darker."""
-    labels, seen = _labels(rows), list[str]()
-    for label, curve in rows.groupby(labels, sort=False):
-        program = str(curve["program"].iloc[0])
-        name = program if program in shades else str(label)
-        number, again = shades.setdefault(name, len(shades)), seen.count(name)
-        seen.append(name)
-        shade = darker(LINES[number % len(LINES)], LATER if again else 0.0)
-        marker, line = MARKERS[(number + 3 * again) % len(MARKERS)], _STYLES[again % len(_STYLES)]
-        yield str(label), {"color": shade, "marker": marker, "linestyle": line}, curve
-
-
-def _rates(rows: pd.DataFrame) -> list[str | None]:
-    return [None if pd.isna(rate) else f"learning rate {rate:g}" for rate in rows["learning_rate"]]
-
-
-def _threads(rows: pd.DataFrame) -> list[str | None]:
-    return [None if pd.isna(threads) else f"{threads:.0f} threads" for threads in rows["threads"]]
+FORMS: dict[str, Drawing] = {
+    "speedup_vs_neurons": Values(
+        title="Speedup of combined by hidden width",
+        frame=_speedups,
+        x="neurons in the hidden layer",
+        y="speedup of combined over reference",
+        log_x=True,
+        log_y=False,
+        note=(
+            "Diamonds: mean time of reference over that of combined; bars: 95% confidence interval of the "
+            "ratio. Open squares: published, without an interval.",
+            _of_rings,
+        ),
+        empty="speedup_vs_neurons: no network has a speedup",
+    ),
+    "time_by_depth": Values(
+        title="Training time by depth",
+        frame=_depths,
+        x="hidden layers, and their widths",
+        y="training time (s)",
+        log_x=False,
+        log_y=False,
+        is_dodged=True,
+        also=_write_values,
+        note=(
+            "Markers: mean time of a training; bars: standard deviation of the runs. Published values have "
+            "no interval. The two devices have axes of their own.",
+            _of_depths,
+        ),
+        empty="time_by_depth: no network has a time",
+    ),
+    "learning_rates": Values(
+        title=_of_members,
+        frame=_rates,
+        x="learning rate",
+        y="final loss",
+        has_crosses=False,
+        also=_cross_diverged,
+        note=(
+            "Dots: mean final loss over the draws of initial weights whose training ended with a finite "
+            "loss; bars: their standard deviation, where there are several. Crosses above the panel: "
+            "trainings that diverged, and how many of how many.",
+        ),
+        empty="learning_rates: no training ended with a finite loss",
+    ),
+    "time_by_epoch": _epochs(
+        "cumulative_s", "cumulative_std_s", "cumulative time (s)", "Cumulative time", _MEAN_NOTE
+    ),
+    "loss_by_epoch": _epochs("loss", None, "mean loss of an epoch", "Mean loss", _FIRST_NOTE),
+}

@@ -1,32 +1,80 @@
-"""Several devices side by side: each one's speedups over its own baseline, and the published values."""
+"""Devices and sets of results beside each other: each one's speedups over its own baseline."""
 
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snn.analysis.grouping import is_empty
-from snn.analysis.verdicts import NOT_SIGNIFICANT
+from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT
 from snn.config import groups
-from snn.figures import device_looks, layout, rows
-from snn.figures.style import BLACK, Look, texts, varied
+from snn.figures.form import points
+from snn.figures.rows import Rows, option
+from snn.figures.style import BLACK, BLUE, LINES, ORANGE, Look, texts, varied
 from snn.figures.trained import is_widths
+from snn.hardware.devices import Device
 from snn.tables.devices import ON_ALL, as_published
 
 _MOST_ROWS = 150
-_APART, _LEAST = 0.12, 0.09  # inches between the dots of a row, and of one of many
-_ROWS = 6.9  # inches of all rows, from which on they are closer
 _MOST_NOTES = 3
 _IN_COMMON = 1.5  # rows per name: from here on data sets are panels
 _NAMES = ("dataset", "network", "strategy")
 _SPEEDUP, _PUBLISHED = "speedup ", "published_speedup "
-_NOTE = (
-    "Markers: speedup over the same device's own baseline, on a log axis, open where it is not significant; "
-    "bars: 95% confidence interval of the ratio. Black diamonds: published values, without an interval."
-)
+
+# ---- how devices look
+
+
+_LOOKS = [Look(*look) for look in zip(LINES[:-1], "os^phv", strict=True)]  # black is of published values
+_BESIDE = re.compile(r"(?P<name>CPU .+) \((?P<device>[^()/]+)/[^()]+\)")
+"""A CPU that ``snn merge`` names with the folder of a published set."""
+
+
+def looks(devices: Sequence[str]) -> dict[str, Look]:
+    """The look of each device, by its name in a table of devices, the same in every figure.
+
+    A GPU has that of its place in config/gpus.yaml, or from its name where it is not there; a CPU that of the
+    last place, and the CPU of a GPU's host that of the place as far from the last as its GPU's from the
+    first. Where that is taken already, it is the next that is free; of more devices than looks some look the
+    same.
+    """
+    known = {Device("cuda", name).slug: i for i, name in enumerate(groups.known_gpus())}
+    taken: dict[str, int] = {}
+    for device in sorted(devices, key=lambda device: (_is_cpu(device), _slug(device) not in known)):
+        place, step = _place(device, known), -1 if _is_cpu(device) else 1
+        order = [(place + step * i) % len(_LOOKS) for i in range(len(_LOOKS))]
+        taken[device] = next((i for i in order if i not in taken.values()), order[0])
+    return {device: _LOOKS[taken[device]] for device in devices}
+
+
+def _place(device: str, known: Mapping[str, int]) -> int:
+    beside = _BESIDE.fullmatch(device)
+    if _is_cpu(device):
+        return -2 - known[beside["device"]] if beside and beside["device"] in known else -1
+    return known.get(_slug(device), hashlib.sha256(device.encode()).digest()[0])
+
+
+def _is_cpu(device: str) -> bool:
+    return device.startswith("CPU ")
+
+
+def _slug(device: str) -> str:
+    """Of a GPU, which may have its UUID in brackets."""
+    return Device("cuda", device.partition(" (")[0]).slug
+
+
+def _name(device: str, devices: Sequence[str]) -> str:
+    """A device's name for a reader: of the CPU of a GPU's host, which GPU it was measured beside."""
+    found = _BESIDE.fullmatch(device)
+    gpus = {Device("cuda", other).slug: other for other in devices}
+    beside = gpus.get(found["device"]) if found else None
+    return f"{found['name']} beside the {beside}" if found and beside else device
+
+
+# ---- several devices
 
 
 def draw(table: pd.DataFrame) -> Figure:
@@ -40,43 +88,59 @@ def draw(table: pd.DataFrame) -> Figure:
     several = compared[[not is_empty(word) for word in compared[ON_ALL]]]
     wanted = (several if len(several) else compared).reset_index(drop=True)
     shown = wanted.head(_MOST_ROWS)
-    if shown.empty:
-        return layout.nothing("no row has a speedup")
-    devices = [name.removeprefix(_SPEEDUP) for name in shown if name.startswith(_SPEEDUP)]
-    looks = {
-        name: (device_looks.said(name, devices), look) for name, look in device_looks.looks(devices).items()
-    }
-    papers = [name.removeprefix(_PUBLISHED) for name in shown if name.startswith(_PUBLISHED)]
-    names, panels = _named(shown), {"": shown}
-    if names.nunique() * _IN_COMMON <= len(names):
-        panels = dict(sorted(_by_data(shown).items(), key=lambda panel: _size(panel[0])))
-        order = _fastest_first(shown, names, devices)
-    else:
-        names = texts(shown, ["dataset"]) + ", " + names
-        order = list(dict.fromkeys(names))
-    dots = [*(f"{_SPEEDUP}{device}" for device in devices), *(f"{_PUBLISHED}{paper}" for paper in papers)]
-    most = int(shown[dots].notna().sum(axis=1).max())
-    figure, found = rows.grid(order, len(panels), height=_height(len(order), most))
-    for axes, cells in zip(found, panels.values(), strict=True):
-        at = _places(cells[dots].notna(), names[cells.index].map(order.index).astype(float))
-        _dots(axes, cells, looks, at)
-        _diamonds(axes, cells, papers, at)
-        rows.bands(axes, len(order))
-        rows.rule(axes, 1.0)
-        rows.scale(axes, _ends(shown, devices, papers), log=True)
-        axes.set_xlabel("speedup (above 1: faster)")
+    names, panel = _named(shown), shown["dataset"].astype(str)
+    are_panels = names.nunique() * _IN_COMMON <= len(names)
+    if not are_panels:
+        names, panel = panel + ", " + names, pd.Series("", shown.index)
+    frame = _speedups(shown, names, panel)
     title = f"Speedup by {' and '.join(varied(shown, _NAMES[1:]) or ['strategy'])}, on several devices"
     if len(shown) < len(wanted):
         title += f": the first {len(shown)} of {len(wanted)} rows"
-    labels = [*(label for label, _ in looks.values()), *map(as_published, papers)]
-    about, key = [f"Devices: {'; '.join(labels)}.", _rows_are(shown)], _key(found, labels)
-    note = " ".join([_NOTE, *_remarks(shown, devices), *_of_published(shown, names)])
-    return rows.framed(figure, found, list(panels), title, about, note, key)
+    form = Rows(
+        title=title,
+        frame=lambda table: frame,
+        about=lambda table, trained: [
+            f"Devices: {'; '.join(dict.fromkeys(frame['label']))}.",
+            _rows_are(shown),
+        ],
+        axes={"speedup (above 1: faster)": True},
+        order=_largest_first if are_panels else lambda frame: list(dict.fromkeys(names)),
+        has_one_scale=True,
+        note=(
+            "Markers: speedup over the same device's own baseline, on a log axis, open where it is not "
+            "significant; bars: 95% confidence interval of the ratio. Black diamonds: published values, "
+            "without an interval.",
+            _remarks(frame),
+            _of_published(shown, names),
+        ),
+        empty="no row has a speedup",
+    )
+    return form(table)
 
 
-def _by_data(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of each data set."""
-    return {str(data): of_data for data, of_data in cells.groupby("dataset", sort=False)}
+def _speedups(shown: pd.DataFrame, names: pd.Series, panel: pd.Series) -> pd.DataFrame:
+    """A dot for each row and device or paper that has a speedup, the panels by the sizes of data sets."""
+    found = []
+    devices = [name.removeprefix(_SPEEDUP) for name in shown if name.startswith(_SPEEDUP)]
+    for device, look in looks(devices).items():
+        ends = [f"speedup_ci_{end} {device}" for end in ("low", "high")]
+        cells, label = shown.assign(**{end: shown.get(end) for end in ends}), _name(device, devices)
+        frame = points(cells, f"{_SPEEDUP}{device}", ends, label=label, look=look, is_paper=False)
+        status = shown.get(f"status {device}", pd.Series("", shown.index)).astype(object).fillna("")
+        frame["has_ring"] = status.str.contains("diverged") & frame["value"].notna()
+        frame["is_open"] = shown.get(f"verdict {device}", frame["value"]) == NOT_SIGNIFICANT
+        found.append(frame)
+    diamond: dict[str, Any] = {
+        "look": Look(BLACK, "D", face="none"),
+        "has_ring": False,
+        "is_open": False,
+        "is_paper": True,
+    }
+    for name in shown.columns[[name.startswith(_PUBLISHED) for name in shown]]:
+        found.append(points(shown, name, label=as_published(name.removeprefix(_PUBLISHED)), **diamond))
+    frame = pd.concat([each.assign(row=names, panel=panel, rule=1.0) for each in found])
+    frame = frame[frame["value"].notna()]
+    return frame.sort_values("panel", key=lambda panels: panels.map(_size), kind="stable")
 
 
 def _size(dataset: str) -> float:
@@ -85,13 +149,7 @@ def _size(dataset: str) -> float:
     return float(groups.load("dataset", dataset).get("rows") or np.inf) if known else np.inf
 
 
-def _height(count: int, most: int) -> float:
-    """Inches of each of so many rows with at most so many dots: closer where the rows are many."""
-    dots = most + 0.5
-    return max(0.2, _LEAST * dots, min(_APART * dots, _ROWS / count))
-
-
-def _of_published(cells: pd.DataFrame, names: pd.Series) -> list[str]:
+def _of_published(cells: pd.DataFrame, names: pd.Series) -> str:
     """What the table says beside published values, such as another value elsewhere."""
     notes = cells.get("published_note", pd.Series(dtype=object))
     of = {i: note for i, note in notes.items() if not is_empty(note)}
@@ -100,27 +158,15 @@ def _of_published(cells: pd.DataFrame, names: pd.Series) -> list[str]:
         for i, note in list(of.items())[:_MOST_NOTES]
         for data in [str(cells["dataset"][i])]
     ]
-    return [f"Published, of {'; '.join(rows_of)}."] if rows_of else []
+    return f"Published, of {'; '.join(rows_of)}." if rows_of else ""
 
 
-def _remarks(cells: pd.DataFrame, devices: list[str]) -> list[str]:
+def _remarks(frame: pd.DataFrame) -> str:
     """What a reader has to know of some of these dots."""
-    of = [
-        (cells[f"{_SPEEDUP}{one}"].notna(), _diverged(cells, one), _ends_of(cells, one)[0]) for one in devices
-    ]
-    said = ["Circles around markers: the training diverged."] if any((a & b).any() for a, b, _ in of) else []
-    without = any((known & low.isna()).any() for known, _, low in of)
-    return said + (["A marker without a bar has no interval: it is of one run each."] if without else [])
-
-
-def _diverged(cells: pd.DataFrame, device: str) -> pd.Series:
-    return cells.get(f"status {device}", pd.Series("", cells.index)).fillna("").str.contains("diverged")
-
-
-def _ends_of(cells: pd.DataFrame, device: str) -> list[pd.Series]:
-    """The ends of a device's intervals."""
-    empty = pd.Series(np.nan, cells.index)
-    return [cells.get(f"speedup_ci_{end} {device}", empty).astype(float) for end in ("low", "high")]
+    said = ["Circles around markers: the training diverged."] if frame["has_ring"].any() else []
+    without = (frame["low"].isna() & ~frame["is_paper"]).any()
+    said += ["A marker without a bar has no interval: it is of one run each."] if without else []
+    return " ".join(said)
 
 
 def _named(cells: pd.DataFrame) -> pd.Series:
@@ -135,7 +181,7 @@ def _named(cells: pd.DataFrame) -> pd.Series:
         values = cells[name].where(~cells[name].map(is_empty))
         if "." in name:
             numbers = pd.to_numeric(values, errors="coerce")
-            named[name] = rows.said(name, values.where(numbers.isna(), numbers))
+            named[name] = option(name, values.where(numbers.isna(), numbers))
         elif values.nunique() > 1:
             named[name] = values.where(values != _usual(values))
     usual, baselines = _usual(cells["baseline"]), cells["baseline"].unique()
@@ -165,73 +211,43 @@ def _rows_are(cells: pd.DataFrame) -> str:
     return " ".join(said)
 
 
-def _fastest_first(cells: pd.DataFrame, names: pd.Series, devices: list[str]) -> list[str]:
+def _largest_first(frame: pd.DataFrame) -> list[str]:
     """The names of the rows by the geometric mean of their speedups on the first device that has one."""
-    first = np.log(_speedups(cells, devices).bfill(axis=1).iloc[:, 0])
-    return first.groupby(names, sort=False).mean().sort_values(ascending=False, kind="stable").index.tolist()
+    first = frame[~frame["is_paper"]].groupby(["panel", "row"], sort=False)["value"].first()
+    means = np.log(first).groupby("row", sort=False).mean()
+    return means.sort_values(ascending=False, kind="stable").index.tolist()
 
 
-def _speedups(cells: pd.DataFrame, devices: list[str]) -> pd.DataFrame:
-    return cells[[f"{_SPEEDUP}{device}" for device in devices]].astype(float)
+# ---- two sets of results
 
 
-def _places(known: pd.DataFrame, middles: pd.Series) -> pd.DataFrame:
-    """The heights of the dots of a panel: those of a row stand in their order, one below the other."""
-    step = 0.75 / max(int(known.sum(axis=1).max()), 1)
-    before = known.cumsum(axis=1) - known
-    return before.sub((known.sum(axis=1) - 1) / 2, axis=0).mul(step).add(middles, axis=0)
-
-
-def _dots(axes: Axes, cells: pd.DataFrame, looks: dict[str, tuple[str, Look]], at: pd.DataFrame) -> None:
-    """The speedups of a panel with their intervals; a dot is hollow where it is not significant, and has a
-    ring around it where the training diverged."""
-    for device, (label, (shade, marker)) in looks.items():
-        value, (low, high) = cells[f"{_SPEEDUP}{device}"].astype(float), _ends_of(cells, device)
-        if value.isna().all():
-            continue
-        spread = [(value - low).clip(lower=0), (high - value).clip(lower=0)]
-        look: dict[str, Any] = {"linestyle": "", "marker": marker, "elinewidth": 1.2}
-        heights = at[f"{_SPEEDUP}{device}"]
-        axes.errorbar(value, heights, xerr=spread, color=shade, label=label, **look)
-        unclear = cells.get(f"verdict {device}", value) == NOT_SIGNIFICANT
-        look = {"marker": look["marker"], "markerfacecolor": "white", "linestyle": "", "zorder": 2.2}
-        axes.plot(value[unclear], heights[unclear], color=shade, **look)  # on the dots of errorbar, at 2.1
-        ring: dict[str, Any] = {
-            "marker": "o",
-            "markersize": 9,
-            "fillstyle": "none",
-            "linestyle": "",
-            "color": shade,
-        }
-        diverged = _diverged(cells, device) & value.notna()
-        if diverged.any():
-            axes.plot(value[diverged], heights[diverged], **ring)
-
-
-def _diamonds(axes: Axes, cells: pd.DataFrame, papers: list[str], at: pd.DataFrame) -> None:
-    """The published values of a panel."""
-    look: dict[str, Any] = {"linestyle": "", "marker": "D", "markersize": 4, "markerfacecolor": "none"}
-    for paper in papers:
-        values = cells[f"{_PUBLISHED}{paper}"].astype(float)
-        if values.notna().any():
-            axes.plot(values, at[f"{_PUBLISHED}{paper}"], color=BLACK, label=as_published(paper), **look)
-
-
-def _key(panels: list[Axes], labels: list[str]) -> list[Artist]:
-    """The entries of the key, each once, in this order."""
-    known: dict[str, Artist] = {}
-    for axes in panels:
-        handles, said = axes.get_legend_handles_labels()
-        known |= dict(zip(said, handles, strict=True))
-    return [known[label] for label in labels if label in known]
-
-
-def _ends(cells: pd.DataFrame, devices: list[str], papers: list[str]) -> np.ndarray:
-    """All speedups and the ends of their intervals, so that panels have one scale."""
-    measured = [
-        f"{column} {device}"
-        for device in devices
-        for column in ("speedup", "speedup_ci_low", "speedup_ci_high")
-    ]
-    known = [name for name in [*measured, *(f"{_PUBLISHED}{paper}" for paper in papers)] if name in cells]
-    return cells[known].to_numpy(float).ravel()
+def draw_comparison(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
+    """From a comparison: a row per cell, the ratio of the times with its 95% interval where the sets are
+    comparable, and each side's own speedups."""
+    table = table.sort_values(["dataset", "network"], kind="stable").reset_index(drop=True)
+    row, own = texts(table.astype(str), _NAMES), "speedup over its own reference"
+    found = []
+    ratio = "A's time / B's time (above 1: B is faster)"
+    for name, axis, label, look in (
+        ("ratio", ratio, "", Look(BLACK, "D")),
+        ("speedup_a", own, f"A: {name_a}", Look(BLUE, "o")),
+        ("speedup_b", own, f"B: {name_b}", Look(ORANGE, "^")),
+    ):
+        frame = points(
+            table, name, (f"{name}_ci_low", f"{name}_ci_high"), panel=axis, axis=axis, title="", row=row
+        )
+        frame["status"] = NOT_COMPARABLE if name == "ratio" else ""
+        if name != "ratio" or frame["value"].notna().any():
+            found.append(frame.assign(label=label, look=[look] * len(table), rule=1.0))
+    form = Rows(
+        title="Two sets of results",
+        frame=lambda table: pd.concat(found, ignore_index=True),
+        about=lambda table, trained: [f"A: {name_a}.", f"B: {name_b}."],
+        axes={ratio: True, own: True},
+        note=(
+            "Markers: ratio of two mean times, on a log axis; bars: 95% confidence interval of the ratio. "
+            "Dashed line: equal times. Rows: data set, network, strategy.",
+        ),
+        empty="no cell has a time in both sets",
+    )
+    return form(table)

@@ -1,23 +1,28 @@
-"""The frame of every figure: seven inches wide, a title and what was measured above, a key and a note below.
+"""The page of every figure: seven inches wide, a title and what was measured above, a key and a note below.
 
-The note says what dots, bars and lines are, so that a figure can be read without its caption.
+The note says what dots, bars and lines are, so that a figure can be read without its caption. An SVG file
+says the same in words to those who do not see it.
 """
 
+import io
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.legend import Legend
+from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
-from pandas import DataFrame
+from PIL import Image
 
-from snn.figures.style import GREY, SMALLEST, literally, where
+from snn.figures.style import GREY, SMALLEST
+from snn.files import sealed
 
 WIDTH = 7.0
 """Inches: of a page's text."""
@@ -26,31 +31,40 @@ _EDGE = 0.06  # inches around everything
 _TITLE = FontProperties(size=9, weight="bold")
 _ABOUT = FontProperties(size=7.5)
 _NOTE = FontProperties(size=SMALLEST)
+_PANEL = FontProperties(size=8, weight="bold")
 _AXIS = 0.4  # inches of an axis with one line of labels and its title
-PANEL = FontProperties(size=8, weight="bold")
-"""Of the title of a panel."""
 _LEADING = 1.3  # of a font's size, from line to line
-_KEY: dict[str, Any] = {"handlelength": 2.0, "columnspacing": 1.4, "handletextpad": 0.5, "borderpad": 0.2}
+_INK = "#374151"
+_NAMED = re.compile(rb'(?<=["#])([pm])[0-9a-f]{10}(?=[")])')
+"""The name of a clip box (p) or a marker (m) in an SVG file, where it is given and where it is used."""
+_ROOT = re.compile(rb"(<svg [^>]*)>")
+_COLOURS = 256  # of a PNG file: those of a dozen series with their soft edges
+_MOST_PIXELS = 30_000
+"""Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
 
 
-def panels(lines: int, columns: int, height: float, **options: Any) -> tuple[Figure, np.ndarray]:
-    """A figure and its axes, as of ``plt.subplots``; ``height`` is of all axes together, in inches."""
-    return plt.subplots(lines, columns, figsize=(WIDTH, height), squeeze=False, **options)
+def panels(
+    count: int, height: float, most: int = 3, titles: Sequence[str] = (), **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """So many panels, at most so many side by side, each of so many inches, and their titles."""
+    columns = 2 if count == 4 and most > 1 else min(count, most)
+    lines = -(-count // columns)
+    figure, grid = plt.subplots(lines, columns, figsize=(WIDTH, lines * height), squeeze=False, **options)
+    for axes in grid.flat[count:]:
+        axes.remove()
+    found = list(grid.flat[:count])
+    for axes, title in zip(found, titles, strict=False):
+        set_title(axes, title, WIDTH / columns - 0.8)
+    return figure, found
 
 
-def arranged(count: int, most: int = 3) -> tuple[int, int]:
-    """Lines and columns of so many panels, at most so many side by side."""
-    columns = 2 if count == 4 else min(count, most)
-    return -(-count // columns), columns
+def is_first(axes: Axes) -> bool:
+    """Whether a panel is in the first column."""
+    place = axes.get_subplotspec()
+    return place is not None and place.is_first_col()
 
 
-def framed(
-    figure: Figure,
-    title: str,
-    about: Sequence[str],
-    note: str,
-    key: Iterable[Artist] = (),
-) -> Figure:
+def framed(figure: Figure, title: str, about: Sequence[str], note: str, key: Iterable[Artist] = ()) -> Figure:
     """Put title, what was measured, key and note around the axes; the figure grows by their height.
 
     ``about`` are lines of text, of which empty ones are left out: device, data sets, network. ``key`` are the
@@ -61,70 +75,52 @@ def framed(
     heading = wrapped(figure, title, _TITLE)
     noted = wrapped(figure, note, _NOTE)
     legend = _legend(figure, list(key))
-    above = _EDGE + _height(heading, _TITLE) + _height(said, _ABOUT) + _EDGE
+    of_title, of_note = _height(heading, _TITLE), _height(noted, _NOTE)
     of_key = legend.get_window_extent().height / figure.dpi if legend else 0.0
-    below = 2 * _EDGE + _height(noted, _NOTE) + of_key + _EDGE
+    above = 2 * _EDGE + of_title + _height(said, _ABOUT)
+    below = 3 * _EDGE + of_note + of_key
     whole = above + inner + below
     figure.set_size_inches(WIDTH, whole)
-    left = _EDGE / WIDTH
-    shown = figure.suptitle(
-        "\n".join(heading), x=left, y=1 - _EDGE / whole, ha="left", va="top", fontproperties=_TITLE
-    )
+    look: dict[str, Any] = {"x": _EDGE / WIDTH, "ha": "left"}
+    shown = figure.suptitle("\n".join(heading), y=1 - _EDGE / whole, va="top", fontproperties=_TITLE, **look)
     shown.set_in_layout(False)  # its place is set here
-    top = 1 - (_EDGE + _height(heading, _TITLE)) / whole
-    look: dict[str, Any] = {"ha": "left", "linespacing": _LEADING}
-    figure.text(left, top, "\n".join(said), va="top", fontproperties=_ABOUT, color="#374151", **look)
-    figure.text(
-        left, _EDGE / whole, "\n".join(noted), va="bottom", fontproperties=_NOTE, color="#374151", **look
-    )
+    look |= {"linespacing": _LEADING, "color": _INK}
+    top = 1 - (_EDGE + of_title) / whole
+    figure.text(y=top, s="\n".join(said), va="top", fontproperties=_ABOUT, **look)
+    figure.text(y=_EDGE / whole, s="\n".join(noted), va="bottom", fontproperties=_NOTE, **look)
     if legend:
-        legend.set_bbox_to_anchor((0.5, (2 * _EDGE + _height(noted, _NOTE)) / whole))
-    figure.set_layout_engine(
-        "constrained", rect=(_EDGE / WIDTH, below / whole, 1 - 2 * _EDGE / WIDTH, inner / whole)
-    )
+        legend.set_bbox_to_anchor((0.5, (2 * _EDGE + of_note) / whole))
+    rect = (_EDGE / WIDTH, below / whole, 1 - 2 * _EDGE / WIDTH, inner / whole)
+    figure.set_layout_engine("constrained", rect=rect)
     return figure
-
-
-def about(table: DataFrame, trained: str = "") -> list[str]:
-    """What a figure is of: the devices of a table, and what was trained.
-
-    ``trained`` is the text of ``snn.figures.trained``; without it, data sets and networks are read from the
-    table, if it has them.
-    """
-    columns = {"Data": "dataset", "Network": "network"}
-    found = [
-        f"{said}: {', '.join(map(str, table[name].dropna().unique()))}."
-        for said, name in columns.items()
-        if name in table and table[name].notna().any()
-    ]
-    return [f"Device: {where(table)}.", trained or " ".join(found)]
 
 
 def nothing(message: str) -> Figure:
     """A figure that only holds a message, of a table that has nothing to draw."""
-    figure, ((axes,),) = panels(1, 1, 1.2)
+    figure, (axes,) = panels(1, 1.2)
     axes.axis("off")
     lines = "\n".join(wrapped(figure, message, _ABOUT))
     axes.text(0.5, 0.5, lines, ha="center", va="center", color=GREY, fontproperties=_ABOUT)
     return figure
 
 
-def titled(axes: Axes, title: str, inches: float) -> None:
+def set_title(axes: Axes, title: str, inches: float) -> None:
     """The title of a panel, from its left edge on, in lines that are at most so wide."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    lines = "\n".join(wrapped(figure, title, PANEL, inches))
-    axes.set_title(lines, fontproperties=PANEL, x=0, ha="left")
+    lines = "\n".join(wrapped(_figure(axes), title, _PANEL, inches))
+    axes.set_title(lines, fontproperties=_PANEL, x=0, ha="left")
 
 
-def key_below(axes: Axes, columns: int = 2, handles: Iterable[Artist] | None = None) -> None:
+def key_below(axes: Axes, handles: Sequence[Artist], columns: int = 2) -> None:
     """The legend of one panel, under its axis."""
-    entries = list(handles) if handles is not None else axes.get_legend_handles_labels()[0]
+    below = axes.transAxes + ScaledTranslation(0, -_AXIS, _figure(axes).dpi_scale_trans)
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
+    axes.legend(handles=handles, ncols=columns, bbox_transform=below, **place)
+
+
+def _figure(axes: Axes) -> Figure:
     figure = axes.get_figure(root=True)
     assert figure is not None
-    below = ScaledTranslation(0, -_AXIS, figure.dpi_scale_trans)
-    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
-    axes.legend(handles=entries, ncols=columns, bbox_transform=axes.transAxes + below, **place, **_KEY)
+    return figure
 
 
 def wrapped(figure: Figure, text: str, font: FontProperties, inches: float = WIDTH - 2 * _EDGE) -> list[str]:
@@ -162,17 +158,81 @@ def _height(lines: Sequence[str], font: FontProperties) -> float:
 
 def _legend(figure: Figure, entries: list[Artist]) -> Legend | None:
     """The key in as many columns as fit, above the place of the note."""
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
     for columns in range(min(len(entries), 8), 0, -1):
-        legend = figure.legend(
-            handles=entries,
-            loc="lower center",
-            ncols=columns,
-            borderaxespad=0,
-            bbox_to_anchor=(0.5, 0),
-            **_KEY,
-        )
-        literally(legend)
+        legend = figure.legend(handles=entries, ncols=columns, **place)
+        _literally(legend)
         if columns == 1 or legend.get_window_extent().width <= (WIDTH - 2 * _EDGE) * figure.dpi:
             return legend
         legend.remove()
     return None
+
+
+def _literally(artist: Artist) -> None:
+    """Show the texts within an artist as they are: a dollar sign in a user's name begins no formula."""
+    for text in artist.findobj(Text):
+        text.set_parse_math(False)
+
+
+def save(figure: Figure, paths: Sequence[str]) -> None:
+    """Write the figure to an SVG file and to the others beside it; equal figures give equal bytes.
+
+    A figure of very many rows has fewer pixels per inch, so that a PNG file can hold it.
+    """
+    figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
+    _literally(figure)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
+    drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
+    plt.close(figure)
+    first, *others = drawn
+    sealed.write(first, drawn[first], {other: drawn[other] for other in others})
+
+
+def _rendered(figure: Figure, form: str) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format=form, dpi=figure.dpi, metadata={"Date": None} if form == "svg" else {})
+    if form == "svg":
+        return _in_words(_numbered(content.getvalue()), figure)
+    return _in_few_colours(content.getvalue()) if form == "png" else content.getvalue()
+
+
+def _numbered(svg: bytes) -> bytes:
+    """The same picture, its clip boxes and markers numbered in their order.
+
+    Matplotlib names them by a digest of their exact sizes, whose last bits the layout's solver leaves open.
+    """
+    numbers: dict[bytes, bytes] = {}
+    return _NAMED.sub(lambda found: numbers.setdefault(found[0], b"%s%d" % (found[1], len(numbers))), svg)
+
+
+def _in_few_colours(png: bytes) -> bytes:
+    """The same picture with a palette, which takes a third of the bytes."""
+    content = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+        few.save(content, format="png", optimize=True, dpi=picture.info["dpi"])
+    return content.getvalue()
+
+
+def _in_words(svg: bytes, figure: Figure) -> bytes:
+    """The picture as one image, with a title, which is its message if it has nothing to draw, and a
+    description: what was measured and drawn, as it stands around the axes; the panels and the axes."""
+    heading = figure.get_suptitle()
+    message = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+    said = [_line(text.get_text()) for text in figure.texts if text.get_text() != heading]
+    for name, text_of in (
+        ("Panels", lambda axes: axes.get_title("left") or axes.get_title()),
+        ("Horizontal", Axes.get_xlabel),
+        ("Vertical", Axes.get_ylabel),
+    ):
+        found = dict.fromkeys(filter(None, (_line(text_of(axes)) for axes in figure.axes)))
+        said += [f"{name}: {'; '.join(found)}."] if found else []
+    title, description = _line(heading or message), " ".join(filter(None, said))
+    words = f"<title>{escape(title)}</title>\n <desc>{escape(description)}</desc>".encode()
+    return _ROOT.sub(lambda found: b'%s role="img">\n %s' % (found[1], words), svg, count=1)
+
+
+def _line(text: str) -> str:
+    """A text in one line; lines may have been broken after a hyphen."""
+    return text.replace("-\n", "-").replace("\n", " ")

@@ -5,7 +5,8 @@ and markers say something else of a row, such as where it ran.
 """
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,188 +14,199 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from snn.analysis.verdicts import DIVERGED
-from snn.figures import deviations, layout
-from snn.figures.style import BLACK, BLUE, GREY, SMALLEST, Look, texts
-from snn.figures.ticks import is_wide, linear_axis, log_axis
+from snn.figures import layout
+from snn.figures.form import Form, complete, draw_dots, key_of
+from snn.figures.style import BLACK, BLUE, GREY, RULE, SMALLEST, Look, texts
+from snn.figures.ticks import hold
 
 ROW = 0.165  # inches
+_APART, _LEAST = 0.12, 0.09  # inches between the dots of a row, and of one of many
+_ROWS = 6.9  # inches of all rows with several dots, from which on they are closer
 _AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
-_APART = 0.25  # inches between the titles of panels side by side
+_BETWEEN = 0.25  # inches between the titles of panels side by side
 _NAME = 44  # letters of a name's line
-_ROOM = 0.08  # of a log axis, beyond the outermost ends
+_ARROW = 10  # points
+_ROUNDING = 1e-9
 HOST = {"on the GPU": Look(BLUE, "o"), "on the CPU of the same host": Look(BLACK, "s")}
 """The looks of rows, some of which are of ``on_host``."""
-_BLANK = " A row that is blank in a panel was not measured there."
-_ROUNDS = " Rows have unequal rounds: a speedup is over {baseline}."
-_ROUNDING = 1e-9
-_OPEN = " Open markers: the training diverged."
 
 
-def grid(names: Sequence[str], count: int, most: int = 3, height: float = ROW) -> tuple[Figure, list[Axes]]:
-    """So many panels, at most so many side by side, each with a row per name; names on the left."""
-    lines, columns = layout.arranged(count, most)
-    whole = lines * (_AROUND + height_of(names, height))
-    figure, found = layout.panels(lines, columns, whole, sharey=True)
-    for number, axes in enumerate(found.flat):
-        axes.tick_params(labelleft=number % columns == 0, left=number % columns == 0)
-        lines_of_values(axes)
-    for axes in list(found.flat)[count:]:
-        axes.remove()
-    used = list(found.flat)[:count]
-    name_rows(used[0], names)
-    return figure, used
+@dataclass(frozen=True, kw_only=True)
+class Rows(Form):
+    """A figure of dots in rows.
 
-
-def framed(
-    figure: Figure,
-    panels: Sequence[Axes],
-    titles: Sequence[str],
-    title: str,
-    about: Sequence[str],
-    note: str,
-    key: Iterable[Artist] = (),
-) -> Figure:
-    """The frame of a figure of rows (``layout.framed``), and the titles of its panels.
-
-    A single panel has none: what it is of stands above the figure.
+    Its frame has the name of a dot's ``row``, and may have its ``panel`` and that one's ``title``, if it is
+    another; the ``axis`` of its value; ``text``
+    on the right of the row; ``status``, why there is no dot; ``rule``, the value of the panel's dashed line;
+    ``start``, from which a line leads to the dot; ``has_ring``, ``is_beyond``: it is larger than the dot.
+    Dots of a row stand one below the other, except those of the same ``slot``, which are ``aside`` so many
+    rows.
     """
-    if len(panels) > 1:
-        place = panels[0].get_subplotspec()
-        assert place is not None
-        lines, columns, *_ = place.get_geometry()
-        names = [label.get_text() for label in panels[0].get_yticklabels()]
-        texts_of = [
-            [text.get_text() for axes in panels[i::columns] for text in axes.texts] for i in range(columns)
-        ]
-        taken = layout.widest(figure, names) + sum(layout.widest(figure, texts) for texts in texts_of)
-        for axes, said in zip(panels, titles, strict=True):
-            layout.titled(axes, said, (layout.WIDTH - taken) / columns - _APART)
-        tallest = max(axes.get_title().count("\n") for axes in panels)
-        figure.set_figheight(figure.get_figheight() + 0.14 * tallest * lines)
-    return layout.framed(figure, title, about, note, key)
+
+    axes: Mapping[str, bool | None]
+    """The title of each axis, and whether it is logarithmic; None: if its values span much."""
+    order: Callable[[pd.DataFrame], list[str]] = lambda frame: list(dict.fromkeys(frame["row"]))
+    """The names of the rows, from the top down."""
+    rule: str = ""
+    """What the key says of the dashed line."""
+    most: int = 3
+    """Panels side by side."""
+    has_own_rows: bool = False
+    """Whether each line of panels has its own rows."""
+    has_one_scale: bool = False
+    """Whether all panels have the same axis."""
+    ends: Callable[[pd.DataFrame], np.ndarray] = lambda cells: cells[
+        ["value", "low", "high", "rule", "start"]
+    ].to_numpy(float)
+    """What an axis holds of its dots."""
+
+    def draw(self, frame: pd.DataFrame) -> tuple[Figure, list[Artist]]:
+        defaults = {"rule": np.nan, "start": np.nan, "text": "", "axis": next(iter(self.axes)), "aside": 0.0}
+        frame = complete(frame, defaults | {"is_beyond": False})
+        frame = frame.assign(slot=frame.get("slot", frame.index), title=frame.get("title", frame["panel"]))
+        titles, dots = list(dict.fromkeys(frame["panel"])), _dots_of(frame)
+        lines = [titles[i : i + self.most] for i in range(0, len(titles), self.most)]
+        groups = lines if self.has_own_rows else [titles]
+        orders = {panel: self.order(frame[frame["panel"].isin(group)]) for group in groups for panel in group}
+        heights = [_height_of(orders[group[0]], dots) for group in groups]
+        ratios = heights if self.has_own_rows else None
+        height = _AROUND + sum(heights) / len(heights)
+        figure, found = layout.panels(len(titles), height, self.most, sharey="row", height_ratios=ratios)
+        for axes, panel in zip(found, titles, strict=True):
+            cells = frame[frame["panel"] == panel]
+            axis = cells["axis"].iloc[0]
+            shown = frame[frame["axis"] == axis] if self.has_one_scale else cells
+            self._panel(axes, cells, orders[panel])
+            hold(axes.xaxis, self.ends(shown), self.axes[axis])
+            axes.set_xlabel(axis)
+            axes.tick_params(left=layout.is_first(axes))
+        set_titles(figure, found, frame.groupby("panel", sort=False)["title"].first())
+        key = [RULE.entry(self.rule)] if self.rule and frame["rule"].notna().any() else []
+        return figure, [*key, *key_of(frame[frame["value"].notna()])]
+
+    def _panel(self, axes: Axes, cells: pd.DataFrame, order: Sequence[str]) -> None:
+        """The dots of a panel, in rows of this order."""
+        name_rows(axes, order)
+        rows = cells["row"].map({name: i for i, name in enumerate(order)})
+        slots = cells[cells["value"].notna()].groupby(rows, sort=False)["slot"]
+        before, count = slots.transform(lambda slot: pd.factorize(slot)[0]), slots.transform("nunique")
+        several = _dots_of(cells)
+        cells = cells.assign(at=rows + cells["aside"] + (before - (count - 1) / 2) * 0.75 / several)
+        if several > 1:
+            for row in range(1, len(order), 2):  # a band behind every second row
+                axes.axhspan(row - 0.5, row + 0.5, color="#f3f4f6", linewidth=0, zorder=0)
+        for rule in cells["rule"].dropna().unique():
+            axes.axvline(rule, zorder=1, color=RULE.colour, linestyle=RULE.line, linewidth=RULE.width)
+        known = cells[cells["value"].notna()]
+        lines = known[known["start"].notna()]
+        wide: dict[str, Any] = {"color": BLUE, "linewidth": 2, "alpha": 0.35, "capstyle": "butt"}
+        axes.hlines(lines["at"], lines["start"], lines["value"], **wide)
+        for (label, look), some in known.groupby(["label", "look"], sort=False):
+            draw_dots(axes, some, "at", label, look, along="x")
+        for cell in known[known["is_beyond"]].itertuples():
+            arrow = {"arrowstyle": "<-", "color": cell.look.colour, "shrinkA": 0, "shrinkB": 0}
+            end: dict[str, Any] = {"xytext": (_ARROW, 0), "textcoords": "offset points"}
+            axes.annotate("", xy=(cell.value, cell.at), arrowprops=arrow, annotation_clip=False, **end)
+        place: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+        place |= {"va": "center", "fontsize": SMALLEST, "annotation_clip": False}
+        for row, cell in zip(rows, cells.itertuples(), strict=True):  # on the right of a row
+            text, shade = (cell.status, GREY) if pd.isna(cell.value) else (cell.text, BLACK)
+            if text:
+                axes.annotate(text, (1.0, row), xytext=(3, 0), color=shade, **place)
 
 
-def height_of(names: Sequence[str], height: float = ROW) -> float:
-    """Inches of rows that are all as high as the longest name needs them."""
-    most = max((len(textwrap.wrap(name, _NAME)) for name in names), default=1)
-    return len(names) * (height + 0.13 * (max(most, 1) - 1))
+def _dots_of(cells: pd.DataFrame) -> int:
+    """The most dots that a row of a panel has, one below the other."""
+    slots = cells[cells["value"].notna()].groupby(["panel", "row"])["slot"].nunique()
+    return max([1, *slots])
+
+
+def _height_of(names: Sequence[str], dots: int = 1) -> float:
+    """Inches of rows that are all as high as the longest name, and so many dots, need them."""
+    lines = max((len(textwrap.wrap(name, _NAME)) for name in names), default=1)
+    several = max(0.2, _LEAST * (dots + 0.5), min(_APART * (dots + 0.5), _ROWS / len(names)))
+    return len(names) * ((several if dots > 1 else ROW) + 0.13 * (max(lines, 1) - 1))
+
+
+def grid(names: Sequence[str], count: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Panels that share rows of these names, each of so many inches."""
+    figure, found = layout.panels(count, _AROUND + len(names) * height, sharey=True)
+    for axes in found:
+        name_rows(axes, names)
+    return figure, found
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """One name per row, from the top down; a long one in several lines."""
+    """One name per row, from the top down, a long one in several lines; lines across the rows at ticks."""
     axes.set_yticks(range(len(names)), [textwrap.fill(name, _NAME) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
-    lines_of_values(axes)
-
-
-def lines_of_values(axes: Axes) -> None:
-    """Lines across the rows, where the axis of values has ticks, and none along them."""
     axes.grid(visible=True, axis="x")
     axes.grid(visible=False, axis="y")
 
 
-def dot(
-    axes: Axes,
-    row: float,
-    value: float,
-    ends: tuple[float, float] | None,
-    shade: str = BLUE,
-    marker: str = "o",
-    filled: bool = True,
-) -> None:
-    """A dot at a value, and what lies between the ends of its interval where there is one."""
-    known = ends is not None and not np.isnan(ends).any()
-    spread = [[max(0.0, value - ends[0])], [max(0.0, ends[1] - value)]] if known and ends else None
-    look: dict[str, Any] = {"color": shade, "markerfacecolor": shade if filled else "white"}
-    axes.errorbar(value, row, xerr=spread, fmt=marker, elinewidth=1.2, **look)
+def set_titles(figure: Figure, found: Sequence[Axes], titles: Iterable[str]) -> None:
+    """The titles of panels of rows, as wide as names and texts leave room for.
 
-
-def mean(axes: Axes, row: float, cell: pd.Series, is_beside: bool) -> list[float]:
-    """The dot of a cell's mean time with the deviation of its runs; returns the mean and the ends of its bar.
-
-    A black square is of a cell ``is_beside``, on the GPU's host; the dot of a training that diverged is open.
+    A single panel has none: what it is of stands above the figure.
     """
-    value, spread = cell["mean_s"], cell["std_s"]
-    interval = deviations.ends(value, spread)
-    on_gpu, on_cpu = HOST.values()
-    look = on_cpu if is_beside else on_gpu
-    dot(axes, row, value, interval, *look, filled=cell["status"] != DIVERGED)
-    deviations.arrows(axes, value, spread, row, look.colour, along="x")
-    return [value, *interval]
-
-
-def bands(axes: Axes, count: int) -> None:
-    """A pale band behind every second row, where a row has several dots."""
-    for row in range(1, count, 2):
-        axes.axhspan(row - 0.5, row + 0.5, color="#f3f4f6", linewidth=0, zorder=0)
-
-
-def beside(axes: Axes, row: float, text: str, shade: str = "black") -> None:
-    """A text on the right of a row."""
-    at = axes.get_yaxis_transform()
-    axes.annotate(
-        text, (1.0, row), xytext=(3, 0), xycoords=at, textcoords="offset points", va="center", color=shade,
-        fontsize=SMALLEST, annotation_clip=False,
-    )  # fmt: skip
-
-
-def status(axes: Axes, row: float, text: object) -> None:
-    """Why a row has no dot."""
-    beside(axes, row, str(text) if isinstance(text, str) else "no time", GREY)
-
-
-def scale(axes: Axes, values: Iterable[float], *, log: bool | None = None) -> None:
-    """The axis that holds these values, the ends of intervals among them: logarithmic if they span much.
-
-    A linear one begins at zero.
-    """
-    known = np.asarray([value for value in values if np.isfinite(value)], dtype=float)
-    if not len(known):
-        axes.set_xticks([])
+    place = found[0].get_subplotspec()
+    if len(found) < 2 or place is None or not any(titles):
         return
-    if is_wide(known) if log is None else log:
-        log_axis(axes.xaxis)
-        low, high = known[known > 0].min(), known.max()
-        room = max((high / low) ** _ROOM, 1.05)
-        axes.set_xlim(low / room, high * room)
-    else:
-        axes.set_xlim(min(0.0, known.min() * 1.1), known.max() * 1.08 or 1.0)
-        linear_axis(axes.xaxis, 4)
-
-
-def key(looks: Mapping[str, Look]) -> list[Artist]:
-    """The entries of a key for what colours and markers mean, by their labels."""
-    return [
-        Line2D([], [], color=shade, marker=marker, linestyle="", label=label)
-        for label, (shade, marker) in looks.items()
-    ]
-
-
-def rule(axes: Axes, at: float, shade: str = GREY) -> None:
-    """A dashed line behind the dots."""
-    if not np.isnan(at):
-        axes.axvline(at, color=shade, linewidth=0.8, linestyle="--", zorder=1)
-
-
-def dashed(label: str, shade: str = GREY) -> Artist:
-    """Its entry in the key."""
-    return Line2D([], [], color=shade, linewidth=0.8, linestyle="--", label=label)
-
-
-def in_order(table: pd.DataFrame, names: pd.Series, points: pd.Series, column: str) -> list[str]:
-    """The names by the geometric mean of a column over the points, each over its point's; empty ones last."""
-    with np.errstate(divide="ignore"):
-        logs = pd.Series(np.log(table[column].to_numpy(dtype=float)), table.index)
-    relative = logs - logs.groupby(points).transform("mean")
-    return (
-        relative.groupby(names, sort=False)
-        .mean()
-        .sort_values(kind="stable", na_position="last")
-        .index.tolist()
+    lines, columns, *_ = place.get_geometry()
+    names = [label.get_text() for label in found[0].get_yticklabels()]
+    taken = layout.widest(figure, names) + sum(
+        layout.widest(figure, [text.get_text() for axes in found[i::columns] for text in axes.texts])
+        for i in range(columns)
     )
+    for axes, said in zip(found, titles, strict=True):
+        layout.set_title(axes, said, (layout.WIDTH - taken) / columns - _BETWEEN)
+    tallest = max(axes.get_title().count("\n") for axes in found)
+    figure.set_figheight(figure.get_figheight() + 0.14 * tallest * lines)
+
+
+def fastest_first(frame: pd.DataFrame, largest: bool = False) -> list[str]:
+    """The names of rows by the geometric mean of their values over the panels, each over its panel's; those
+    without any come last. ``largest``: the largest values come first."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(frame["value"].astype(float))
+    relative = (logs - logs.groupby(frame["panel"]).transform("mean")) * (-1 if largest else 1)
+    means = relative.groupby(frame["row"], sort=False).mean()
+    return means.sort_values(kind="stable", na_position="last").index.tolist()
+
+
+# ---- what notes say
+
+
+def shared_order(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """What a note says of rows in the order of ``fastest_first``."""
+    several = frame["panel"].nunique() > 1
+    return "Rows are in the order of the geometric mean over the panels." if several else ""
+
+
+def blanks(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """What a note says of rows that are blank in a panel."""
+    places = frame[["row", "panel"]].drop_duplicates()
+    is_full = len(places) == frame["row"].nunique() * frame["panel"].nunique()
+    return "" if is_full else "A row that is blank in a panel was not measured there."
+
+
+def common_rounds(baseline: str) -> Callable[[pd.DataFrame, pd.DataFrame], str]:
+    """What a note says if speedups are of the rounds that a row has in common with its baseline: if one is
+    not the ``quotient`` of the mean times, which the frame holds over it."""
+    said = f"Rows have unequal rounds: a speedup is over {baseline}."
+    return lambda table, frame: said if ((frame["quotient"] - 1).abs() > _ROUNDING).any() else ""
+
+
+def usual_kernel(table: pd.DataFrame, frame: pd.DataFrame | None = None) -> str:
+    """The sentence that says which kernel the rows have that name none; nothing where all have one."""
+    if "kernel" not in table or table["kernel"].nunique() < 2:
+        return ""
+    usual = _usual(table, "kernel")
+    return f"The kernel is {usual} where none is named." if usual else ""
+
+
+# ---- the names of rows
 
 
 def named(table: pd.DataFrame) -> pd.Series:
@@ -210,21 +222,29 @@ def named(table: pd.DataFrame) -> pd.Series:
             left_out = (on_host(table) & alone) | (shown[name] == _usual(table, name))
             left_out |= shown[name].nunique() < 2
             shown[name] = shown[name].astype(object).where(~left_out)
-    for name in [each for each in table if each.startswith(("strategy.", "kernel."))]:
-        shown[name] = said(name, shown[name])
-    if "options" in shown:
-        shown["options"] = [_option(*row) for row in zip(shown["strategy"], shown["options"], strict=True)]
-    kinds = [name for name in ("kernel", "precision", "options") if name in shown]
     options = [name for name in table if name.startswith(("strategy.", "kernel."))]
+    for name in options:
+        shown[name] = option(name, shown[name])
+    if "options" in shown:
+        threads = shown["options"].astype("string").str.extract(r"^threads (\d+)$")[0].map(_threads)
+        shown["options"] = threads.fillna(shown["options"]).replace("", None)
+    kinds = [name for name in ("kernel", "precision", "options") if name in shown]
     return texts(shown, ["strategy", *kinds, *options])
 
 
-def usual_kernel(table: pd.DataFrame) -> str:
-    """The sentence that says which kernel the rows have that name none; nothing where all have one."""
-    if "kernel" not in table or table["kernel"].nunique() < 2:
-        return ""
-    usual = _usual(table, "kernel")
-    return f" The kernel is {usual} where none is named." if usual else ""
+def _threads(count: object) -> object:
+    return count if pd.isna(count) else f"{count} thread{'' if count == '1' else 's'}"
+
+
+def option(name: str, values: pd.Series) -> list[str | None]:
+    """The values of an option with its name: ``8 threads``, ``1 thread``, ``channels last True``."""
+    said = name.rpartition(".")[2].replace("_", " ")
+    found: list[str | None] = []
+    for value in values.astype(object):
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+        text = f"{value:g} {said.removesuffix('s') if value == 1 else said}" if is_number else None
+        found.append(None if pd.isna(value) else text or f"{said} {value}")
+    return found
 
 
 def _usual(table: pd.DataFrame, name: str) -> str | None:
@@ -233,55 +253,13 @@ def _usual(table: pd.DataFrame, name: str) -> str | None:
     return str(shares.index[0]) if len(shares) and shares.iloc[0] > 0.5 else None
 
 
-def of_marks(table: pd.DataFrame) -> str:
-    """What a note says of open markers and of arrows, where a row with a time needs one; else empty."""
-    diverged = (table["status"].eq(DIVERGED) & table["mean_s"].notna()).any()
-    return (_OPEN if diverged else "") + deviations.note(table["mean_s"], table["std_s"])
-
-
-def of_common_rounds(ratios: pd.Series, baseline: str) -> str:
-    """What a note says where speedups are of the rounds that a row has in common with its baseline.
-
-    ``ratios`` are the speedups that are shown, each over the quotient of the mean times; empty where all are
-    that quotient.
-    """
-    unequal = ((ratios - 1).abs() > _ROUNDING).any()
-    return _ROUNDS.format(baseline=baseline) if unequal else ""
-
-
-def of_blanks(names: pd.Series, points: pd.Series) -> str:
-    """What a note says of rows that are blank in a panel, where there is one; else empty."""
-    found = pd.DataFrame({"name": names, "point": points}).drop_duplicates()
-    return _BLANK if len(found) < names.nunique() * points.nunique() else ""
-
-
 def on_host(table: pd.DataFrame) -> pd.Series:
     """Which rows ran on the CPU of the host of the GPU on which others ran."""
-    on_cpu = table["backend"] == "cpu"
-    return on_cpu & (table["backend"] == "cuda").any()
+    return (table["backend"] == "cpu") & (table["backend"] == "cuda").any()
 
 
-def said(name: str, values: pd.Series) -> list[str | None]:
-    """The values of an option with its name: ``8 threads``, ``1 thread``, ``channels last True``."""
-    option = name.rpartition(".")[2].replace("_", " ")
-    known = [None if pd.isna(value) else value for value in values.astype(object)]
-    return [
-        None if value is None else _counted(value, option) if _is_number(value) else f"{option} {value}"
-        for value in known
-    ]
-
-
-def _counted(number: float, names: str) -> str:
-    return f"{number:g} {names.removesuffix('s') if number == 1 else names}"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
-
-
-def _option(strategy: object, option: object) -> object:
-    """``8 threads`` of ``threads 8``; other options as they are."""
-    name, _, value = str(option).partition(" ")
-    if name == "threads" and value.isdigit():
-        return _counted(float(value), name)
-    return option if isinstance(option, str) and option else None
+def hosts(table: pd.DataFrame) -> pd.Series:
+    """What a key says of each row, if some are of ``on_host``: a label of ``HOST``; else empty."""
+    beside = on_host(table)
+    on_gpu, on_cpu = HOST
+    return beside.map({False: on_gpu if beside.any() else "", True: on_cpu})

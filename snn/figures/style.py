@@ -1,39 +1,31 @@
-"""Style shared by all figures: fonts, the look of each strategy, names and numbers, how figures are saved."""
+"""How series look, the same in every figure, and how numbers and names are written.
+
+Fonts and lines are those of ``figures.mplstyle``.
+"""
 
 import hashlib
-import io
-import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.figure import Figure
-from matplotlib.text import Text
-from PIL import Image
+from matplotlib.lines import Line2D
 
 from snn.analysis.verdicts import NOT_SIGNIFICANT
-from snn.figures.description import described
-from snn.files import sealed
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
 """The colours of Okabe and Ito, which colour-blind readers tell apart. Yellow is too pale for lines."""
 
 GREY, PALE = "#6b7280", "#d1d5db"
-PAPER_COLOUR = BLACK
 LINES = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK)
 """The colours of series that are not strategies, in their order."""
 MARKERS = "os^DvPX*"
 """Their markers, in the same order."""
-
-_NAMED = re.compile(rb'(?<=["#])([pm])[0-9a-f]{10}(?=[")])')
-"""The name of a clip box (p) or a marker (m) in an SVG file, where it is given and where it is used."""
 
 SMALLEST = 7.0
 """Points: no text of a figure is smaller, nor are the exponents of its numbers, for there are none."""
@@ -42,9 +34,35 @@ SMALLEST = 7.0
 class Look(NamedTuple):
     """How a series is drawn: no two strategies that are listed have colour and marker in common."""
 
-    colour: str
-    marker: str
+    colour: str = BLUE
+    marker: str = "o"
+    line: str = ""
+    """A line style of Matplotlib; empty for markers alone."""
+    face: str = ""
+    """The colour within the marker: white or none, by which what is behind it shows; empty: the colour."""
+    size: float = 4.0
+    width: float = 1.2
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of a Matplotlib line. Open markers are above others, and lines alone behind them."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.line,
+            "linewidth": self.width,
+            "markersize": self.size,
+            "markerfacecolor": self.face or self.colour,
+            "zorder": {"": 2.1, "white": 2.2, "none": 2.6}[self.face] if self.marker else 1.0,
+        }
+
+    def entry(self, label: str) -> Line2D:
+        """Its entry in a key."""
+        return Line2D([], [], label=label, **self.options)
+
+
+RULE = Look(GREY, "", "--", width=0.8)
+"""A value to compare with, behind the others."""
 
 LOOKS = {
     "reference": Look(GREY, "o"),
@@ -75,43 +93,11 @@ LOOKS = {
 _STYLES = ("-", "--", ":", "-.")
 _PALEST = 0.55  # of white, in the last of several series of one strategy
 _OTHERS = "h8<>p"  # markers of strategies that are not listed
-_COLOURS = 256  # of a PNG file: those of a dozen series with their soft edges
-_MOST_PIXELS = 30_000
-"""Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
 
 # A name in a script that the font does not have: a table has it, too. It is measured before it is drawn.
 warnings.filterwarnings("ignore", r"Glyph .* missing from")
 matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
-plt.rcParams.update(
-    {
-        "figure.dpi": 200,
-        "figure.constrained_layout.use": True,
-        "text.hinting": "no_hinting",  # so that a text is as wide in every format and at every resolution
-        "font.size": 8,
-        "axes.titlesize": 8,
-        "axes.labelsize": 7.5,
-        "xtick.labelsize": SMALLEST,
-        "ytick.labelsize": SMALLEST,
-        "legend.fontsize": SMALLEST,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.linewidth": 0.6,
-        "xtick.major.width": 0.6,
-        "ytick.major.width": 0.6,
-        "lines.linewidth": 1.2,
-        "lines.markersize": 4,
-        "errorbar.capsize": 2,
-        "axes.grid": True,
-        "axes.grid.axis": "y",
-        "grid.color": "#e5e7eb",
-        "grid.linewidth": 0.6,
-        "axes.axisbelow": True,
-        "axes.formatter.useoffset": False,
-        "legend.frameon": False,
-        "hatch.linewidth": 0.5,
-        "svg.hashsalt": "snn",
-    }
-)
+plt.style.use(Path(__file__).with_name("figures.mplstyle"))
 
 
 def look(strategy: str) -> Look:
@@ -122,39 +108,34 @@ def look(strategy: str) -> Look:
     return Look(LINES[shade % len(LINES)], _OTHERS[marker % len(_OTHERS)])
 
 
-def colour(strategy: str) -> str:
-    """The strategy's colour."""
-    return look(strategy).colour
+def numbered(i: int) -> Look:
+    """The look of the i-th of series that are not strategies."""
+    return Look(LINES[i % len(LINES)], MARKERS[i % len(MARKERS)], "-")
 
 
-def looks(strategies: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Colour, marker and line of each series, by its strategy.
+def looks(strategies: Sequence[str]) -> list[Look]:
+    """The look of each series, by its strategy, joined by a line.
 
     The first series of a strategy has its look; those that follow are paler, with other markers and lines.
     Where all are of one strategy, it tells nothing apart: they are as different as colours allow.
     """
     if len(set(strategies)) == 1:
-        return [
-            (LINES[i % len(LINES)], MARKERS[i % len(MARKERS)], _STYLES[i // len(LINES) % len(_STYLES)])
-            for i in range(len(strategies))
-        ]
+        lines = [_STYLES[i // len(LINES) % len(_STYLES)] for i in range(len(strategies))]
+        return [numbered(i)._replace(line=line) for i, line in enumerate(lines)]
     found = []
     for i, strategy in enumerate(strategies):
         number, last = list(strategies[:i]).count(strategy), list(strategies).count(strategy) - 1
-        shade, marker = look(strategy)
+        shade, marker, *_ = look(strategy)
         other = MARKERS[(MARKERS.find(marker) + number) % len(MARKERS)] if number else marker
-        found.append((paler(shade, _PALEST * number / max(last, 1)), other, _STYLES[number % len(_STYLES)]))
+        shade = mixed(shade, "white", _PALEST * number / max(last, 1))
+        found.append(Look(shade, other, _STYLES[number % len(_STYLES)]))
     return found
 
 
-def paler(shade: str, share: float) -> str:
-    """A colour with this share of white."""
-    return to_hex(tuple(1 - (1 - part) * (1 - share) for part in to_rgb(shade)))  # type: ignore[arg-type]
-
-
-def darker(shade: str, share: float) -> str:
-    """A colour with this share of black."""
-    return to_hex(tuple(part * (1 - share) for part in to_rgb(shade)))  # type: ignore[arg-type]
+def mixed(shade: str, other: str, share: float) -> str:
+    """A colour with this share of another."""
+    parts = zip(to_rgb(shade), to_rgb(other), strict=True)
+    return to_hex(tuple(own * (1 - share) + more * share for own, more in parts))  # type: ignore[arg-type]
 
 
 def times(ratio: float, verdict: object = "") -> str:
@@ -163,22 +144,35 @@ def times(ratio: float, verdict: object = "") -> str:
     return f"{digits}×{'?' if verdict == NOT_SIGNIFICANT else ''}"
 
 
+def plain(value: float, _position: object = None) -> str:
+    """A number as in a text: ``0.001``, ``1024``, ``1,000,000``."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:g}"
+
+
+def binary_size(nbytes: float) -> str:
+    """``64 KiB`` of a number of bytes."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if nbytes >= 1 << shift:
+            return f"{nbytes / (1 << shift):g} {unit}"
+    return f"{nbytes:g} B"
+
+
 def where(table: pd.DataFrame) -> str:
-    """The devices that a table was measured on, the GPU before its host."""
+    """The devices that a table was measured on, the GPU before its host; a CPU is marked as one."""
     devices = table[["device", "backend"]].dropna().drop_duplicates().sort_values("backend", ascending=False)
-    return " and ".join(device_text(*row) for row in devices.itertuples(index=False))
-
-
-def device_text(device: str, backend: str) -> str:
-    """The device's name in a figure; a CPU is marked as one."""
-    return device if backend == "cuda" else f"{device} (CPU backend)"
+    return " and ".join(
+        device if backend == "cuda" else f"{device} (CPU backend)"
+        for device, backend in devices.itertuples(index=False)
+    )
 
 
 def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.Series:
     """The values of these columns joined to one text per row; empty values are left out."""
     rows = table[list(names)].to_numpy(dtype=object)  # keeps the rows even where there are no names
     return pd.Series(
-        [between.join(_text(value) for value in row if pd.notna(value)) for row in rows], table.index
+        [between.join(_text(value) for value in row if pd.notna(value)) for row in rows],
+        table.index,
+        dtype=object,
     )
 
 
@@ -187,52 +181,10 @@ def varied(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in table and table[name].nunique() > 1]
 
 
+def differing(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    """What tells rows of different values of these columns apart; empty where all are the same."""
+    return texts(table, varied(table, names))
+
+
 def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def literally(artist: Artist) -> None:
-    """Show the texts within an artist as they are: a dollar sign in a user's name begins no formula."""
-    for text in artist.findobj(Text):
-        text.set_parse_math(False)
-
-
-def save(figure: Figure, paths: Sequence[str]) -> None:
-    """Write the figure to an SVG file and to the others beside it; equal figures give equal bytes.
-
-    A figure of very many rows has fewer pixels per inch, so that a PNG file can hold it.
-    """
-    figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
-    literally(figure)
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
-    drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
-    plt.close(figure)
-    first, *others = drawn
-    sealed.write(first, drawn[first], {other: drawn[other] for other in others})
-
-
-def _rendered(figure: Figure, form: str) -> bytes:
-    content = io.BytesIO()
-    figure.savefig(content, format=form, dpi=figure.dpi, metadata={"Date": None} if form == "svg" else {})
-    if form == "svg":
-        return described(_numbered(content.getvalue()), figure)
-    return _in_few_colours(content.getvalue()) if form == "png" else content.getvalue()
-
-
-def _numbered(svg: bytes) -> bytes:
-    """The same picture, its clip boxes and markers numbered in their order.
-
-    Matplotlib names them by a digest of their exact sizes, whose last bits the layout's solver leaves open.
-    """
-    numbers: dict[bytes, bytes] = {}
-    return _NAMED.sub(lambda found: numbers.setdefault(found[0], b"%s%d" % (found[1], len(numbers))), svg)
-
-
-def _in_few_colours(png: bytes) -> bytes:
-    """The same picture with a palette, which takes a third of the bytes."""
-    content = io.BytesIO()
-    with Image.open(io.BytesIO(png)) as picture:
-        few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
-        few.save(content, format="png", optimize=True, dpi=picture.info["dpi"])
-    return content.getvalue()

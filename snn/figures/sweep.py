@@ -1,27 +1,34 @@
 """The figure of any sweep: the time of every cell, over a number that varies, or a row per cell."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from snn.figures import layout, numbers, rows
-from snn.figures.style import texts
+from snn.figures import layout, rows
+from snn.figures.form import labelled, points
+from snn.figures.rows import HOST, Rows, blanks, named, usual_kernel
+from snn.figures.style import Look, looks, plain, texts
 from snn.figures.ticks import is_wide
+from snn.figures.values import Values, side_by_side
 from snn.tables.sweep import SHOWN_BY_NETWORK
 
 _MOST_CELLS = 400  # more are no figure that anyone reads
 _MOST_PANELS = 8
-_NOTE = "Dots: mean time of a training; bars: standard deviation of the runs."
+_MOST_VALUES = 4  # that are written in the key
+_NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counted, or only names
+_TIME = "training time (s)"
 
 
 def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained: str = "") -> Figure:
     """From a sweep's table: a dot per cell with the standard deviation of its runs.
 
-    Where the sweep varies a number, this is the horizontal axis, with a line per strategy (``numbers``).
-    Otherwise each cell has a row, a panel per data set, network and other settings of the training. A cell
-    without a time shows its status. Of a sweep of very many cells only the first are drawn, which the title
-    says; a sweep's name is written there as words.
+    Where the sweep varies a number, this is the horizontal axis, with a line per strategy. Otherwise each
+    cell has a row, a panel per data set, network and other settings of the training. A cell without a time
+    shows its status. Of a sweep of very many cells only the first are drawn, which the title says; a sweep's
+    name is written there as words.
     """
     title = title.replace("_", " ")
     if len(table) > _MOST_CELLS:
@@ -33,39 +40,129 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained:
         dict.fromkeys("network" if axis in SHOWN_BY_NETWORK else axis for axis in axes_of_sweep if axis)
     )
     groups = [axis for axis in varied if not _is_choice(axis) and axis in table]
-    if axis := numbers.axis_of(table, varied):
-        panelled = [each for each in groups if each != axis.name]
-        return numbers.draw(table, axis, panelled, title, trained)
-    return _rows(table, groups, title, trained)
+    axis = _axis_of(table, varied)
+    form = _over(table, axis, groups, title) if axis else _in_rows(table, groups, title)
+    return form(table, trained=trained)
 
 
 def _is_choice(axis: str) -> bool:
     return axis in ("strategy", "kernel", "precision") or axis.startswith(("strategy.", "kernel."))
 
 
-def _rows(table: pd.DataFrame, groups: Sequence[str], title: str, trained: str) -> Figure:
+# ---- a row per cell
+
+
+def _in_rows(table: pd.DataFrame, groups: Sequence[str], title: str) -> Rows:
     """A row per cell; a panel per group, and of very many groups a row per group."""
-    points, names = texts(table, groups), rows.named(table)
-    if points.nunique() > _MOST_PANELS or names.nunique() < 2:
-        said = names if names.nunique() > 1 else pd.Series("", table.index)
-        names = texts(pd.DataFrame({"name": said.replace("", None), "point": points}), ("name", "point"))
-        names, points = names.where(names != "", rows.named(table)), pd.Series("", table.index)
-    titles, order = list(dict.fromkeys(points)), list(dict.fromkeys(names))
-    figure, panels = rows.grid(order, len(titles))
-    beside = rows.on_host(table)
-    log = is_wide(table["mean_s"])
-    for axes, point in zip(panels, titles, strict=True):
-        cells, ends = table[points == point], list[float]()
-        for i, cell in cells.iterrows():
-            row = order.index(names[i])
-            if pd.isna(cell["mean_s"]):
-                rows.status(axes, row, cell["status"])
-                continue
-            ends += rows.mean(axes, row, cell, beside[i])
-        rows.scale(axes, ends, log=log)
-        axes.set_xlabel("training time (s)")
-    key = rows.key(rows.HOST) if beside.any() else []
-    note = _NOTE + rows.of_marks(table) + rows.of_blanks(names, points) + rows.usual_kernel(table)
-    return rows.framed(
-        figure, panels, titles, f"Training time: {title}", layout.about(table, trained), note, key
+    panel, row = texts(table, groups), named(table)
+    if panel.nunique() > _MOST_PANELS or row.nunique() < 2:
+        said = row if row.nunique() > 1 else pd.Series("", table.index)
+        names = texts(pd.DataFrame({"name": said.replace("", None), "point": panel}), ("name", "point"))
+        panel, row = pd.Series("", table.index), names.where(names != "", row)
+    frame = labelled(points(table, "mean_s", "std_s", panel=panel, row=row), rows.hosts(table), HOST)
+    return Rows(
+        title=f"Training time: {title}",
+        frame=lambda table: frame,
+        axes={_TIME: is_wide(table["mean_s"])},
+        note=(
+            "Dots: mean time of a training; bars: standard deviation of the runs.",
+            blanks,
+            usual_kernel,
+        ),
+        empty="",
     )
+
+
+# ---- over a number
+
+
+class Axis(NamedTuple):
+    """A column of a table whose values are numbers."""
+
+    name: str
+    label: str
+    values: pd.Series
+    """The number of each row; NaN where it has none."""
+    ticks: pd.Series
+    """What a tick says that is more than its number."""
+
+
+def _axis_of(table: pd.DataFrame, varied: Sequence[str]) -> Axis | None:
+    """The varied column with the most numbers, of those that most rows have at least two of; else None."""
+    found = [
+        axis
+        for name in varied
+        if name in table and name.rpartition(".")[2] not in _NOT_NUMBERS
+        for axis in [_numbers(table, name)]
+        if axis.values.nunique() > 1 and axis.values.notna().mean() > 0.5
+    ]
+    return max(found, key=lambda axis: axis.values.nunique(), default=None)
+
+
+def _numbers(table: pd.DataFrame, name: str) -> Axis:
+    label, none = name.rpartition(".")[2].replace("_", " "), pd.Series("", table.index)
+    if name == "kernel.block":
+        sizes = [[float(size) for size in str(block).split("-") if size.isdigit()] for block in table[name]]
+        values = pd.Series([np.prod(one) if one else np.nan for one in sizes], table.index)
+        said = values.map(plain) + "\n" + table[name].astype(str).str.replace("-", "×")
+        told_apart = table.groupby(values)[name].nunique().max() == 1
+        return Axis(name, "threads per block", values if told_apart else values * np.nan, said)
+    if table[name].dtype == bool:
+        return Axis(name, label, pd.Series(np.nan, table.index), none)
+    label = "neurons in the hidden layer" if name == "network" else label
+    return Axis(name, label, pd.to_numeric(table[name], errors="coerce"), none)
+
+
+def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) -> Values:
+    """A panel per group; what has a word in place of the number stands on the right of it, what has neither
+    is a dashed line.
+    """
+    panel = texts(table, [each for each in groups if each != axis.name])
+    series = named(table.drop(columns=axis.name))
+    strategies = table.groupby(series, sort=False)["strategy"].first()
+    look_of = dict(zip(strategies.index, looks(strategies), strict=True))
+    frame = points(table, "mean_s", "std_s", panel=panel, x=axis.values, tick=axis.ticks, label=series)
+    frame["look"], frame["slot"] = series.map(look_of), series
+    words = table[axis.name].where(axis.values.isna() & table[axis.name].map(lambda x: isinstance(x, str)))
+    for _, cells in frame.groupby(panel):
+        known, found = sorted(set(cells["x"].dropna())), words[cells.index].dropna()
+        beyond = dict(zip(found.unique(), _beyond(known, found.nunique()), strict=True))
+        frame.loc[found.index, "x"] = found.map(beyond)
+    frame["tick"] = words.fillna(frame["tick"])
+    frame["look"] = [
+        look if pd.isna(word) else look._replace(line="")
+        for look, word in zip(frame["look"], words, strict=True)
+    ]
+    where = " (" + panel + ")" if panel.nunique() > 1 else pd.Series("", panel.index)
+    for name, cells in frame[frame["x"].isna().groupby(series).transform("all")].groupby(series):
+        timed = cells["value"].dropna()  # of a line, whose times the key says
+        said = ", ".join(timed.map("{:.3g} s".format) + where[timed.index])
+        frame.loc[cells.index, "label"] = f"{name}: {said}" if 0 < len(timed) <= _MOST_VALUES else name
+        line = Look(look_of[name].colour, "", "--", width=0.8)
+        frame.loc[cells.index, "look"] = pd.Series([line] * len(cells), cells.index)
+    failed = table.loc[table["mean_s"].isna() & axis.values.notna(), "status"].dropna().unique()
+    return Values(
+        title=f"Training time: {title}",
+        frame=lambda table: frame,
+        x=axis.label,
+        y=_TIME,
+        height=2.6,
+        is_dodged=True,
+        note=(
+            "Markers: mean time of a training; bars: standard deviation of the runs.",
+            side_by_side,
+            f"Crosses: cells without a time ({', '.join(failed)})." if len(failed) else "",
+            usual_kernel,
+        ),
+        empty="",
+    )
+
+
+def _beyond(known: Sequence[float], count: int) -> list[float]:
+    """So many places beyond these numbers, as far apart as they are."""
+    last = known[-1] if known else 0.0
+    width = (last - known[0]) / (len(known) - 1) if len(known) > 1 else abs(last) or 1.0
+    if len(known) > 1 and is_wide([*known, last + width * count]):  # then the axis is logarithmic
+        step = (last / known[0]) ** (1 / (len(known) - 1))
+        return [last * step ** (1 + i) for i in range(count)]
+    return [last + width * (1 + i) for i in range(count)]

@@ -15,6 +15,7 @@ from snn.config import groups
 from snn.config.cell import Cell
 from snn.config.groups import ROOT
 
+_ASSETS = (".css", ".html", ".js", ".yaml", ".mplstyle")
 _NEIGHBOUR = "snn.measurement.busy_neighbour"
 
 
@@ -103,11 +104,7 @@ def assets(files: Iterable[str]) -> set[str]:
     """What pages are made of: templates, style sheets, scripts and texts in the folders of these files."""
     folders = {Path(file).parent for file in files}
     found = (path for folder in folders for path in (ROOT / folder).iterdir())
-    return {
-        path.relative_to(ROOT).as_posix()
-        for path in found
-        if path.suffix in (".css", ".html", ".js", ".yaml")
-    }
+    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in _ASSETS}
 
 
 def digest(files: Iterable[str]) -> str:

@@ -81,19 +81,20 @@ def _unmade(asked: PurePosixPath, made: Collection[str]) -> str:
     entry: Entry | None
     name = asked.stem
     if asked.suffix in (".csv", ".html"):
-        module, entry, of = f"snn/tables/{name}.py", TABLES.get(name), "sweep"
-        listed, function = "TABLES", "build"
+        modules, entry, of = f"snn/tables/{name}.py", TABLES.get(name), "sweep"
+        listed, form = "TABLES", rf"^(def build\(|(build|{re.escape(name)}) = )"
     else:
-        module, entry, of = f"snn/figures/{name}.py", FIGURES.get(name), "table"
-        listed, function = "FIGURES", "draw"
+        modules, entry, of = "snn/figures/*.py", FIGURES.get(name), "table"
+        listed, form = "FIGURES", rf'^    "{re.escape(name)}": '
     if entry is not None:
         return f" (it is made of the {of} {getattr(entry, of)}, which this grid does not have)"
-    if name in (*PAGES, *MICROBENCHMARKS) or not (ROOT / module).is_file():
+    if name in (*PAGES, *MICROBENCHMARKS):
         return ""
-    text = (ROOT / module).read_text(encoding="utf-8")
-    if not re.search(rf"^(def {function}\(|({function}|{name}) = )", text, re.MULTILINE):
-        return ""
-    return f" ({module} is there, but {listed} of snn/grid/catalogue.py has no line for it)"
+    for module in ROOT.glob(modules):
+        if re.search(form, module.read_text(encoding="utf-8"), re.MULTILINE):
+            found = module.relative_to(ROOT)
+            return f" ({name} is in {found}, but {listed} of snn/grid/catalogue.py has no line for it)"
+    return ""
 
 
 def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:

@@ -1,5 +1,5 @@
-# One rule per figure with a line in snn/grid/catalogue.py, and one for those of all other sweeps. Colours and fonts are
-# those of snn/figures/style.py.
+# One rule per figure with a line in snn/grid/catalogue.py, and one for those of all other sweeps. Colours are those of
+# snn/figures/style.py, fonts those of figures.mplstyle beside it.
 
 
 def table_of(wildcards):
@@ -39,7 +39,7 @@ for FIGURE in (*OWN_FIGURES, catalogue.TIDY):
             images=images_in_figure,
             trained=trained_in_figure,
             paper_device=PAPER_DEVICE,
-            code=code_of("plot_figure", f"snn.figures.{FORM}"),
+            code=code_of("plot_figure"),
         message:
             "plot figure {wildcards.of}{wildcards.figure}"
         script:

@@ -1,16 +1,18 @@
-"""Draw one figure from its table: the module snn.figures.FORM says how."""
-
-from importlib import import_module
+"""Draw one figure from its table, in a form of snn.figures."""
 
 import pandas as pd
 
+from snn import figures
 from snn.command import refuse_plainly
-from snn.figures.style import save
+from snn.figures import sweep
+from snn.figures.layout import save
 
 refuse_plainly()
 
 params, name = snakemake.params, snakemake.wildcards.figure
-form = import_module(f"snn.figures.{params.form}")
 table = pd.read_csv(snakemake.input.table)
-beside = [params.paper_device] if params.axes is None else [params.axes, name]
-save(form.draw(table, *beside, params.trained), [snakemake.output.svg, snakemake.output.png])
+if params.axes is None:
+    figure = figures.draw(params.form, table, params.paper_device, params.trained)
+else:
+    figure = sweep.draw(table, params.axes, name, params.trained)
+save(figure, [snakemake.output.svg, snakemake.output.png])

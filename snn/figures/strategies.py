@@ -1,0 +1,280 @@
+"""Strategies in rows: ranked, over one CPU core, beside peers and neighbours, and more."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from snn.analysis.verdicts import REFERENCE, TOUCHED, UNTOUCHED
+from snn.config.groups import CONFIG, read_yaml
+from snn.figures import rows
+from snn.figures.form import Drawing, labelled, points
+from snn.figures.rows import HOST, Rows, hosts, named, on_host
+from snn.figures.style import BLACK, BLUE, GREY, ORANGE, Look, differing, texts, times, varied
+
+_MIB = 1 << 20
+_DEVICES = dict(zip(("on the device", "on the host"), HOST.values(), strict=True))
+_PEERS = {"PyTorch or JAX": Look(ORANGE, "s"), "this project": Look(BLUE, "o")}
+_VERDICTS = {UNTOUCHED: Look(BLUE, "o"), TOUCHED: Look(BLUE, "D"), "neither": Look(BLUE, "o", face="white")}
+_PRECISIONS = {"fp32": Look(GREY, "o"), "tf32": Look(BLUE, "s"), "bf16": Look(ORANGE, "D")}
+_PEERS_ROOM = 2.0  # beyond the smallest and largest time, where the axis ends; longer intervals are cut off
+_WHOLE_FROM = 100  # microseconds, from which on no decimals are written
+
+
+def _interval(column: str) -> tuple[str, str]:
+    return f"{column}_ci_low", f"{column}_ci_high"
+
+
+# ---- ranked by time
+
+
+def _ranked(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean times, joined by a line to the reference's, and the speedup over it where that is the baseline."""
+    chosen = ("strategy.", "kernel.", "ledger.")
+    settings = [name for name in table if "." in name and not name.startswith(chosen)]
+    panel = texts(table, ["dataset", *varied(table, ["network"]), *settings])
+    known = table.assign(**{name: table.get(name) for name in ("speedup", "baseline", "verdict")})
+    is_over = known["baseline"].map(lambda said: str(said).split(", ")[0] == "reference")
+    ratios = known["speedup"].astype(float).where(is_over & (known["verdict"] != REFERENCE))
+    start = panel.map(table[table["strategy"] == "reference"].groupby(panel)["mean_s"].first())
+    over = panel.map(known[known["verdict"] == REFERENCE].groupby(panel)["mean_s"].first())
+    frame = points(table, "mean_s", "std_s", panel=panel, row=named(table), rule=start)
+    frame["start"] = start.where(~on_host(table))
+    frame["text"] = ["" if pd.isna(x) else times(x, y) for x, y in zip(ratios, known["verdict"], strict=True)]
+    frame["quotient"] = ratios / (over / table["mean_s"])
+    return labelled(frame, hosts(table), HOST)
+
+
+# ---- over one CPU core
+
+
+def _over_one_core(table: pd.DataFrame) -> pd.DataFrame:
+    """Speedups over one CPU core; the rule is at the fastest CPU baseline."""
+    name = "speedup_over_sequential"
+    panel, ratio = differing(table, ("dataset", "network")), table[name]
+    fastest = panel.map(ratio[table["ran_on"] == "host"].groupby(panel).max())
+    frame = points(table, name, _interval(name), panel=panel, row=named(table), rule=fastest)
+    verdicts = table["verdict_over_sequential"]
+    frame["text"] = [times(*each) for each in zip(ratio, verdicts, strict=True)]
+    cores = table[table["strategy"] == "sequential"].groupby(panel)["mean_s"].first()
+    frame["quotient"] = ratio / (panel.map(cores) / table["mean_s"])
+    labels = hosts(table) if on_host(table).any() else "on the " + table["ran_on"].astype(str)
+    return labelled(frame, labels, HOST | _DEVICES)
+
+
+# ---- beside PyTorch and JAX
+
+
+def _is_peer(table: pd.DataFrame) -> pd.Series:
+    return table["runtime"].astype(object).fillna("") != ""
+
+
+def _steps(table: pd.DataFrame) -> pd.DataFrame:
+    """Times per step; the rule is at the best peer. A strategy that a panel has twice has its kernel and its
+    options in its name."""
+    panel, is_peer = differing(table, ("dataset", "network", "precision")), _is_peer(table)
+    twice = table.groupby(panel)["strategy"].apply(lambda names: set(names[names.duplicated()]))
+    several = table["strategy"].isin(set().union(*twice))
+    beside = varied(table, ("kernel", "options")) if several.any() else []
+    shown = {name: table[name].astype(object).where(several & (table[name] != "")) for name in beside}
+    best = panel.map(table["step_us"][is_peer].groupby(panel).min())
+    ends = ("step_ci_low_us", "step_ci_high_us")
+    row = texts(table.assign(**shown), ["strategy", *beside])
+    frame = points(table, "step_us", ends, panel=panel, row=row, rule=best)
+    frame["text"] = [_step(*cell) for cell in table[["step_us", "speedup_over_best_peer", "verdict"]].values]
+    return labelled(frame, is_peer.map({True: "PyTorch or JAX", False: "this project"}), _PEERS)
+
+
+def _step(time: float, ratio: float, verdict: object) -> str:
+    """``11.9 µs, 1.2×``; without the ratio where there is none."""
+    digits = f"{time:#.3g}".rstrip(".") if time < _WHOLE_FROM else f"{time:.0f}"
+    return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio, verdict)}")
+
+
+def _kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """What the note says of the kernels of this project's strategies, of those that rows do not name.
+
+    A strategy that has several has them in different panels, which are named.
+    """
+    kernel = table["kernel"].astype(object).fillna("")
+    unnamed = ~_is_peer(table) & (frame["row"] == table["strategy"]) & kernel.ne("")
+    said = []
+    for strategy, cells in table[unnamed].groupby("strategy", sort=False):
+        panels = frame["panel"][cells.index].groupby(cells["kernel"], sort=False).agg(", ".join)
+        kernels = [name if len(panels) == 1 else f"{name} ({where})" for name, where in panels.items()]
+        said.append(f"{strategy} {', '.join(kernels)}")
+    return f"Kernels: {'; '.join(said)}." if said else ""
+
+
+def _usual_precision(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    is_named = "precision" in varied(table, ["precision"])
+    return "" if is_named else "The precision is fp32 where none is named."
+
+
+# ---- beside a busy neighbour
+
+
+def _slowdowns(table: pd.DataFrame) -> pd.DataFrame:
+    """Times beside the neighbour over times alone; the rule is an unchanged time."""
+    row = texts(table.assign(strategy=named(table)), ["strategy", *varied(table, ("dataset", "network"))])
+    panel = "beside " + table["neighbour"].astype(str)
+    columns = {"panel": panel, "row": row, "rule": 1.0}
+    frame = points(table, "slowdown", _interval("slowdown"), **columns)
+    frame["text"] = [times(*each) for each in table[["slowdown", "verdict"]].to_numpy()]
+    known = table["verdict"].isin(_VERDICTS)
+    return labelled(frame, table["verdict"].where(known, "neither").astype(object), _VERDICTS)
+
+
+def _of_slowdowns(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    margin = read_yaml(CONFIG / "verdicts.yaml")[UNTOUCHED]
+    return (
+        "Dots: time beside a training on another device of the same host over time alone, on a log axis, and "
+        "as a number on the right; bars: 95% confidence interval of the ratio; dashed line: an unchanged "
+        f"time. Untouched: the whole interval lies within {margin:.0%} around 1, by which the times are "
+        "shown to be equivalent. Touched: it does not, nor does it contain 1. Neither: the interval leaves "
+        "both open, at the level of 95%; ? marks these."
+    )
+
+
+# ---- in reduced precision, and in less memory
+
+
+def _precisions(table: pd.DataFrame) -> pd.DataFrame:
+    """Times, and final losses over that of fp32, where they were compared."""
+    if not table["mean_s"].notna().any():
+        return points(table.head(0), "mean_s")
+    panel, row = differing(table, ("dataset", "network")), texts(table, ("kernel", "precision"))
+    between = panel.where(panel == "", panel + ": ")
+    mean = points(table, "mean_s", "std_s", panel=between + "time", row=row)
+    name = "relative_difference"
+    compared = table["convergence"].map(lambda said: isinstance(said, str))
+    percent = 100 * table[[name, *_interval(name)]].astype(float).where(compared)
+    columns = {"panel": between + "loss", "row": row}
+    loss = points(table.assign(**percent), name, _interval(name), **columns)
+    loss = loss.assign(axis=_LOSS, rule=0.0, status="", text=table["convergence"])
+    labels = table["precision"].where(table["precision"].isin(_PRECISIONS), "")
+    looks = _PRECISIONS | {"": Look(BLACK, "^")}
+    time = labelled(mean.assign(axis=_TIME, text=""), labels, looks)
+    frame = pd.concat([time, labelled(loss, labels, looks)], ignore_index=True)
+    titles = [title for point in dict.fromkeys(between) for title in (f"{point}time", f"{point}loss")]
+    return frame.sort_values("panel", key=lambda panels: panels.map(titles.index), kind="stable")
+
+
+def _remedies(table: pd.DataFrame) -> pd.DataFrame:
+    """Bytes at the peak, and times over the plain ones with the same batch size; a pair of panels for each
+    network, called by its data if that is not the same of two."""
+    known = table[table["peak_bytes"].notna() & table["time_ratio"].notna()]
+    if known.empty:
+        return points(known, "time_ratio")
+    networks = known.groupby("network", sort=False)
+    usual = networks["batch_size"].transform(lambda sizes: sizes.mode()[0]).astype(int)
+    data = networks["dataset"].agg(lambda names: ", ".join(names.unique()))
+    title = known["network"].map(data) if data.is_unique else known["network"]
+    panel = title + ", batch of " + usual.astype(str)
+    others = ", batch of " + known["batch_size"].astype(str)
+    row = known["remedy"] + others.where(known["batch_size"] != usual, "")
+    columns = {"row": row}
+    peak = known["peak_bytes"].astype(float) / _MIB
+    memory = points(known.assign(peak=peak), "peak", panel=panel, title=panel, axis=_PEAK, text="", **columns)
+    text = known["time_ratio"].map(times)
+    ratio = {"panel": panel + ": time", "axis": _RATIO, "text": text, "rule": 1.0, "title": ""}
+    time = points(known, "time_ratio", _interval("time_ratio"), **ratio, **columns)
+    frame = pd.concat([memory, time], ignore_index=True)
+    titles = [each for name in dict.fromkeys(panel) for each in (name, f"{name}: time")]
+    return frame.sort_values("panel", key=lambda panels: panels.map(titles.index), kind="stable")
+
+
+def _of_batches(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    several = frame["row"].str.contains(", batch of ").any()
+    return "The batch is that of the panel's title, unless a row names another." if several else ""
+
+
+_TIME, _LOSS = "training time (s)", "final loss relative to fp32 (%)"
+_PEAK, _RATIO = "device memory at the peak (MiB)", "time of a step over that of plain"
+_RANKING = Rows(
+    title="Strategies ranked by training time",
+    frame=_ranked,
+    axes={_TIME: True},
+    order=rows.fastest_first,
+    rule="reference",
+    note=(
+        "Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the right: "
+        "speedup over reference, where this is the row's baseline; ? marks what is not significant at 95%.",
+        rows.common_rounds("the reference in the same rounds, not over the dashed line"),
+        rows.shared_order,
+        rows.blanks,
+        rows.usual_kernel,
+    ),
+    empty="no strategy has a time",
+)
+
+FORMS: dict[str, Drawing] = {
+    "ranking": _RANKING,
+    "cpu": Rows(
+        title="Speedup over one CPU core",
+        frame=_over_one_core,
+        axes={"speedup over one core": True},
+        order=partial(rows.fastest_first, largest=True),
+        rule="fastest CPU baseline",
+        note=(
+            "Dots: time of one CPU core (sequential) over the strategy's, on a log axis, and as a number on "
+            "the right; bars: 95% confidence interval of the ratio; ? marks what is not significant at 95%.",
+            rows.common_rounds("sequential in the same rounds, not the quotient of the mean times"),
+            rows.shared_order,
+        ),
+        empty="cpu: there is no time of one core to compare with",
+    ),
+    "peers": Rows(
+        title="Time per training step",
+        frame=_steps,
+        axes={"time per step (µs)": True},
+        order=rows.fastest_first,
+        rule="best peer",
+        ends=lambda cells: np.outer((1 / _PEERS_ROOM, _PEERS_ROOM), cells["value"]),
+        note=(
+            "Dots: mean time per step, on a log axis; bars: its 95% confidence interval; the ends of the "
+            "axis cut off longer ones. On the right: this time in µs, and the speedup over the best peer; "
+            "? marks what is not significant at 95%.",
+            rows.shared_order,
+            rows.blanks,
+            _kernels,
+            _usual_precision,
+        ),
+        empty="peers: no cell has a time per step",
+    ),
+    "neighbours": Rows(
+        title="Time beside a busy neighbour over time alone",
+        frame=_slowdowns,
+        axes={"time beside the neighbour / time alone": True},
+        most=2,
+        has_one_scale=True,
+        note=(_of_slowdowns, rows.blanks, rows.usual_kernel),
+        empty="neighbours: no cell has a time beside a neighbour",
+    ),
+    "precision": Rows(
+        title="Reduced precision",
+        frame=_precisions,
+        axes={_TIME: False, _LOSS: False},
+        most=2,
+        note=(
+            "Left: mean time of a training; bars: standard deviation of the runs. Right: final loss over "
+            "that of fp32, less one; bars: 95% confidence interval over the seeds, and whether the training "
+            "converges as that in fp32.",
+        ),
+        empty="precision: no cell has a time",
+    ),
+    "memory_remedies": Rows(
+        title="Training in less memory",
+        frame=_remedies,
+        axes={_PEAK: False, _RATIO: True},
+        most=2,
+        has_own_rows=True,
+        note=(
+            "Left: device memory at the peak, counted, without an interval. Right: time of a step over that "
+            "of plain with the same batch size, the dashed line, on a log axis; bars: 95% confidence "
+            "interval of the ratio.",
+            _of_batches,
+        ),
+        empty="memory_remedies: no cell has a peak and a time",
+    ),
+}
