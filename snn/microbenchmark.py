@@ -15,7 +15,7 @@ threads.assign()
 
 from snn import command  # noqa: E402
 from snn.errors import ConfigError, shown  # noqa: E402
-from snn.grid import fingerprint  # noqa: E402
+from snn.grid import catalogue, fingerprint  # noqa: E402
 from snn.hardware.devices import Device, choices, say_unused_gpu  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
 from snn.measurement import provenance  # noqa: E402
@@ -48,9 +48,11 @@ def record(name: str, settings: Mapping[str, Any], device: Device) -> dict[str, 
             "readings": [reading.plain() for reading in microbenchmark.measure(device.backend, wanted)],
         }
 
-    return provenance.measure_device(
-        device, measure, lambda: fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
-    )
+    def source_hash() -> str:
+        module = catalogue.MICROBENCHMARKS[name].module
+        return fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend, module))
+
+    return provenance.measure_device(device, measure, source_hash)
 
 
 def _settings(name: str, text: str) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def test_sums_are_split_by_fused_kernels():
 def test_every_kernel_is_a_source_of_what_is_measured():
     """Or an edit of it would measure nothing again: each is some choice's, or in the KERNELS of a module."""
     found = set(fingerprint.of_limits("cuda")).union(
-        *(fingerprint.of_microbenchmark(name, "cuda") for name in MICROBENCHMARKS),
+        *(fingerprint.of_microbenchmark(name, "cuda", one.module) for name, one in MICROBENCHMARKS.items()),
         *(files(name) for name in STRATEGIES),
         *(files("resident", kernel=kernel) for kernel in groups.names("kernel")),
         *(of_layers("resident", kernel) for kernel in groups.names("kernel")),

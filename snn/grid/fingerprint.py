@@ -14,7 +14,6 @@ from snn.backends.ops import OPS
 from snn.config import groups
 from snn.config.cell import Cell
 from snn.config.groups import ROOT
-from snn.grid.catalogue import MICROBENCHMARKS
 
 _NEIGHBOUR = "snn.measurement.busy_neighbour"
 
@@ -59,9 +58,12 @@ def of_limits(backend: str) -> list[str]:
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 
 
-def of_microbenchmark(name: str, backend: str) -> list[str]:
-    """The source files, relative to the checkout, that decide what a microbenchmark measures."""
-    module = MICROBENCHMARKS[name].module
+def of_microbenchmark(name: str, backend: str, module: str) -> list[str]:
+    """The source files, relative to the checkout, that decide what a microbenchmark measures.
+
+    ``module``: that of its backend. It is not looked up in the catalogue here, since every table imports this
+    module, and would be made again after any edit of the catalogue.
+    """
     modules = ("snn.hardware.threads", f"snn.microbenchmarks.{name}", f"snn.backends.{backend}.{module}")
     return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
 

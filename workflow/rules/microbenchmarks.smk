@@ -7,7 +7,9 @@ def measured_with(name, plan):
     return {
         "settings": plan.microbenchmarks[name],
         "source_hash": fingerprint.digest(
-            fingerprint.of_microbenchmark(name, plan.device.backend)
+            fingerprint.of_microbenchmark(
+                name, plan.device.backend, catalogue.MICROBENCHMARKS[name].module
+            )
         ),
     }
 
