@@ -429,7 +429,7 @@ DEEP = "a0: &a0 [[[[[[[[[[1]]]]]]]]]]\n" + "".join(
     f"a{i + 1}: &a{i + 1} [[[[[[[[[[*a{i}]]]]]]]]]]\n" for i in range(200)
 )
 FILES = r"""
-    # nothing => : the file is None
+    # nothing => : the file is empty: it must be the keys
     a text => the file is 'a text': it must be the keys
     [1, 2] => the file is [1, 2]: it must be the keys
     17 => : the file is 17
@@ -489,7 +489,7 @@ FILES = r"""
     ("content", "said"),
     [
         *((text.replace("|", "\n").replace("SWEEP", SWEEP), said) for text, said in cases(FILES)),
-        ("", ": the file is None: it must be the keys device, devices, defaults, on_cpu, sweeps"),
+        ("", ": the file is empty: it must be the keys device, devices, defaults, on_cpu, sweeps"),
         (BOMB, "there are more than 250000 keys and values"),
         (DEEP, "there are more than 24 levels"),
         *((part * 400, "there are more than 24 levels") for part in ("[", "{a: ", "- ")),

@@ -68,7 +68,12 @@ def check(grid: Any) -> None:
     and the keys of a choice, when its cells are made.
     """
     if not isinstance(grid, dict):
-        raise error("the file", grid, f"the keys {', '.join(KEYS)}, each with its value")
+        right = f"the keys {', '.join(KEYS)}, each with its value"
+        raise (
+            ConfigError(f"the file is empty: it must be {right}")
+            if grid is None
+            else error("the file", grid, right)
+        )
     if "sweeps" not in grid:
         found = nearest("sweeps", grid)
         hint = f" (is {found} meant to be it?)" if found else ""
