@@ -247,13 +247,14 @@ def memory_map(table: pd.DataFrame, paper_device: str = "", trained: str = "") -
     if rows.empty:
         return layout.nothing("memory_map: no trace was replayed")
     allocators = list(dict.fromkeys(rows["allocator"]))
-    figure, panels = layout.panels(len(allocators), 2.3, 2, sharex=True)
+    titles = [_name(allocator, rows["backend"].iloc[0]) for allocator in allocators]
+    figure, panels = layout.panels(len(allocators), 2.3, 2, titles, sharex=True)
     least, most = float(rows["bytes"].min()), float(rows["bytes"].max()) + 1
     sizes = LogNorm(least, most)
     for axes, allocator in zip(panels, allocators, strict=True):
         _boxes(axes, rows[rows["allocator"] == allocator], sizes)
-        axes.set_title(_name(allocator, rows["backend"].iloc[0]), fontweight="bold")
-        axes.set_xlabel("call of the trace")
+        if axes.xaxis.get_tick_params()["labelbottom"]:
+            axes.set_xlabel("call of the trace")
         if layout.is_first(axes):
             axes.set_ylabel("place of a block,\namount of a line (MiB)")
     bar = figure.colorbar(ScalarMappable(sizes, _SIZES), ax=panels, shrink=0.8)
