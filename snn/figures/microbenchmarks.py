@@ -162,7 +162,8 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
         cells = table[(table["kind"] == kind) & (direction is None or table["direction"] == direction)]
         calls = cells["direction"] if kind == "first_touch" else cells["call"]
         frame = points(cells, "median", ("low", "high"), panel=panel, x=cells["bytes"])
-        frame["tick"], frame["x_title"] = [*map(binary_size, cells["bytes"])], "size of the block"
+        frame["tick"] = [*map(binary_size, cells["bytes"])]
+        frame = frame.assign(x_title="size of the block", y_title="time (µs)")
         frame["label"] = [_name(*each) for each in zip(calls, cells["backend"], strict=True)]
         lines = np.where(cells["live"].fillna(0), "--", "-")
         frame["look"] = [
@@ -326,7 +327,6 @@ FORMS: dict[str, Drawing] = {
         title=_title_of_calls,
         frame=_calls,
         about=form.about_microbenchmark,
-        y="time (µs)",
         log_y=lambda cells: cells["panel"].iloc[0] != _OVERLAP,
         height=2.7,
         most=2,
