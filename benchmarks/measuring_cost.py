@@ -33,6 +33,7 @@ from snn.measurement.passes import probe  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs, measure  # noqa: E402
 from snn.strategies.common.job import Job  # noqa: E402
+from snn.strategies.common.strategy import unwatched  # noqa: E402
 
 RULES = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
 
@@ -50,7 +51,7 @@ def with_everything(job: Job, backend: Backend, device: devices.Device) -> list[
 def bare(job: Job, backend: Backend, device: devices.Device) -> list[float]:
     """Seconds of the runs of a round without any instrument."""
     measurement = Measurement()
-    _time_runs(job, RULES, backend, measurement, lambda runs: None)
+    _time_runs(job, RULES, backend, measurement, lambda runs: None, unwatched)
     return [run.seconds for run in measurement.runs]
 
 

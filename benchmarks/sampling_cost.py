@@ -34,6 +34,7 @@ from snn.hardware.sampling import EVERY, Sampler, open_sensors  # noqa: E402
 from snn.measurement import passes  # noqa: E402
 from snn.measurement.runs import _run  # noqa: E402
 from snn.strategies.common.job import start  # noqa: E402
+from snn.strategies.common.strategy import unwatched  # noqa: E402
 
 
 def main() -> None:
@@ -64,14 +65,14 @@ def main() -> None:
         kept.enter_context(open_sensors(device))  # so that NVML is loaded once, as in a cell
         strategy.prepare(job.epochs)
         weights = next(strategy.starts(job.network, job.seed))
-        _run(job, strategy, backend, weights, after_epoch=True)
+        _run(job, strategy, backend, weights, unwatched, after_epoch=True)
         for _ in range(given.pairs):
             for is_sampled in random.sample((True, False), 2):
                 sampler = Sampler(device, lambda *_: None, given.every, most_share=1.0)
                 began = time.perf_counter()
                 with sampler if is_sampled else nullcontext():
                     time.sleep(given.every / 2)  # the first sample is not of the run
-                    run = _run(job, strategy, backend, weights, after_epoch=True)
+                    run = _run(job, strategy, backend, weights, unwatched, after_epoch=True)
                 times[is_sampled].append([run.seconds])
                 if is_sampled:
                     described = sampler.described([])

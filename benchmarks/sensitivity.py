@@ -31,6 +31,7 @@ from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs  # noqa: E402
 from snn.models.network import mlp  # noqa: E402
 from snn.strategies.common.job import Job  # noqa: E402
+from snn.strategies.common.strategy import unwatched  # noqa: E402
 from snn.strategies.reference import Reference  # noqa: E402
 
 SLOWER = 1.05
@@ -51,7 +52,7 @@ class Slowed(Reference):
 def timed(job: Job, rules: Round, backend: Backend) -> list[float]:
     """Seconds of a round's runs, without the instrumented pass, so that rounds are close in time."""
     measurement = Measurement()
-    _time_runs(job, rules, backend, measurement, lambda runs: None)
+    _time_runs(job, rules, backend, measurement, lambda runs: None, unwatched)
     return [run.seconds for run in measurement.runs]
 
 
