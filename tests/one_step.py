@@ -19,8 +19,9 @@ RATE = 1024.0
 BOUND = 3e-6
 """Of a gradient's distance from that in float64, relative to the sum of the norms of each image's gradient.
 
-A product by three TF32 products (``kernels/tf32.cuh``) drops what is below 2^-20 of either factor, and
-the product of the two small parts: at most 3 x 2^-20 = 2.9e-6 of a term, an eighth of that on average.
+A product by three TF32 products (``kernels/persistent/tf32.cuh``) drops what is below 2^-20 of either
+factor, and the product of the two small parts: at most 3 x 2^-20 = 2.9e-6 of a term, an eighth of that on
+average.
 The gradient of the first convolution passes through three such products, and tensor cores truncate when
 they add.
 """

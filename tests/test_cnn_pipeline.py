@@ -1,5 +1,6 @@
 """The CNN report's sweeps from grid to report, on a CPU and few images: nothing is downloaded."""
 
+import html
 import json
 import re
 import shutil
@@ -117,7 +118,7 @@ def test_few_images_are_said_in_table_caption_and_page(made):
             path = f"results/{kind}/{name}.{'html' if kind == 'tables' else 'svg'}"
             assert "150 images of patterns" in results[path]["caption"], path
     page = (made.folder / "results/tables/cnn_programs.html").read_text()
-    assert "150 images of patterns, 2 epochs, tested on 100: not the report&#x27;s data" in page
+    assert "150 images of patterns, 2 epochs, tested on 100: not the report's data" in html.unescape(page)
     assert "no GPU was used" in page
     assert (made.table("cnn_block_epochs")["data"].str.contains("not the report's data")).all()
 

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 import pandas as pd
 import pytest
 from figure_layout import faults
@@ -9,7 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex, to_rgb
 
 from snn.figures import breakdown, curves, layout, rows, style
-from snn.figures.ticks import log_axis
+from snn.figures.ticks import hold, log_axis
 from snn.figures.trained import of_records, trained
 from snn.profiling.profile import TimingBackend
 
@@ -28,6 +29,17 @@ def test_a_log_axis_of_any_span_has_labels_that_do_not_touch(low, factor, inches
     assert len([tick for tick in axes.get_xticks() if low <= tick <= factor * low]) >= (
         2 if inches > 1 else 1
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [([1.0, 2.0], (0, 2.2)), ([-1.0, 9.0], (-2, 10)), ([-4.0, -2.0], (-4.4, 0.4)), ([0.0], (0, 1))],
+)
+def test_a_linear_axis_has_zero_and_room_around_what_is_on_either_side(values, ends):
+    figure, (axes,) = layout.panels(1, 2.0)
+    hold(axes.yaxis, np.array([*values, np.nan]), log=False)
+    assert axes.get_ylim() == pytest.approx(ends)
+    plt.close(figure)
 
 
 def test_what_was_trained_is_said_in_words():

@@ -139,8 +139,10 @@ def test_the_note_on_peers_says_what_of_them_differs():
     larger = pd.concat([rows, rows.assign(dataset="large")], ignore_index=True)
     order = "Rows are in the order of the geometric mean"
     precision, blank = "The precision is fp32 where none is named.", "A row that is blank in a panel"
+    cut = "The ends of the axis cut off longer bars."
     for given, said, unsaid in (
-        (rows, [precision], ["Kernels:", order, blank]),
+        (rows, [precision], ["Kernels:", order, blank, cut]),
+        (rows.assign(step_ci_high_us=1e6), [cut], []),  # of few rounds
         (larger, [order], []),
         (several, ["Kernels: reference one_layer (256), two_layers (256-256)."], []),
         (several[1:], [blank], []),

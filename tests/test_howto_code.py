@@ -6,6 +6,7 @@ import shutil
 import sys
 import types
 from importlib import import_module
+from pathlib import Path
 
 import cuda_on_cpu
 import howto_code
@@ -17,8 +18,8 @@ from conftest import ROOT
 
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
-from snn.config import groups
-from snn.errors import LeakError
+from snn.config import groups, settings
+from snn.errors import ConfigError, LeakError
 from snn.figures import strategies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import parse
@@ -66,6 +67,15 @@ def test_the_strategy_trains_as_the_reference_and_allocates_once_for_each_size()
     assert 0 < ledger.mallocs < of_reference.mallocs / 3
     assert ledger.frees == ledger.mallocs
     assert (ledger.h2d_copies, ledger.launches) == (of_reference.h2d_copies, of_reference.launches)
+
+
+def test_the_line_that_gives_a_setting_its_range_is_one_of_the_settings():
+    text = (ROOT / "docs/howto/add_strategy.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r'^```python\n("strategy\..*?)^```$', text, re.MULTILINE | re.DOTALL)
+    ((key, kind),) = eval(f"{{{shown}}}", vars(settings)).items()
+    assert settings.KINDS[key] == kind
+    with pytest.raises(ConfigError, match=kind.reason):
+        settings.find_kind(key, kind.least).check(key, kind.most + 1)
 
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no C++ compiler")
@@ -142,6 +152,19 @@ def test_the_backend_call_is_made_checked_timed_counted_and_left_out(monkeypatch
     with pytest.raises(LeakError):
         observed.zero(buffer, 16)
     assert NullBackend(CpuBackend()).zero(buffer, 8) is None
+
+
+def test_the_tests_that_a_page_names_exist():
+    """Those that ``-k`` chooses; a name that is the reader's own chooses tests once its file is there."""
+    chosen = []
+    for page in (ROOT / "docs").glob("howto/*.md"):
+        for command in re.findall(r"^    python -m pytest (.*)$", page.read_text(encoding="utf-8"), re.M):
+            files, _, word = command.partition(" -k ")
+            tests = [(ROOT / name).read_text() for name in files.split() if name != "tests"]
+            if word not in {Path(path).stem for path in howto_code.files(page.stem)}:
+                chosen.append(word)
+                assert re.search(rf"def test_\w*{word}", "".join(tests)), f"{page.name}: {command}"
+    assert "every_table" in chosen
 
 
 @pytest.fixture

@@ -162,7 +162,8 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
         cells = table[(table["kind"] == kind) & (direction is None or table["direction"] == direction)]
         calls = cells["direction"] if kind == "first_touch" else cells["call"]
         frame = points(cells, "median", ("low", "high"), panel=panel, x=cells["bytes"])
-        frame["tick"], frame["x_title"] = [*map(binary_size, cells["bytes"])], "size of the block"
+        frame["tick"] = [*map(binary_size, cells["bytes"])]
+        frame = frame.assign(x_title="size of the block", y_title="time (µs)")
         frame["label"] = [_name(*each) for each in zip(calls, cells["backend"], strict=True)]
         lines = np.where(cells["live"].fillna(0), "--", "-")
         frame["look"] = [
@@ -247,13 +248,14 @@ def memory_map(table: pd.DataFrame, paper_device: str = "", trained: str = "") -
     if rows.empty:
         return layout.nothing("memory_map: no trace was replayed")
     allocators = list(dict.fromkeys(rows["allocator"]))
-    figure, panels = layout.panels(len(allocators), 2.3, 2, sharex=True)
+    titles = [_name(allocator, rows["backend"].iloc[0]) for allocator in allocators]
+    figure, panels = layout.panels(len(allocators), 2.3, 2, titles, sharex=True)
     least, most = float(rows["bytes"].min()), float(rows["bytes"].max()) + 1
     sizes = LogNorm(least, most)
     for axes, allocator in zip(panels, allocators, strict=True):
         _boxes(axes, rows[rows["allocator"] == allocator], sizes)
-        axes.set_title(_name(allocator, rows["backend"].iloc[0]), fontweight="bold")
-        axes.set_xlabel("call of the trace")
+        if axes.xaxis.get_tick_params()["labelbottom"]:
+            axes.set_xlabel("call of the trace")
         if layout.is_first(axes):
             axes.set_ylabel("place of a block,\namount of a line (MiB)")
     bar = figure.colorbar(ScalarMappable(sizes, _SIZES), ax=panels, shrink=0.8)
@@ -325,7 +327,6 @@ FORMS: dict[str, Drawing] = {
         title=_title_of_calls,
         frame=_calls,
         about=form.about_microbenchmark,
-        y="time (µs)",
         log_y=lambda cells: cells["panel"].iloc[0] != _OVERLAP,
         height=2.7,
         most=2,

@@ -37,11 +37,10 @@ class Rows(Form):
     """A figure of dots in rows.
 
     Its frame has the name of a dot's ``row``, and may have its ``panel`` and that one's ``title``, if it is
-    another; the ``axis`` of its value; ``text``
-    on the right of the row; ``status``, why there is no dot; ``rule``, the value of the panel's dashed line;
-    ``start``, from which a line leads to the dot; ``has_ring``, ``is_beyond``: it is larger than the dot.
-    Dots of a row stand one below the other, except those of the same ``slot``, which are ``aside`` so many
-    rows.
+    another; the ``axis`` of its value; ``text`` on the right of the row; ``status``, why there is no dot;
+    ``rule``, the value of the panel's dashed line; ``start``, from which a line leads to the dot;
+    ``has_ring``; ``is_beyond``: the value is larger than the dot says. Dots of a row stand one below the
+    other, except those of the same ``slot``, which are ``aside`` so many rows.
     """
 
     axes: Mapping[str, bool | None]

@@ -11,6 +11,7 @@ from snn.figures import rows
 from snn.figures.form import Drawing, labelled, points
 from snn.figures.rows import HOST, Rows, hosts, named, on_host
 from snn.figures.style import BLACK, BLUE, GREY, ORANGE, Look, differing, texts, times, varied
+from snn.figures.ticks import log_limits
 
 _MIB = 1 << 20
 _DEVICES = dict(zip(("on the device", "on the host"), HOST.values(), strict=True))
@@ -89,6 +90,19 @@ def _step(time: float, ratio: float, verdict: object) -> str:
     """``11.9 µs, 1.2×``; without the ratio where there is none."""
     digits = f"{time:#.3g}".rstrip(".") if time < _WHOLE_FROM else f"{time:.0f}"
     return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio, verdict)}")
+
+
+def _peers_ends(cells: pd.DataFrame) -> np.ndarray:
+    return np.outer((1 / _PEERS_ROOM, _PEERS_ROOM), cells["value"])
+
+
+def _of_ends(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+    """What the note says if an interval reaches beyond the ends of its axis."""
+    is_cut = False
+    for _, cells in frame[frame["value"].notna()].groupby("panel"):
+        low, high = log_limits(_peers_ends(cells))
+        is_cut |= bool((cells["low"] < low).any() or (cells["high"] > high).any())
+    return "The ends of the axis cut off longer bars." if is_cut else ""
 
 
 def _kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -230,11 +244,11 @@ FORMS: dict[str, Drawing] = {
         axes={"time per step (µs)": True},
         order=rows.fastest_first,
         rule="best peer",
-        ends=lambda cells: np.outer((1 / _PEERS_ROOM, _PEERS_ROOM), cells["value"]),
+        ends=_peers_ends,
         note=(
-            "Dots: mean time per step, on a log axis; bars: its 95% confidence interval; the ends of the "
-            "axis cut off longer ones. On the right: this time in µs, and the speedup over the best peer; "
-            "? marks what is not significant at 95%.",
+            "Dots: mean time per step, on a log axis; bars: its 95% confidence interval. On the right: this "
+            "time in µs, and the speedup over the best peer; ? marks what is not significant at 95%.",
+            _of_ends,
             rows.shared_order,
             rows.blanks,
             _kernels,

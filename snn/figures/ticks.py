@@ -51,7 +51,7 @@ def log_limits(values: np.ndarray) -> tuple[float, float]:
 
 
 def hold(axis: Axis, values: np.ndarray, log: bool | None) -> None:
-    """Make an axis hold these values; a linear one begins at zero. ``log``: None if they may span much."""
+    """Make an axis hold these values, on a linear one also zero. ``log``: None if they may span much."""
     known = np.ravel(values)[np.isfinite(np.ravel(values))]
     set_limits = axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim
     if not len(known):
@@ -61,7 +61,9 @@ def hold(axis: Axis, values: np.ndarray, log: bool | None) -> None:
         set_limits(*log_limits(known))
     else:
         linear_axis(axis, 4)
-        set_limits(min(0.0, known.min() * 1.1), known.max() * 1.1 or 1.0)
+        low, high = min(known.min(), 0.0), max(known.max(), 0.0)
+        room = 0.1 * (high - low)
+        set_limits(low - room if low else 0.0, high + room or 1.0)
 
 
 def _label(axis: Axis, locator: Locator, text: Callable) -> None:

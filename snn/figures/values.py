@@ -119,5 +119,5 @@ def side_by_side(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     """What a note says if series of a panel are dodged."""
     placed = frame[frame["x"].notna()]
     slots = placed.groupby("panel")["slot" if "slot" in frame else "label"].nunique()
-    several = "Series stand side by side at a number, so that no bar hides another."
+    several = "Series stand side by side at a number, so that none hides another."
     return several if slots.gt(1).any() else ""

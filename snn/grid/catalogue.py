@@ -1,8 +1,8 @@
 """Which tables and figures there are: those with a form of their own, and one of each for any other sweep.
 
-A table's form is a variable of its name in a module of ``snn.tables``, a figure's the module
-``snn.figures.NAME``. A line here says of what it is, and where the report lists it; the rules of
-``workflow/`` are made of them.
+A table's form is a variable of its name in a module of ``snn.tables``, a figure's an entry of its name in
+``FORMS`` of a module of ``snn.figures``. A line here says of what it is, and where the report lists it; the
+rules of ``workflow/`` are made of them.
 """
 
 import re
@@ -75,7 +75,7 @@ class Table(Entry):
 
 @dataclass(frozen=True)
 class Figure(Entry):
-    """A figure that is drawn from a table, by the module ``form`` where that is not called as the figure."""
+    """A figure that is drawn from a table, in the ``form`` where that is not called as the figure."""
 
     table: str
     form: str | None = None

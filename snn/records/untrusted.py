@@ -28,6 +28,9 @@ LARGEST_INTEGER = (1 << 63) - 1
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
+_LONG_NUMBER = re.compile(r"\d{19}|\d[eE]\+?\d{3}")
+"""What every number has that is too large. Without one, json parses numbers in C."""
+
 
 def read_json(path: Path) -> Any:
     """The content of a JSON file. Raises RecordError, naming the file, if it is not strict JSON."""
@@ -53,8 +56,9 @@ def strict(text: str) -> Any:
     float or for 64 bits, and text that UTF-8 cannot encode.
     """
     try:
+        floats, ints = (_float, _int) if _LONG_NUMBER.search(text) else (None, None)
         value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_float, parse_float=_float, parse_int=_int
+            text, object_pairs_hook=_object, parse_constant=_float, parse_float=floats, parse_int=ints
         )
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -110,10 +114,25 @@ def _validator(name: str, detailed: bool) -> Callable[[Any], Any]:
     """The check of a schema. One whose errors have values takes five times as long to compile."""
     import fastjsonschema  # only what reads a record needs it
 
+    schema = load_schema(name)
     check: Callable[[Any], Any] = fastjsonschema.compile(
-        load_schema(name), use_default=False, use_formats=False, detailed_exceptions=detailed
+        _without_references(schema, schema),
+        use_default=False,
+        use_formats=False,
+        detailed_exceptions=detailed,
     )
     return check
+
+
+def _without_references(part: Any, schema: dict[str, Any]) -> Any:
+    """A part of a schema in which no reference is left: each would be a call with ``locals()``."""
+    if isinstance(part, list):
+        return [_without_references(one, schema) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _without_references(schema["$defs"][part["$ref"].rpartition("/")[2]], schema)
+    return {key: _without_references(value, schema) for key, value in part.items()}
 
 
 def _complaint(error: Any) -> str:

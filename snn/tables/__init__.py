@@ -1,1 +1,1 @@
-"""Tables: one module per table, whose ``build`` makes a data frame from records and the paper's values."""
+"""Tables: a declaration of each, whose ``build`` makes a data frame from cells and published values."""
