@@ -82,7 +82,7 @@ QUICK = (
     (
         "user,folder,slashes,german,kathmandu,tmpdir,private,variables",
         "test_workflow.py test_notebook.py test_package.py test_refusals.py "
-        "test_recommend.py::test_the_answer_is_printed_with_its_table",
+        "test_recommend.py::test_the_printed_ranking_is_that_of_the_workflow",
     ),
     (
         "glob,letters,c,kiritimati,no_home,many,shared",
