@@ -8,6 +8,7 @@ of a new strategy, has the type of its value in its choice's file.
 import codecs
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -43,16 +44,16 @@ def error(key: str, value: object, right: str) -> ConfigError:
     return ConfigError(f"{key} is {shown(value)}: it must be {right}")
 
 
-class Kind:
-    """A type of values. ``right`` is what the docs and a message say that a value must be."""
+class Kind(ABC):
+    """A type of values. Docs and messages state ``right``, what a value must be."""
 
     right: str
     numbers: "Range | None" = None
     """The range of a number, or of each number of a list."""
 
+    @abstractmethod
     def wrong(self, value: Any) -> str:
-        """What would be right in place of this value; empty where it is right."""
-        raise NotImplementedError
+        """What a wrong value should be instead; empty for a right one."""
 
     def check(self, key: str, value: object) -> None:
         """Raise ConfigError, with what would be right, unless a key may have this value."""

@@ -1,5 +1,6 @@
 """What declarations of figures have in common: a frame with a row for each dot, and the words around it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,7 +48,7 @@ Words = str | Callable[[DataFrame, DataFrame], str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class Form(ABC):
     """A declaration of a figure: ``frame`` makes of a table what is drawn, a row for each dot.
 
     Of ``points`` and the columns that the kind of figure adds.
@@ -72,9 +73,9 @@ class Form:
         title, *notes = [text if isinstance(text, str) else text(table, frame) for text in words]
         return layout.framed(figure, title, self.about(table, trained), " ".join(filter(None, notes)), key)
 
+    @abstractmethod
     def draw(self, frame: DataFrame) -> tuple[Figure, list[Artist]]:
         """The panels and the entries of the key below them."""
-        raise NotImplementedError
 
 
 def points(table: DataFrame, value: str, ends: str | Sequence[str] = (), **columns: Any) -> DataFrame:
