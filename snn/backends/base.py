@@ -8,9 +8,6 @@ import numpy as np
 
 from snn.backends.launches import Steps, TrainingLaunch, TrainingShape
 
-Buffer = Hashable
-"""Device memory: an address on CUDA, a block of host memory on the CPU backend."""
-
 Stream = Hashable
 """A queue of copies and launches that run in order; None means a synchronous call."""
 

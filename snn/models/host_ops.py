@@ -67,11 +67,6 @@ def clipped_update(W: np.ndarray, dW: np.ndarray, rate: float, max_norm: float) 
     update(W, dW, rate)
 
 
-def squared_error(error: np.ndarray) -> float:
-    """Equation (5) of the paper: the mean of the squared errors, summed in float32."""
-    return float(np.mean(error * error))
-
-
 IN_PLACE: dict[str, Callable[..., None]] = {
     "relu": relu,
     "mask": mask,
