@@ -93,7 +93,7 @@ def _group(group: str) -> str:
 
 
 def _meanings(group: str) -> list[tuple[str, str, str]]:
-    """The comments beside the keys of a group's files, each once, and their ranges."""
+    """Return each comment on a key of a group's files once, with the key's range."""
     found: dict[str, str] = {}
     for name in names(group):
         for key, _, comment in _LINE.findall((CONFIG / group / f"{name}.yaml").read_text(encoding="utf-8")):

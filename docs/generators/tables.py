@@ -85,7 +85,7 @@ def title(name: str) -> str:
     """The title of its page in the report."""
     module = import_module(f"snn.tables.{name}") if name in COMMANDS else None
     said = getattr(module, "TITLE", "") if module else find_table(catalogue.table_form(name)).title
-    return f"**{said.format('of the grid, without a form of its own')}.**" if said else ""
+    return f"**{said.format('of a sweep in the grid')}.**" if said else ""
 
 
 def caption(name: str) -> str:
