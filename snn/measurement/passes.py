@@ -16,7 +16,7 @@ from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
-from snn.profiling.profile import Profile, profile
+from snn.profiling.profile import profile
 from snn.profiling.rehearsal import advice
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job, Test
@@ -94,7 +94,7 @@ def measured(
     of_run: OfRun,
     live: Live,
     number: int,
-) -> tuple[Measurement, Profile | None, dict[str, Any]]:
+) -> tuple[Measurement, dict[str, Any] | None, dict[str, Any]]:
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
 
     ``progress`` and ``of_run`` are those of ``measure``; ``live`` sees the samples of the machine as they are
