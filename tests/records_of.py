@@ -91,8 +91,10 @@ def record(
         measurement,
         profile_of(foretold or seconds[0]) if seen else None,
         machine or QUIET | beside(cell),
-        PROVENANCE | where | {"elapsed_seconds": sum(seconds) + 1} | provenance,
-        source_hash(cell),
+        PROVENANCE
+        | {"elapsed_seconds": sum(seconds) + 1, "source_hash": source_hash(cell)}
+        | where
+        | provenance,
         DATA,
         untrained,
     )
