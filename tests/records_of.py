@@ -12,7 +12,7 @@ from snn.profiling.observed import Call
 from snn.profiling.profile import TimingBackend
 from snn.profiling.tracer import Event, Signature, Trace
 from snn.records import store
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.strategies.common.traits import traits
 
 PROVENANCE = {

@@ -30,8 +30,7 @@ from snn.measurement.runs import Measurement, Run
 from snn.models.gradients import PublishedNaive
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling import nvtx
-from snn.records.digest import sealed
-from snn.records.store import SCHEMA_VERSION
+from snn.records.store import SCHEMA_VERSION, sealed
 from snn.strategies.common import factory
 from snn.strategies.common.job import Job
 from snn.strategies.common.traits import traits
