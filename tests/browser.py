@@ -49,8 +49,7 @@ class Browser:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         page.send("Emulation.setDeviceMetricsOverride", size)
         page.theme(dark)
-        page.send("Page.navigate", {"url": path.as_uri()})
-        page.wait("document.readyState === 'complete' && location.protocol === 'file:'")
+        page.go(path)
         return page
 
     def send(self, method, params=None, session=None):
@@ -107,6 +106,11 @@ class Page:
     def send(self, method, params=None):
         return self._browser.send(method, params, self._session)
 
+    def go(self, path):
+        """Show another file, and wait until it is loaded."""
+        self.send("Page.navigate", {"url": path.as_uri()})
+        self.wait(f"document.readyState === 'complete' && location.href === {json.dumps(path.as_uri())}")
+
     def theme(self, dark):
         """The theme that the reader prefers."""
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -135,9 +139,6 @@ class Page:
         box = self.run(f"({BOX})({element})")
         answer = self.send("Page.captureScreenshot", {"clip": {**box, "scale": 1}})
         return base64.b64decode(answer["data"])
-
-    def close(self):
-        self.send("Page.close")
 
     def errors(self):
         """Exceptions of scripts, and errors in the console, of all pages so far."""
