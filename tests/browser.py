@@ -44,8 +44,8 @@ class Browser:
         """A page of this file, loaded, in a window of ``width`` pixels; its reader prefers light or dark."""
         target = self.send("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.send("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
-        self._listen(session)
         page = Page(self, session)
+        self._listen(session)
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         page.send("Emulation.setDeviceMetricsOverride", size)
         page.theme(dark)
@@ -101,7 +101,7 @@ class Page:
     """A page in a browser: what is in it, what it says of errors, and what it asks the network for."""
 
     def __init__(self, browser, session):
-        self._browser, self._session = browser, session
+        self._browser, self._session, self._first = browser, session, len(browser.events)
 
     def send(self, method, params=None):
         return self._browser.send(method, params, self._session)
@@ -141,9 +141,9 @@ class Page:
         return base64.b64decode(answer["data"])
 
     def errors(self):
-        """Exceptions of scripts, and errors in the console, of all pages so far."""
+        """Exceptions of scripts, and errors in the console, since the page was opened."""
         found = []
-        for event in self._browser.events:
+        for event in self._browser.events[self._first :]:
             said = event["params"]
             if event["method"] == "Runtime.exceptionThrown":
                 found.append(said["exceptionDetails"])
@@ -154,10 +154,10 @@ class Page:
         return found
 
     def requests(self):
-        """The addresses outside of the page itself that were asked for, of all pages so far."""
+        """The addresses outside of the page itself that were asked for since it was opened."""
         asked = (
             event["params"]["request"]["url"]
-            for event in self._browser.events
+            for event in self._browser.events[self._first :]
             if event["method"] == "Network.requestWillBeSent"
         )
         return [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))]
