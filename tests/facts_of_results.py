@@ -97,7 +97,7 @@ def of_the_papers_experiment_on_the_h100():
 def of_the_cards_of_the_h100():
     """Rounds by card: both cells of a round's ratio ran on one card."""
     cards, rounds = {}, defaultdict(set)
-    for record in archive.read_all(PUBLISHED / H100 / "paper").values():
+    for record in records_in(f"{H100}/paper"):
         of_round = (record["cell"]["dataset"]["name"], network_of(record), record["round"])
         card = record["provenance"]["device_uuid"]
         assert cards.setdefault(of_round, card) == card
@@ -108,6 +108,11 @@ def of_the_cards_of_the_h100():
     assert len(further) == 2 and rounds[further[0]] | rounds[further[1]] == wide | deep
     assert not rounds[first] & wide
     yield "Rounds 3 to 5 with 1024 neurons and 2 to 5 with 256-1024-256 ran on two other cards"
+
+
+@cache
+def records_in(name):
+    return [*archive.read_all(PUBLISHED / name).values()]
 
 
 def network_of(record):
@@ -222,10 +227,9 @@ def attribution(device, network, strategy="combined"):
     return one(rows, strategy=strategy, network=network)
 
 
-@cache
 def records(name, strategy):
     """The records of a strategy with an instrumented pass."""
-    found = archive.read_all(PUBLISHED / name).values()
+    found = records_in(name)
     return [one for one in found if one["cell"]["strategy"]["name"] == strategy and one["explanation"]]
 
 
