@@ -9,7 +9,7 @@ from conftest import ROOT
 from records_of import PROVENANCE, halves, record
 from whole_grid import sweeps_of
 
-from snn import compare
+from snn import cli, compare
 from snn.config.groups import read_yaml
 from snn.grid import naming
 from snn.records.archive import read_all, write
@@ -48,7 +48,7 @@ def written(request, monkeypatch):
 
 
 def compared(tmp_path, a, b):
-    printed = compare.run(a, b, tmp_path / "out")
+    printed = compare.compare(a, b, tmp_path / "out")
     table = pd.read_csv(tmp_path / "out/comparison.csv", keep_default_na=False, na_values=[""])
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         f"comparison.{ending}" for ending in ("csv", "html", "svg", "png")
@@ -181,7 +181,7 @@ def test_a_folder_of_results_is_as_good_as_an_archive(tmp_path):
 )
 def test_refuses(tmp_path, capsys, make, said):
     a = archive(tmp_path / "a")
-    assert compare.main([str(a), str(make(tmp_path)), str(tmp_path / "out")]) == 2
+    assert cli.main(["compare", str(a), str(make(tmp_path)), str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err.replace("times of two", "two")
     assert not (tmp_path / "out").exists()
 
@@ -196,5 +196,5 @@ def _mixed(folder):
 
 
 def test_usage(capsys):
-    assert compare.main(["a"]) == 2
+    assert cli.main(["compare", "a"]) == 2
     assert "OUTPUT" in capsys.readouterr().err

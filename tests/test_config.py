@@ -14,7 +14,6 @@ from idx_files import image_set, write
 from omegaconf import OmegaConf
 from test_grid import sweeps_of
 
-from snn import prepare
 from snn.config import choices, compose, groups
 from snn.config.overrides import written as in_hydra
 from snn.config.suggestions import meant, nearest
@@ -146,11 +145,6 @@ def test_help_shows_the_choices():
     done = subprocess.run([sys.executable, "-m", "snn", "--help"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0
     assert "|combined|" in done.stdout
-
-
-def test_help_of_preparing_a_data_set(capsys):
-    assert prepare.main(["--help"]) == 0
-    assert "dataset=NAME ... output=FILE.npy" in capsys.readouterr().out
 
 
 def test_a_flat_list_of_widths_is_said_to_be_one_network(tmp_path):

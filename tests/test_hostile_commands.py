@@ -5,11 +5,11 @@ import shlex
 import numpy as np
 import pytest
 import yaml
+from conftest import as_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn import __main__ as snn
-from snn import prepare
 from snn.config import choices, compose, groups, overrides, sizes
 from snn.config.settings import check_cell
 from snn.datasets import csv_table
@@ -55,7 +55,7 @@ _OF_CSV = ("dataset=csv", "dataset.path=a", "dataset.target=0")
         ("training.epochs=1 before", ["training.epochs=1", "training.epochs=2"]),
         ("it must be KEY=VALUE", ["training.epochs"]),
         ("training.epochs is ''", ["training.epochs="]),
-        ("is no argument", ["--epochs=3"]),
+        ("'--epochs=3'", ["--epochs=3"]),
         *(("a value may be a list", [f"network.hidden={opening * 400}"]) for opening in ("[", "(", "{a:")),
         ("at most 16384 characters", ["network.hidden=[" + "1," * 10_000 + "1]"]),
         ("at most 16384 characters", ["dataset.seed=" + "9" * 20_000]),
@@ -125,7 +125,7 @@ def test_a_cell_larger_than_the_machine_is_refused_before_any_work(capsys, monke
     said = refused(capsys, snn.main, large)
     assert "at least 0.265 GB of memory (0.264 GB for dataset=small of 1000000 rows and 33 columns" in said
     assert "but this machine has 0.1 GB" in said
-    said = refused(capsys, prepare.main, [*large, f"output={tmp_path}/x.npy"])
+    said = refused(capsys, as_command("prepare"), [*large, f"output={tmp_path}/x.npy"])
     assert "of memory" in said
     assert "GB for network 8192-8192" in refused(capsys, snn.main, ["network.hidden=[8192,8192]"])
 

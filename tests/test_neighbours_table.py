@@ -16,14 +16,12 @@ from beside_neighbour import (
 from conftest import ROOT
 from figure_layout import dots, faults, said_in
 
-from snn import neighbours as check
 from snn.analysis import frame
-from snn.config import groups as file
+from snn.config import groups
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import draw
 from snn.tables import comparison, devices, overview
-from snn.tables.neighbours import measured_untouched
 
 UNTOUCHED = THRESHOLDS["untouched"]
 
@@ -41,7 +39,7 @@ def cells(tmp_path):
 
 @pytest.fixture
 def table(cells, monkeypatch):
-    monkeypatch.setattr(file, "untouched", lambda: frozenset({"graph", "persistent"}))
+    monkeypatch.setattr(groups, "untouched", lambda: frozenset({"graph", "persistent"}))
     return build(records_of(cells, SLOWER))
 
 
@@ -85,7 +83,7 @@ def test_a_single_round_shows_nothing_to_be_untouched(cells, factor, verdict):
     once = {name: one for name, one in records.items() if name.endswith("-1")}
     rows = build(once)
     assert set(rows["rounds"]) == {1} and set(rows["verdict"]) == {verdict}
-    assert not any(measured_untouched([rows]).values())
+    assert set(rows["untouched"]) == {"no"}
 
 
 def test_one_neighbour_that_slows_it_down_makes_a_strategy_touched(cells):
@@ -144,7 +142,6 @@ def test_on_a_cpu_nothing_is_said_of_the_file(tmp_path):
     cells = cells_of(tmp_path, CPU, strategy="reference", **{"protocol.neighbour": ["none", "reference"]})
     rows = build(records_of(cells, SLOWER, driver=None))
     assert rows["untouched"].tolist() == ["no"] and rows["in_file"].tolist() == [""]
-    assert measured_untouched([rows]) == {}
 
 
 def test_each_setting_is_compared_with_itself_alone(tmp_path):
@@ -208,39 +205,3 @@ def test_the_figure_has_a_panel_per_neighbour_and_tells_verdicts_apart(table):
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert ticks == ["reference", "combined", "graph", "resident", "persistent, one_layer"]
     assert "The kernel is naive where none is named." in said_in(drawn)
-
-
-def test_the_command_tells_whether_the_file_says_what_was_measured(table, tmp_path, capsys):
-    path = tmp_path / "neighbours.csv"
-    table.to_csv(path, index=False)
-    assert check.main([str(path)]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "untouched: [graph, resident]"
-    assert [line.partition(": ")[2] for line in said[1:]] == [
-        "persistent is named, and not shown to be untouched",
-        "resident is not named, and untouched",
-    ]
-    only = table[table["strategy"].isin(["reference", "graph"])]
-    only.to_csv(path, index=False)
-    assert check.main([str(path)]) == 1
-    assert "persistent is named, and was not measured" in capsys.readouterr().out
-
-
-def test_the_command_is_content_where_they_agree(table, tmp_path, capsys, monkeypatch):
-    path = tmp_path / "neighbours.csv"
-    table.to_csv(path, index=False)
-    monkeypatch.setattr(file, "untouched", lambda: frozenset({"graph", "resident"}))
-    assert check.main([str(path)]) == 0
-    assert capsys.readouterr().out == "untouched: [graph, resident]\n"
-
-
-def test_two_tables_must_both_show_a_strategy_untouched(table):
-    other = table.assign(verdict=table["verdict"].where(table["strategy"] != "resident", "touched"))
-    found = measured_untouched([table, other[other["strategy"] != "graph"]])
-    assert found == {
-        "reference": False,
-        "combined": False,
-        "graph": True,
-        "resident": False,
-        "persistent": False,
-    }

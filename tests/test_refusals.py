@@ -11,7 +11,7 @@ import pytest
 import yaml
 from test_grid import CPU, DEFAULT
 
-from snn import run
+from snn import cli
 from snn.config import choices, groups
 from snn.config.compose import composed
 from snn.errors import ConfigError, DataError, SnnError
@@ -31,7 +31,7 @@ COMMAND_LINES = r"""
     --epochs 10 => '--epochs' is no argument: settings are KEY=VALUE (did you mean training.epochs=10?)
     --epochs=10 => settings are KEY=VALUE (did you mean training.epochs=10?); the options are --help
     --batch-size 64 => did you mean training.batch_size=64?
-    --colour => settings are KEY=VALUE, as training.epochs=10; the options are --help, --strict and
+    --colour => settings are KEY=VALUE, as training.epochs=10; the options are --help and --strict
     --multirun => several cells are a sweep of a grid file, which snakemake runs
     -m strategy=a => several cells are a sweep of a grid file
     [[ => no argument: it must be KEY=VALUE
@@ -207,7 +207,7 @@ def words(text):
 )
 def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
     monkeypatch.setattr(cell, "run", lambda settings: pytest.fail("it was measured"))
-    assert run.main(arguments) == 2
+    assert cli.main(["run", *arguments]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("snn: ") and shown.count("\n") == 1
     assert said in shown

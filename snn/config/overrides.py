@@ -20,7 +20,7 @@ _MOST_TEXT = 1 << 14
 
 _OF_GRIDS = "a grid file is run by snakemake --cores 1 --config grid=FILE"
 
-_OPTIONS = ("--help", "--strict", "--version")
+_OPTIONS = ("--help", "--strict")
 
 _KEY = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 _INSIDE = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)?)[.\[].*", re.DOTALL)
@@ -101,7 +101,7 @@ def instead(arguments: Sequence[str]) -> str:
         hint = meant(name, known, f"{{}}={value or 'VALUE'}")
         right = hint or ", as training.epochs=10"
         option = meant(argument, _OPTIONS)
-        return f"settings are KEY=VALUE{right}; the options are --help, --strict and --version{option}"
+        return f"settings are KEY=VALUE{right}; the options are --help and --strict{option}"
     like = _LIKE_A_KEY.fullmatch(argument.replace("/", ".", 1))
     word, value = like.groups() if like else (argument, "")
     if word.lower() in known:
