@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import edited, old, reference, refusal, without
 from records_of import limits_of, write_all
@@ -120,8 +120,8 @@ def test_strict_json_is_read():
 
 def test_a_key_that_occurs_twice_is_found_among_very_many():
     """In one pass: to count each of them would take minutes."""
-    members = ",".join(f'"{number}": 0' for number in [*range(300_000), 299_999])
-    assert "the key '299999' occurs twice" in refusal(untrusted.parse, f"{{{members}}}", "it")
+    members = ",".join(f'"{number}": 0' for number in [*range(100_000), 99_999])
+    assert "the key '99999' occurs twice" in refusal(untrusted.parse, f"{{{members}}}", "it")
 
 
 FILES = {
@@ -166,6 +166,7 @@ def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256(tmp_path, monkeypatch
     assert "it has more than 6 bytes" in refusal(untrusted.read_json, tmp_path / "a.json")
 
 
+@settings(max_examples=40)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
