@@ -142,7 +142,7 @@ def ask(
         job_of(cell, table)
     elif classify:
         raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
-    sweep = {key: overrides.parsed(f"{key}={text}").value() for key, text in _texts(given).items()}
+    sweep = overrides.read(given)
     if path := cell["dataset"].get("path"):
         sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
