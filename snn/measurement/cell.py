@@ -34,9 +34,8 @@ from snn.profiling import nvtx
 from snn.profiling.profile import Profile
 from snn.records.digest import sealed
 from snn.records.store import SCHEMA_VERSION
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job
-from snn.strategies.common.traits import traits
+from snn.strategies import factory
+from snn.strategies.factory import Job, traits
 
 
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
