@@ -31,7 +31,6 @@ from snn.measurement.runs import Measurement, Run
 from snn.models.gradients import PublishedNaive
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling import nvtx
-from snn.profiling.profile import Profile
 from snn.records.digest import sealed
 from snn.records.store import SCHEMA_VERSION
 from snn.strategies import factory
@@ -147,7 +146,7 @@ def build_record(
     cell: Mapping[str, Any],
     number: int,
     measurement: Measurement,
-    profile: Profile | None,
+    explanation: Mapping[str, Any] | None,
     machine: Mapping[str, Any],
     provenance: Mapping[str, Any],
     source_hash: str,
@@ -181,7 +180,7 @@ def build_record(
         "stopped": measurement.stopped,
         "warmup": asdict(measurement.warmup) if measurement.warmup else None,
         "memory": measurement.memory,
-        "explanation": profile.plain() if profile else None,
+        "explanation": explanation,
         "machine": dict(machine),
         "provenance": {**provenance, "source_hash": source_hash},
     }

@@ -10,13 +10,13 @@ from snn import datasets
 from snn.backends.base import Backend
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
-from snn.hardware.sampling import Live, Sampler, Watch
+from snn.hardware.sampling import Live, Sampler
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Progress, Run, measure
 from snn.models import network as networks
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
-from snn.profiling.profile import Profile, profile
+from snn.profiling.profile import profile
 from snn.profiling.rehearsal import advice
 from snn.strategies import factory
 from snn.strategies.base import Progress as OfRun
@@ -94,17 +94,17 @@ def measured(
     of_run: OfRun,
     live: Live,
     number: int,
-) -> tuple[Measurement, Profile | None, dict[str, Any]]:
+) -> tuple[Measurement, dict[str, Any] | None, dict[str, Any]]:
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
 
     ``progress`` and ``of_run`` are those of ``measure``; ``live`` sees the samples of the machine as they are
     taken. Memory that is too full for the probe, an advice or the profile does not cost what was measured.
     """
     with Sampler(device, live) as sampler:
-        before, watch, profile_of_run = _unless_full(lambda: probe(backend)) or {}, Watch(device), None
+        before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 
         def after_run(runs: list[Run]) -> None:
-            watch.after_run()
+            sampler.after_run()
             progress(runs)
 
         measurement = measure(job, rules, backend, after_run, of_run)
@@ -115,9 +115,9 @@ def measured(
         elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
             profile_of_run = _unless_full(lambda: profile(job, backend, rules.max_warmup_seconds))
         probes = {"before": before, "after": _unless_full(lambda: probe(backend)) or {}}
-        machine = {"probe": probes, "readings": watch.finish()}
+        machine = {"probe": probes, "readings": sampler.readings()}
     windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
-    return measurement, profile_of_run, machine | {"samples": sampler.described(windows)}
+    return measurement, profile_of_run, machine | {"samples": sampler.samples(windows)}
 
 
 def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:

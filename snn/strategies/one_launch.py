@@ -27,9 +27,9 @@ from snn.strategies.base import Progress, Strategy
 from snn.strategies.device_driven import DeviceDriven, Graph
 
 KERNELS = (
-    "kernels/persistent/one_layer.cu",
-    "kernels/persistent/two_layers.cu",
-    "kernels/persistent/three_layers.cu",
+    "kernels/persistent/special/one_layer.cu",
+    "kernels/persistent/special/two_layers.cu",
+    "kernels/persistent/special/three_layers.cu",
     "kernels/persistent/grid.cu",
     "kernels/persistent/layers.cu",
     "kernels/persistent/convolution.cu",
