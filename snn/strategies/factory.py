@@ -28,10 +28,17 @@ def class_of(choice: Mapping[str, Any]) -> type[Strategy]:
 
 
 def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """What tables and plans ask of a choice's class. Raises ConfigError if there is no such class."""
+    """What tables and plans ask of a choice's class. Raises ConfigError if there is no such class.
+
+    A record may name a class that has moved since: then the class is that of today's choice of the same name.
+    """
     try:
         strategy = class_of(choice)
     except (ImportError, AttributeError) as error:
+        name = choice["name"]
+        today = groups.load("strategy", name) if name in groups.names("strategy") else choice
+        if today["_target_"] != choice["_target_"]:
+            return traits(today)
         raise ConfigError(
             f"strategy._target_ is {choice['_target_']!r}, which is no class of this program: {error}"
         ) from error
@@ -39,8 +46,8 @@ def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The traits of a record's strategy: from the record or, if it is older, from the choice of its name."""
-    return record.get("traits") or traits(groups.load("strategy", record["cell"]["strategy"]["name"]))
+    """The traits of a record's strategy: from the record or, if it is older, from the class."""
+    return record.get("traits") or traits(record["cell"]["strategy"])
 
 
 def uses_kernel(found: Mapping[str, Any]) -> bool:
