@@ -8,7 +8,7 @@ import pytest
 from snn.config.compose import composed
 from snn.errors import RecordError
 from snn.measurement import cell
-from snn.records.digest import sealed
+from snn.records.store import sealed
 
 QUICK = ("device=cpu", "dataset=small", "training.epochs=2", "protocol.runs=2", "protocol.min_runs=1")
 QUICK += ("protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0")

@@ -12,7 +12,7 @@ from snn.profiling.observed import Call
 from snn.profiling.profile import TimingBackend
 from snn.profiling.tracer import Event, Signature, Trace
 from snn.records import store
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.strategies.factory import traits
 
 PROVENANCE = {
@@ -91,8 +91,10 @@ def record(
         measurement,
         profile_of(foretold or seconds[0]) if seen else None,
         machine or QUIET | beside(cell),
-        PROVENANCE | where | {"elapsed_seconds": sum(seconds) + 1} | provenance,
-        source_hash(cell),
+        PROVENANCE
+        | {"elapsed_seconds": sum(seconds) + 1, "source_hash": source_hash(cell)}
+        | where
+        | provenance,
         DATA,
         untrained,
     )

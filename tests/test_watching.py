@@ -15,7 +15,7 @@ from snn.hardware import devices, sampling
 from snn.hardware.devices import Device
 from snn.measurement import progress
 from snn.records import store
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.tables.origin import warnings as table
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")

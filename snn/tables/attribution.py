@@ -24,55 +24,42 @@ LABELS = {
 """The parts of a run's time, from those that the paper's strategies remove to those that they cannot."""
 
 
-_references = reference("dataset", "network")
+def _breakdown(rows: Rows) -> pd.DataFrame:
+    """Parts of an instrumented pass with a timer around every call, and the time predicted from calls' costs.
 
-
-def _parts(rows: Rows) -> pd.DataFrame:
-    """Seconds of each part, of a separate instrumented pass with a timer around every call, and their sum."""
-    parts = rows.frame[[name for name in rows.frame if name.startswith(PART)]]
-    table = parts.rename(columns={name: name.removeprefix(PART) + "_s" for name in parts})
-    return table.assign(attributed_s=parts.sum(axis=1, min_count=1))
-
-
-def _predicted(rows: Rows) -> pd.Series:
-    """The host arithmetic plus the ledger's calls at their costs, which are measured without any training."""
-    unknown = pd.Series(float("nan"), rows.frame.index)
-    calls, arithmetic = (
-        rows.frame.get(name, unknown) for name in ("predicted_calls_s", f"{PART}host_arithmetic")
+    ``predicted_s`` is the host arithmetic plus the ledger's calls at their costs, which are measured without
+    any training; ``predicted_speedup`` the reference's over the row's, if both are of one GPU.
+    """
+    cells = rows.frame
+    parts = cells[[name for name in cells if name.startswith(PART)]]
+    attributed, unknown = parts.sum(axis=1, min_count=1), pd.Series(float("nan"), cells.index)
+    predicted = cells.get("predicted_calls_s", unknown) + cells.get(f"{PART}host_arithmetic", unknown)
+    references = reference("dataset", "network")(cells)
+    gpus = cells.get("explained_on", unknown).astype(object).fillna("")
+    of_reference = pd.DataFrame({"s": predicted, "gpus": gpus}).reindex(references).set_axis(cells.index)
+    is_comparable = (gpus == of_reference["gpus"]) & ~gpus.str.contains(", ")
+    limit, shares = rows.thresholds["parts_differ"], (attributed / cells["mean_s"]).fillna(1)
+    return parts.rename(columns=lambda name: f"{name.removeprefix(PART)}_s").assign(
+        attributed_s=attributed,
+        mean_s=cells["mean_s"],
+        std_s=cells["std_s"],
+        predicted_s=predicted,
+        speedup=over_baselines(cells, references, rows.thresholds)["speedup"],
+        predicted_speedup=(of_reference["s"] / predicted).where(is_comparable),
+        note=[
+            ""
+            if 1 / limit <= share <= limit
+            else f"the parts add up to {share:.3g} times the mean of the runs"
+            for share in shares
+        ],
     )
-    return (calls + arithmetic).rename("predicted_s")
-
-
-def _predicted_speedup(rows: Rows) -> pd.DataFrame:
-    """The reference's predicted time over the row's, if both are of one GPU; and a note on the parts' sum."""
-    cells, predicted = rows.frame, _predicted(rows)
-    trained = cells["dataset"] + " " + cells["network"]
-    is_reference = cells["strategy"] == "reference"
-
-    def of_reference(values: pd.Series) -> pd.Series:
-        return trained.map(values[is_reference].set_axis(trained[is_reference]))
-
-    gpus = cells.get("explained_on", pd.Series(float("nan"), cells.index)).astype(object).fillna("")
-    ratios = of_reference(predicted) / predicted
-    share = _parts(rows)["attributed_s"] / cells["mean_s"]
-    limit = rows.thresholds["parts_differ"]
-    notes = [
-        "" if 1 / limit <= each <= limit else f"the parts add up to {each:.3g} times the mean of the runs"
-        for each in share.fillna(1)
-    ]
-    comparable = (gpus == of_reference(gpus)) & ~gpus.str.contains(", ")
-    return pd.DataFrame({"predicted_speedup": ratios.where(comparable), "note": notes})
 
 
 attribution = attribution_neurons = attribution_depth = cells_table(
     "Time breakdown of one training, and the time predicted from per-call costs",
     "strategy dataset network",
-    _parts,
-    "mean_s std_s",
-    _predicted,
-    lambda rows: over_baselines(rows.frame, _references(rows.frame), rows.thresholds)["speedup"],
-    _predicted_speedup,
-    optional("ledger.", *LEDGER),
+    _breakdown,
+    optional("ledger.", LEDGER),
     status,
     DEVICE,
 )
@@ -84,18 +71,19 @@ def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresho
     Microseconds since the start are on the host's clock, and on the device's where it has device work.
     ``stream`` 0 is the default stream.
     """
-    tables = [pd.DataFrame(columns=["strategy", "device", "backend"])]
-    for _, row in cells.iterrows():
+    tables = []
+    for _, row in cells[cells["trace"].map(bool)].iterrows():
         trace = row["trace"]
-        if trace:
-            events = pd.DataFrame(trace["events"], columns=trace["columns"])
-            events = events.rename(columns={"page_locked_bytes": "pinned_bytes", "site": "call_site"})
-            events["call_site"] = [trace["sites"][site] for site in events["call_site"]]
-            events["size"] = ["x".join(map(str, size)) for size in events["size"]]
-            events["stream"] = events["stream"].astype("Int64")
-            events.insert(0, "strategy", row["strategy"])
-            tables.append(events.assign(device=row["device"], backend=row["backend"]))
-    return pd.concat(tables[1:], ignore_index=True) if tables[1:] else tables[0]
+        events = pd.DataFrame(trace["events"], columns=trace["columns"])
+        events = events.rename(columns={"page_locked_bytes": "pinned_bytes", "site": "call_site"})
+        events["call_site"] = [trace["sites"][site] for site in events["call_site"]]
+        events["size"] = ["x".join(map(str, size)) for size in events["size"]]
+        events["stream"] = events["stream"].astype("Int64")
+        events.insert(0, "strategy", row["strategy"])
+        tables.append(events.assign(device=row["device"], backend=row["backend"]))
+    if not tables:
+        return pd.DataFrame(columns=["strategy", "device", "backend"])
+    return pd.concat(tables, ignore_index=True)
 
 
 timeline = Table("Two steps of training, call by call", _timeline)

@@ -5,8 +5,8 @@
 //   W_i -= rate H_{i-1}^T dZ_i;  dZ_{i-1} = dZ_i W_i^T where H_{i-1} > 0                           i = 3, 2, 1
 //
 // Blocks exchange data by self-validating messages (messages.cuh), without a barrier or a fence. Layers 2 and 3
-// multiply on tensor cores, in three products of FP16 halves (halves.cuh), or in two where one operand is bits
-// (bits.cuh). A step has four parts, below in this order:
+// multiply on tensor cores, in three products of FP16 halves (halves.cuh), or in two if one operand is bits. A step has
+// four parts, below in this order:
 //
 //   forward       Two groups take 32 rows of the batch. A block computes some columns of H_2, their contribution to
 //                 Z_3, and, from all contributions, some columns of H_3 for 16 rows, with their contribution to y.
@@ -27,13 +27,13 @@
 // `weights` is W_1, W_2, W_3, w. Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared
 // memory, up to 218 KiB. Needs sm_80.
 
-#include "../bits.cuh"
 #include "../clipping.cuh"
 #include "../copies.cuh"
 #include "../fragments.cuh"
 #include "../groups.cuh"
 #include "../l2.cuh"
 #include "../messages.cuh"
+#include "halves.cuh"
 #include "three_layers_layout.cuh"
 
 struct Training : Groups {
@@ -401,7 +401,7 @@ struct Training : Groups {
     //
     // The backward pass through layer 3. A block owns 8 neurons of layer 2, with their rows of W_3. dW_3 = U diag(w)
     // with U = H_2^T (g where H_3 > 0), that is H_2^T diag(g) times bits, and dZ_3 W_3^T is diag(g) times bits times
-    // (W_3 diag(w))^T: with bits (bits.cuh), two products are enough. All blocks hold w; each publishes the contribution
+    // (W_3 diag(w))^T: with bits (halves.cuh), two products are enough. All blocks hold w; each publishes the contribution
     // of 16 rows to some of dw.
 
     float scale = 0.0f;                   // g = scale e

@@ -143,8 +143,7 @@ def _why_not(shape: ConvolutionalShape, device: DeviceCapability) -> str:
 
 
 class Layout:
-    """What the kernel holds in a block's shared memory and in the workspace: sizes as in
-    convolution_layout.cuh.
+    """What the kernel holds in a block's shared memory and in the workspace: see convolution_layout.cuh.
 
     ``parts``: of an image.
     """
