@@ -23,7 +23,7 @@ from snn.errors import ConfigError
 from snn.grid import naming
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.strategies.common.traits import on_host
+from snn.strategies.factory import on_host
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
