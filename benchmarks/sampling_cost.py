@@ -75,7 +75,7 @@ def main() -> None:
                     run = _run(job, strategy, backend, weights, unwatched, after_epoch=True)
                 times[is_sampled].append([run.seconds])
                 if is_sampled:
-                    described = sampler.described([])
+                    described = sampler.samples([])
                     taken += described["taken"] - 1
                     cpu_seconds += described["cpu_seconds"]
                     elapsed += time.perf_counter() - began

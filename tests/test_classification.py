@@ -18,8 +18,7 @@ from snn.measurement.accuracy import accuracy
 from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round
 from snn.models.network import trained
-from snn.records.digest import sealed
-from snn.records.store import checked
+from snn.records.store import checked, sealed
 from snn.strategies.common import factory
 from snn.strategies.common.strategy import unwatched
 

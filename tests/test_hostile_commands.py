@@ -201,6 +201,6 @@ def test_delimiters_go_to_hydra_unchanged(tmp_path, mark, monkeypatch):
 @given(st.lists(st.text(max_size=30), max_size=3))
 def test_any_arguments_are_checked_without_another_error(arguments):
     try:
-        overrides.check(arguments)
+        overrides.read(arguments)
     except ConfigError as error:
         assert len(str(error).splitlines()) <= 1 + sum("\n" in argument for argument in arguments)

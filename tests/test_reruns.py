@@ -10,7 +10,7 @@ import pytest
 import yaml
 from project import CELLS_OF_TINY, ON_HOST, ROUNDS, TINY
 
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.workflow.leftovers import Notes
 
 

@@ -134,7 +134,6 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/measurement/progress.py": "prints between runs",
     "snn/measurement/provenance.py": "describes the machine",
     "snn/profiling/nvtx.py": "annotates steps after the runs",
-    "snn/records/digest.py": "seals the record",
     "snn/records/store.py": "writes the record",
     "snn/records/untrusted.py": "reads a record",
     "snn/strategies/__init__.py": "a docstring",

@@ -7,7 +7,7 @@ import sys
 
 from project import ROUNDS, TINY, embedded
 
-from snn.records.digest import sealed
+from snn.records.store import sealed
 
 
 def slowed(record, factor):

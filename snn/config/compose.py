@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 from snn.config import groups
 from snn.config.cell import SECTIONS
 from snn.config.choices import BESIDE_THE_CELL
-from snn.config.overrides import check, parsed
+from snn.config.overrides import read
 from snn.config.settings import KINDS, check_text, complete
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, shown
@@ -43,21 +43,22 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
     for a cell that does not fit into this machine's memory, unless that is not checked; DataError for a data
     set's file of which the header is wrong.
     """
-    check(overrides)
-    choices = tuple(one for one in overrides if one.partition("=")[0] in groups.GROUPS)
+    given = read(overrides)
+    chosen = tuple(f"{key}={value}" for key, value in given.items() if key in groups.GROUPS)
     try:
-        plain = cast(dict[str, Any], OmegaConf.to_container(_of_choices(choices)))
+        plain = cast(dict[str, Any], OmegaConf.to_container(_of_choices(chosen)))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         message = " ".join(str(error).split())
-        raise ConfigError(f"{shown(list(choices))}: these cannot be composed: {message}") from error
-    for override in overrides:
-        section, dot, key = override.partition("=")[0].rpartition(".")
-        if override not in choices:  # of any type: OmegaConf would convert it, and refuse it in its own words
-            (plain[section] if dot else plain)[key] = parsed(override).value()
+        raise ConfigError(f"{shown(list(chosen))}: these cannot be composed: {message}") from error
+    for key, value in given.items():
+        section, _, leaf = key.rpartition(".")
+        if (
+            key not in groups.GROUPS
+        ):  # of any type: OmegaConf would convert it, and refuse it in its own words
+            (plain[section] if section else plain)[leaf] = value
     beside = {key: plain[key] for key in BESIDE_THE_CELL}
     for key, value in beside.items():
         check_text(key, value)
-    given = {override.partition("=")[0] for override in overrides}
     cell = complete({section: plain[section] for section in SECTIONS}, given)
     for key, value in beside.items():
         KINDS[key].check(key, value)

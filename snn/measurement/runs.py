@@ -57,8 +57,7 @@ class Run:
     began: float = field(default=0.0, compare=False)
 
 
-@dataclass(frozen=True)
-class WarmUp:
+class WarmUp(NamedTuple):
     """The warm-up before the timed runs, and whether the time of an epoch became ``steady`` in it."""
 
     seconds: float
@@ -68,7 +67,7 @@ class WarmUp:
 
 @dataclass
 class Measurement:
-    """The result of measuring a cell in one round.
+    """The result of measuring a cell in one round: what a record has under the same keys.
 
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members``
     describes the networks that one launch trains, where there are several. ``plan`` describes how a strategy

@@ -25,9 +25,9 @@ from snn.strategies.common.device_driven import DeviceDriven
 from snn.strategies.common.strategy import Progress
 
 KERNELS = (
-    "kernels/persistent/one_layer.cu",
-    "kernels/persistent/two_layers.cu",
-    "kernels/persistent/three_layers.cu",
+    "kernels/persistent/special/one_layer.cu",
+    "kernels/persistent/special/two_layers.cu",
+    "kernels/persistent/special/three_layers.cu",
     "kernels/persistent/grid.cu",
     "kernels/persistent/layers.cu",
     "kernels/persistent/convolution.cu",

@@ -6,10 +6,9 @@
 // CLUSTERS clusters (usually one) of CLUSTER blocks train one network. Each block owns NEURONS hidden neurons: their
 // columns of W1 and elements of w2 never leave its registers. Each of its WARPS computing warps takes SLICE rows of the
 // batch, and holds all of the block's W1 and w2. One more warp, the exchanging one, copies the next batch to shared
-// memory and adds up predictions, so that what others wait for is not queued behind loads: exchange.cuh.
+// memory and adds up predictions, so that what others wait for is not queued behind loads.
 //
-// The headers of one_layer/ have the parts that stand alone. What a computing warp does is one function, below: as
-// several, some plans' registers were allocated differently.
+// What a computing warp does is one function: as several, some plans' registers were allocated differently.
 //
 //   forward    Z^T = W1^T X^T on tensor cores (tf32.cuh). A lane's accumulators of Z^T, for rows 2 q and 2 q + 1, are
 //              exactly what the backward product needs from it, if that product takes the rows in this order. So Z > 0
@@ -37,17 +36,292 @@
 // Launch: MEMBERS times CLUSTERS clusters of CLUSTER blocks of 32 (WARPS + 1) threads (`shared_bytes` of dynamic shared
 // memory); the device must be able to run the CLUSTERS clusters of one network at the same time. Needs sm_90.
 
-#include "cluster.cuh"
-#include "copies.cuh"
-#include "masked.cuh"
-#include "messages.cuh"
-#include "steps.cuh"
-#include "one_layer/layout.cuh"
-#include "one_layer/instructions.cuh"
-#include "one_layer/rows.cuh"
-#include "one_layer/sums.cuh"
-#include "one_layer/exchange.cuh"
-#include "one_layer/weights.cuh"
+#include "../cluster.cuh"
+#include "../copies.cuh"
+#include "../masked.cuh"
+#include "../messages.cuh"
+#include "../steps.cuh"
+#include "one_layer_layout.cuh"
+
+// ---- data
+//
+// The data: batches in global memory, the next one on its way to shared memory, and the rows of X that a lane takes
+// from there as operands of products.
+
+struct Data {
+    const float *X, *Y;
+    int rows, batches, first, steps;
+
+    __device__ const float* of(int batch) const { return X + (size_t)batch * PADDED * FEATURES; }
+    __device__ float target(int batch, int row) const { return row < PADDED ? Y[(size_t)batch * PADDED + row] : 0.0f; }
+    __device__ int after(int batch) const { return batch_after(batch, batches); }
+};
+
+__device__ void fetch(float* slab, const float* __restrict__ X)  // by the 32 threads of a warp
+{
+    constexpr int CHUNKS = PADDED * FEATURES / 4, LINE = FEATURES / 4, AT_ONCE = 32 / LINE * LINE;
+    const unsigned lane = threadIdx.x % 32, row = lane / LINE, c = lane % LINE;
+    const unsigned to = shared_address(slab) + 4 * (row * STRIDE + 4 * c);
+    const float* const from = X + 4 * lane;
+    if (AT_ONCE < 32 && lane >= AT_ONCE) return;
+#pragma unroll
+    for (int i = 0; i < (CHUNKS + AT_ONCE - 1) / AT_ONCE; ++i)
+        if (CHUNKS % AT_ONCE == 0 || lane + i * AT_ONCE < CHUNKS)
+            copy_async(to + 4 * i * (AT_ONCE / LINE) * STRIDE, from + 4 * i * AT_ONCE);
+}
+
+// The right operand of a product, N tiles of eight rows: two values per lane for each tile and each eight features.
+// In which order a product takes the features is free. Here, a lane has V neighbours: features V (2 q + i) .. + V - 1 of
+// 8 V are element i of V eights, in the forward product, and V p .. + V - 1 in the backward product. V is 4, or 2 for
+// the last 16 features if there is no whole 32.
+template <int N> using Rows = float[N][K][2];
+
+__device__ constexpr int eights_together(int k) { return k / 4 < K / 4 ? 4 : 2; }
+
+__device__ int feature(int k, int i, int q)
+{
+    const int V = eights_together(k);
+    return k / 4 * 32 + V * (2 * q + i) + k % 4 % V;
+}
+
+template <int N>
+__device__ void take(float (&to)[N][K][2], int j, int i, const float* row, int nth)  // nth: 2 q + i, or p
+{
+#pragma unroll
+    for (int k = 0; k < K; k += 4) {
+        if (eights_together(k) == 4) {
+            const float4 v = *reinterpret_cast<const float4*>(row + 8 * k + 4 * nth);
+            to[j][k][i] = v.x, to[j][k + 1][i] = v.y;
+            if (k + 3 < K) to[j][k + 2][i] = v.z, to[j][k + 3][i] = v.w;
+        } else {
+            const float2 v = *reinterpret_cast<const float2*>(row + 8 * k + 2 * nth);
+            to[j][k][i] = v.x, to[j][k + 1][i] = v.y;
+        }
+    }
+}
+
+template <int N>
+__device__ void take_forward(Rows<N>& x, const float* row, int q, int group)  // row: p of the warp's rows
+{
+#pragma unroll
+    for (int j = 0; j < N; ++j)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) take(x, j, i, row + 8 * (group * N + j) * STRIDE, 2 * q + i);
+}
+
+template <int N>
+__device__ void take_backward(Rows<N>& x, const float* row, int p, int group)  // row: 2 q of the warp's rows
+{
+#pragma unroll
+    for (int j = 0; j < N; ++j)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) take(x, j, i, row + (8 * (group * N + j) + i) * STRIDE, p);
+}
+
+// ---- weights
+//
+// The weights that a computing warp holds, and where they are in memory. With p = lane / 4 and q = lane % 4, a lane holds
+// of W1 and U, for m < M and k < K, neurons 16 m + p and 16 m + p + 8 of features feature(k, 0, q) (elements 0 and 1) and
+// feature(k, 1, q) (elements 2 and 3). Its neurons are counted from `first`.
+
+typedef float OfW1[M][K][4];
+typedef float OfW2[M][2];
+
+__device__ void load(OfW1& w1, OfW2& w2, const float* W1, const float* W2, int first, int q)
+{
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+            const int column = first + 16 * m + 8 * n;
+            w2[m][n] = column < HIDDEN ? W2[column] : 0.0f;
+#pragma unroll
+            for (int k = 0; k < K; ++k)
+#pragma unroll
+                for (int f = 0; f < 2; ++f)
+                    w1[m][k][2 * f + n] = column < HIDDEN ? W1[feature(k, f, q) * HIDDEN + column] : 0.0f;
+        }
+}
+
+__device__ void store(const OfW1& w1, const OfW2& w2, float* W1, float* W2, int first, int q)
+{
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+            const int column = first + 16 * m + 8 * n;
+            if (column >= HIDDEN) continue;
+            if (q == 0) W2[column] = w2[m][n];
+#pragma unroll
+            for (int k = 0; k < K; ++k)
+#pragma unroll
+                for (int f = 0; f < 2; ++f) W1[feature(k, f, q) * HIDDEN + column] = w1[m][k][2 * f + n];
+        }
+}
+
+// ---- sums
+//
+// Contributions to y: the order of the rows in messages, and how lanes of a warp add up what they have of each row.
+
+// The place of a row in a batch, from that of its message: VEC = 4 takes rows 2 q, 2 q + 1 of two eights together.
+__device__ int row_of(int position)
+{
+    const int part = position / PART_ROWS, of_part = position % PART_ROWS, warp = of_part / (8 * RUN);
+    const int at = of_part % (8 * RUN), first = warp * SLICE + part * 8 * RUN;
+    if (VEC == 2) return first + at;
+    const int q = at / 4 % 4, eight = at / 2 % 2;
+    return first + at / 16 * 16 + 8 * eight + 2 * q + at % 2;
+}
+
+// Lanes with the same q add up what they have of each row; each keeps the sums of some eights of a part's rows, while
+// there are more than a message takes. SHUFFLES, one after the other; then lanes without a bit of TWINS send their sums.
+struct Levels {
+    int shuffles, twins;
+};
+__device__ constexpr Levels levels()
+{
+    Levels found = {0, 0};
+    for (int bit = 16, kept = RUN; bit >= 4; bit /= 2) {
+        if (kept > VEC / 2) kept /= 2;
+        else found.twins |= bit;
+        found.shuffles += 2 * kept;
+    }
+    return found;
+}
+constexpr int SHUFFLES = levels().shuffles, TWINS = levels().twins;
+
+__device__ void shuffle(float (&sums)[RUN][2], int n, int lane)  // the n-th
+{
+#pragma unroll
+    for (int bit = 16, kept = RUN; bit >= 4; bit /= 2) {
+        const bool halves = kept > VEC / 2;
+        if (halves) kept /= 2;
+#pragma unroll
+        for (int j = 0; j < RUN; ++j)
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                if (j >= kept || n != 2 * j + i) continue;
+                const bool upper = lane & bit;
+                const int far = halves ? j + kept : j;
+                const float mine = upper ? sums[far][i] : sums[j][i], other = upper ? sums[j][i] : sums[far][i];
+                sums[j][i] = mine + __shfl_xor_sync(0xffffffffu, other, bit);
+            }
+        n -= 2 * kept;
+    }
+}
+
+__device__ int tile_kept(int lane)  // the first eight of the part's rows whose sums the lane has at the end
+{
+    int tile = 0;
+    for (int bit = 16, kept = RUN; bit >= 4 && kept > VEC / 2; bit /= 2) {
+        kept /= 2;
+        tile += lane & bit ? kept : 0;
+    }
+    return tile;
+}
+
+// ---- exchange
+//
+// The exchanging warp. It copies the next batch to shared memory, adds up the blocks' contributions to y of its block's
+// rows, and sends g of these rows to all blocks of the cluster.
+//
+// Block b adds up those of its ROWS / CLUSTER rows, always in the same order, so that the bits are the same: two short
+// messages (st.async, completed on an mbarrier) of VEC rows each, in the order in which lanes have them (row_of()).
+// With several clusters, those that add up the same rows first exchange their sums through global memory, in words that
+// also hold the step: a reader that sees the step has the sum.
+
+__device__ void exchange(Shared& s, const Data& data, float* E, float* workspace, int cluster)
+{
+    constexpr int PER = smaller(PART_OWN, 32), TIMES = PART_OWN / PER, VECTORS = PER / VEC, COPIES = 32 / VECTORS;
+    const int lane = threadIdx.x % 32, rank = cluster_rank(), own = rank * PART_OWN + lane % PER;
+    const int first = lane % VECTORS * VEC, copy = lane / VECTORS;  // of the message that this lane sends, and to whom
+    float y[PARTS][TIMES];
+#pragma unroll
+    for (int part = 0; part < PARTS; ++part)
+#pragma unroll
+        for (int i = 0; i < TIMES; ++i) y[part][i] = data.target(data.first, row_of(part * PART_ROWS + own + 32 * i));
+
+    // What clusters exchange: for each half, position and cluster, a sum and, in the upper half of the word, its step.
+    // Steps are counted on from the last launch, whose last step is in this cluster's own words.
+    Word* const words = reinterpret_cast<Word*>(workspace + AT_WORDS);
+    const auto words_of = [&](int half, int position) { return words + (half * ROWS + position) * CLUSTERS; };
+    unsigned before = 0;
+    if constexpr (CLUSTERS > 1) {
+        const unsigned even = words_of(0, own)[cluster] >> 32, odd = words_of(1, own)[cluster] >> 32;
+        before = (int)(even - odd) > 0 ? even : odd;
+        __syncwarp();  // lanes with the same row have read it
+    }
+
+    int batch = data.first, step = 0;
+    for (; step < data.steps; ++step) {
+        const int half = step % 2, parity = step / 2 % 2, next = data.after(batch);
+        const int count = min(BATCH, data.rows - batch * BATCH);
+        if (lane < PARTS) {
+            mbarrier_expect(shared_address(&s.parts_there[half][lane]), PART_ROWS * sizeof(float));
+            mbarrier_expect(shared_address(&s.g_there[half][lane]), PART_ROWS * sizeof(float));
+        }
+        fetch(s.X[(step + 1) % 2], data.of(next));
+        const float scale = now(2.0f / count);
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+            const unsigned g_there = shared_address(&s.g_there[half][part]);
+            if (part == PARTS - 1) {
+                copies_done();
+                __syncwarp();
+                block_barrier();  // the next batch is in shared memory
+            }
+            mbarrier_wait(shared_address(&s.parts_there[half][part]), parity, "y", step);
+#pragma unroll
+            for (int i = 0; i < TIMES; ++i) {
+                const int position = part * PART_ROWS + own + 32 * i, row = row_of(position);
+                float sum[4] = {};
+#pragma unroll
+                for (int c = 0; c < CLUSTER; ++c) sum[c % 4] += s.parts[half][c][part * PART_OWN + lane % PER + 32 * i];
+                float prediction = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+                if constexpr (CLUSTERS > 1) {
+                    const unsigned when = before + step + 1;
+                    Word* const from = words_of(half, position);
+                    if (lane < PER) publish(from + cluster, (Word)when << 32 | __float_as_uint(prediction));
+                    Word found[(CLUSTERS + 1) / 2][2];
+                    const auto all_have_come = [&] {   // the words of all clusters together
+#pragma unroll
+                        for (int c = 0; c < CLUSTERS / 2; ++c) look(from + 2 * c, found[c]);
+                        bool all = true;
+#pragma unroll
+                        for (int c = 0; c < CLUSTERS; ++c) all &= found[c / 2][c % 2] >> 32 == when;
+                        return all;
+                    };
+                    for (unsigned looks = 0; !all_have_come();)
+                        if (is_long(++looks)) {
+                            await_long("clusters", step, all_have_come);
+                            break;
+                        }
+                    prediction = 0.0f;
+#pragma unroll
+                    for (int c = 0; c < CLUSTERS; ++c) prediction += __uint_as_float((unsigned)found[c / 2][c % 2]);
+                }
+                const float error = row < count ? prediction - y[part][i] : 0.0f, g = scale * error;
+                float message[VEC];
+#pragma unroll
+                for (int n = 0; n < VEC; ++n) message[n] = __shfl_sync(0xffffffffu, g, first + n);
+                const unsigned to = shared_address(&s.g[half][part * PART_ROWS + rank * PART_OWN + 32 * i + first]);
+#pragma unroll
+                for (int c = 0; c < CLUSTER; c += COPIES)
+                    send_if(CLUSTER % COPIES == 0 || copy + c < CLUSTER, in_block(to, copy + c), message, in_block(g_there, copy + c));
+                if (step == data.steps - 1 && cluster == 0 && lane < PER && row < count) E[row] = error;
+                y[part][i] = data.target(next, row);
+            }
+        }
+        for (int part = 0; part < PARTS; ++part)   // with a time limit, for the computing warps as well
+            mbarrier_wait(shared_address(&s.g_there[half][part]), parity, "g", step);
+        __syncwarp();
+        block_barrier();
+        batch = next;
+    }
+    if (rank == 0 && cluster == 0 && lane == 0) count_steps(workspace, step);
+}
+
+// ---- a computing warp
 
 __device__ void compute(Shared& s, const Data& data, float* W1, float* W2, float rate, int cluster)
 {
