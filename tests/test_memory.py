@@ -25,9 +25,8 @@ from snn.profiling.ledger import MemoryMap, Space, by_purpose, layout
 from snn.profiling.memory import CHUNK
 from snn.profiling.observed import Call, ObservedBackend, Ref, Resource, held
 from snn.profiling.rehearsal import advice, rehearse
-from snn.strategies.common import factory
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.reference import Reference
+from snn.strategies import factory
+from snn.strategies.host_driven import HostDriven, Reference
 
 KIB = 1024
 
@@ -253,8 +252,8 @@ def test_a_planted_lack_of_memory_says_what_was_asked_free_held_and_would_fit():
     found = runs.measure(job, RULES, backend)
     assert found.status == "out_of_memory"
     assert "malloc of 800 bytes failed: 336 of 10000 bytes are free" in found.reason
-    assert "held: 2 blocks with 864 bytes from snn/strategies/common/host_driven.py:" in found.reason
-    assert "asked by snn/strategies/common/host_driven.py:" in found.reason
+    assert "held: 2 blocks with 864 bytes from snn/strategies/host_driven.py:" in found.reason
+    assert "asked by snn/strategies/host_driven.py:" in found.reason
     assert backend.memory() == (1200, 10_000)  # nothing is kept
     # Half the batch: two rows of X, W1, two rows of H.
     assert advice(job, 1300, backend) == "training.batch_size=2 would fit: 1.203 KiB of 1.27 KiB free"

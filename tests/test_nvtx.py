@@ -20,9 +20,9 @@ from snn.models.network import mlp
 from snn.models.training_step import training_step
 from snn.profiling import nvtx
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.common.device_driven import DeviceDriven
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies import factory
+from snn.strategies.device_driven import DeviceDriven
+from snn.strategies.host_driven import HostDriven
 
 LAYERS = (4, 7, 6, 5, 1)
 SMALL = quick("network.hidden=[4]")

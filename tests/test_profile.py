@@ -33,7 +33,7 @@ from snn.profiling.observed import Call, ObservedBackend
 from snn.profiling.profile import TimingBackend, break_down, profile
 from snn.profiling.tracer import COLUMNS, Event, Signature, Trace, trace
 from snn.records import store
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 NETWORK = mlp((4, 300, 1), init="he_uniform")
 RANDOM = np.random.default_rng(9)

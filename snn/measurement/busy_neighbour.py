@@ -179,7 +179,7 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
 
     from snn.measurement.cell import load_table, make_backend
     from snn.measurement.passes import job_of
-    from snn.strategies.common.job import start
+    from snn.strategies.factory import start
 
     job = job_of(cell, load_table(cell, data))
     with ExitStack() as held:

@@ -18,10 +18,10 @@ from snn.measurement.protocol import Round, Steadiness
 from snn.profiling.calls import Unlaunched
 from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, Test, start
-from snn.strategies.common.strategy import Progress as OfRun
-from snn.strategies.common.strategy import Strategy, unwatched
+from snn.strategies import factory
+from snn.strategies.base import Progress as OfRun
+from snn.strategies.base import Strategy, unwatched
+from snn.strategies.factory import Job, Test, start
 
 _COUNTED_EPOCHS = 3
 

@@ -18,8 +18,8 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.profiling.call_costs import LEAST_SECONDS, call_costs, simulate
 from snn.profiling.calls import METHODS, EveryCall, Method
 from snn.profiling.tracer import Trace, trace
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 
 _LEAST_SECONDS = 0.3
 
