@@ -270,5 +270,4 @@ def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> fl
 
 
 def _event_of(event: Event) -> int:
-    """The number of the CUDA event that a call is about."""
     return event.call.arguments[0].number
