@@ -14,7 +14,7 @@ from snn.config.settings import RANGES
 from snn.errors import RecordError, Unsupported
 from snn.measurement import cell
 from snn.records import store, untrusted
-from snn.records.digest import sealed
+from snn.records.store import sealed
 
 # ---- what cells write
 
@@ -100,7 +100,7 @@ def test_no_value_can_be_changed_or_deleted_unnoticed():
     assert len(changed) > 200
     for way in changed:
         others = of_other_values(at(record, way))
-        several = [edited(record, way, other) for other in others[: 2 if len(way) > 3 else None]]
+        several = [edited(record, way, other) for other in others[:2]]
         for one in (*several, without(record, way)):
             with pytest.raises(
                 RecordError, match=r"^it: (it was changed|it has no digest|the schema version)"

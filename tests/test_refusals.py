@@ -9,11 +9,12 @@ import shlex
 
 import pytest
 import yaml
-from test_grid import CPU, DEFAULT
+from test_grid import CPU, DEFAULT, refusal, written
 
 from snn import run
 from snn.config import choices, groups
 from snn.config.compose import composed
+from snn.config.settings import KINDS, Range
 from snn.errors import ConfigError, DataError, SnnError
 from snn.grid import plans, sweeps
 from snn.measurement import cell
@@ -182,8 +183,29 @@ COMMAND_LINES = r"""
     data={a:1} => data is {'a': 1}: it must be the path of a file
     device=cpu device.name=3 => device.name is 3: it must be the name of a device, in quotes
     "output='a b" => the value cannot be read: text with such characters has quotes of its own
+    kernel.name=tiled => is part of kernel=naive: choose with kernel=
+    kernel.source=kernels/tiled.cu => choose with kernel=..., one of cublas, fused
+    kernel=tiled kernel.fused=true => is part of kernel=tiled
+    device=cpu device.backend=cuda => is part of device=cpu
+    round.x=1 => round.x: there is no such key
+    'output=${oc.env:HOME}/x.json' => there is no interpolation
+    training.epochs=1 training.epochs=2 => training.epochs=1 before
+    dataset.rows={a:1} => dataset.rows is {'a': 1}: it must be a whole number
+    dataset.noise=-0.0 => dataset.noise is -0.0
+    kernel.block=[16] => kernel.block is [16]: it must be the block size
+    CSV dataset.path=[a] => dataset.path is ['a']: it must be the path
+    CSV dataset.delimiter=ab => dataset.delimiter is 'ab'
+    network.hidden=[1000000000000] => network.hidden is [1000000000000]
+    strategy=ensemble strategy.seeds=[4294967296] => each from 1 to 2147483647
+    ENSEMBLE strategy.starts=30000 => learning_rates are 120000 networks
+    training.learning_rate=1e-320 => in float32
+    training.learning_rate=inf => training.learning_rate is inf
+    kernel.block=[1,2000] => at most 1024 threads
+    kernel=tiled_fused kernel.work=[1,1000] => kernel.work is [1, 1000]
+    network.hidden=[65536,65536] => kernels count in 32 bits
 """
 CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
+ENSEMBLE = ("strategy=ensemble", "strategy.seeds=[1,2]", "strategy.learning_rates=[1,2]")
 
 
 def words(text):
@@ -192,7 +214,7 @@ def words(text):
     if found[0] == "CSV":
         given = {word.partition("=")[0] for word in found}
         found = [word for word in CSV if word.partition("=")[0] not in given] + found[1:]
-    return found
+    return [*ENSEMBLE, *found[1:]] if found[0] == "ENSEMBLE" else found
 
 
 @pytest.mark.parametrize(
@@ -202,8 +224,15 @@ def words(text):
         *(([*CSV, f"dataset.delimiter='{one}'"], "text without control") for one in "\n\r\x00"),
         ([*CSV, "dataset.delimiter='\ufeff'"], "it must be one character that no"),
         (["dataset=csv", "dataset.path='a\nb'", "dataset.target=y"], "text without control characters"),
+        *(([f"output=a{mark}b"], "control characters") for mark in "\n\0"),
+        (["output=\udcff"], "bytes that are not UTF-8"),
+        *(([f"network.hidden={opening * 400}"], "a value may be a list") for opening in ("[", "(", "{a:")),
+        (["network.hidden=[" + "1," * 10_000 + "1]"], "at most 16384 characters"),
+        (["dataset.seed=" + "9" * 20_000], "at most 16384 characters"),
+        (["network.hidden=[" + "1," * 1000 + "1]"], "of fewer layers"),
+        *(([f"{key}={'9' * 4000}"], f"{key} is 9999") for key in ("training.epochs", "dataset.seed")),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:80],
 )
 def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
     monkeypatch.setattr(cell, "run", lambda settings: pytest.fail("it was measured"))
@@ -214,35 +243,35 @@ def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
     assert not any(word in shown and word not in str(arguments) for word in OF_HYDRA), shown
 
 
-@pytest.mark.parametrize("value", ["5", "abc", "[1]", "{a:1}", "{}", "[null]", "null", "", "[[1]]", "1e400"])
-def test_no_value_of_any_key_is_refused_in_the_words_of_hydra(value):
-    of_choices = [
-        (f"{group}={name}", f"{group}.{key}")
+NEEDED = {"csv": CSV[1:], "idx": ["dataset.path=images"]}
+BESIDE = {
+    **dict.fromkeys(choices.known(), ()),
+    **{
+        f"{group}.{key}": (f"{group}={name}", *NEEDED.get(name, ()))
         for group in groups.GROUPS
         for name in groups.names(group)
         for key in groups.options(group, name)
-    ]
-    settings = dict.fromkeys(choices.known(), "round=1") | {key: choice for choice, key in of_choices}
-    for key, beside in settings.items():
+    },
+}
+"""What has to be chosen for a key to be one."""
+
+
+@pytest.mark.parametrize("key", [key for key, kind in KINDS.items() if isinstance(kind, Range)])
+def test_a_number_beyond_its_range_is_refused_with_the_reason(key):
+    kind = KINDS[key]
+    with pytest.raises(ConfigError) as caught:
+        composed([*BESIDE[key], f"{key}={kind.most * 2}"])
+    assert f"{key} is " in str(caught.value)
+    assert f"from {kind.least:.12g} to {kind.most:.12g}: {kind.reason}" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["5", "abc", "[1]", "{a:1}", "{}", "[null]", "null", "", "[[1]]", "1e400"])
+def test_no_value_of_any_key_is_refused_in_the_words_of_hydra(value):
+    for key, beside in BESIDE.items():
         try:
-            composed([*([] if key == beside.partition("=")[0] else [beside]), f"{key}={value}"])
+            composed([*(one for one in beside if one.partition("=")[0] != key), f"{key}={value}"])
         except SnnError as error:
             assert not any(word in str(error) for word in OF_HYDRA), error
-
-
-def refusal(path, error=ConfigError):
-    """What a grid file is refused with after its path, in one short line."""
-    with pytest.raises(error) as caught:
-        sweeps.read(path, CPU)
-    said = str(caught.value)
-    assert said.startswith(str(path)) and len(said.splitlines()) == 1 and len(said) < 2000
-    return said.removeprefix(str(path))
-
-
-def written(folder, content):
-    path = folder / "grid.yaml"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 SWEEPS = r"""
