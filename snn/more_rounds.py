@@ -22,7 +22,7 @@ import pandas as pd
 
 from snn import command
 from snn.analysis import frame
-from snn.analysis.baseline import baselines
+from snn.analysis.grouping import baselines
 from snn.analysis.intervals import ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import LEAST, MOST, common_rounds, reason, rounds_needed

@@ -20,7 +20,7 @@ from conftest import ROOT
 from snn.backends import kernel_source
 from snn.errors import OutputError
 from snn.files import cache
-from snn.strategies.common import numba as numba_loops
+from snn.strategies import numba_loops
 
 try:
     import nvidia

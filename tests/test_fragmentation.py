@@ -37,8 +37,8 @@ from snn.microbenchmarks.allocators import (
 from snn.models.network import mlp
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 from snn.tables.microbenchmarks import fragmentation as fragmentation_table
 from snn.tables.microbenchmarks import memory_map as memory_map_table
 

@@ -24,7 +24,7 @@ from snn.grid import sweeps as grid
 from snn.grid.catalogue import TABLES
 from snn.grid.grid_file import notes
 from snn.hardware.devices import Device
-from snn.strategies.common.traits import on_host
+from snn.strategies.factory import on_host
 
 sys.path.insert(0, str(ROOT / "scripts"))
 

@@ -19,8 +19,8 @@ from snn.profiling.calls import METHODS
 from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.rehearsal import rehearse
-from snn.strategies.common.job import Job
-from snn.strategies.reference import Reference
+from snn.strategies.factory import Job
+from snn.strategies.host_driven import Reference
 
 
 def test_every_trait_of_a_backend_is_that_of_the_observed_one():

@@ -16,7 +16,7 @@ from snn.figures import draw
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.planning import remedies as changes
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.tables import overview
 from snn.tables.memory import memory_remedies
 

@@ -32,7 +32,7 @@ from snn.microbenchmarks.settings import SETTINGS
 from snn.profiling.calls import ENDED_BY
 from snn.records import microbenchmarks as records
 from snn.records import store
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.report.published_set import escaped
 from snn.tables.microbenchmarks import median_interval, memory_access, memory_calls
 

@@ -2,7 +2,9 @@
 
 import itertools
 import re
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +20,9 @@ from snn.models.network import mlp
 from snn.models.training_step import training_step
 from snn.profiling import nvtx
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.common.device_driven import DeviceDriven
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies import factory
+from snn.strategies.device_driven import DeviceDriven
+from snn.strategies.host_driven import HostDriven
 
 LAYERS = (4, 7, 6, 5, 1)
 RANDOM = np.random.default_rng(2)
@@ -134,10 +136,16 @@ def test_ranges_are_pushed_only_if_they_are_asked_for_and_can_be_seen(monkeypatc
         compose.composed(["profile=nsys"])
 
 
+def pretend_cupy(monkeypatch, push, pop):
+    cuda = SimpleNamespace(nvtx=SimpleNamespace(RangePush=push, RangePop=pop))
+    for name, module in (("cupy", SimpleNamespace(cuda=cuda)), ("cupy.cuda", cuda)):
+        monkeypatch.setitem(sys.modules, name, module)
+
+
 def test_a_record_is_the_same_with_ranges(monkeypatch):
     recorded = Recorded()
     monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
-    monkeypatch.setattr(cell, "_ranges", lambda: (recorded.push, recorded.pop))
+    pretend_cupy(monkeypatch, recorded.push, recorded.pop)
     plain = cell.run(compose.composed(QUICK))
     annotated = cell.run(compose.composed([*QUICK, "profile=nvtx"]))
     assert recorded.names
@@ -151,7 +159,7 @@ def test_memory_that_runs_out_for_ranges_does_not_cost_what_was_measured(monkeyp
         raise OutOfMemory("planted")
 
     monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
-    monkeypatch.setattr(cell, "_ranges", lambda: (full, full))
+    pretend_cupy(monkeypatch, full, full)
     monkeypatch.setattr(nvtx, "annotate", full)
     assert cell.run(compose.composed([*QUICK, "profile=nvtx"]))["status"] == "ok"
     assert "there are no NVTX ranges: planted" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from recommend_calls import ASKED, work_in
+from recommend_calls import ASKED, ask, work_in
 from records_of import COSTS, QUIET, record
 
 from snn.analysis import frame
@@ -23,7 +23,6 @@ from snn.hardware.devices import Device
 from snn.hardware.locks import WAITING
 from snn.recommending import FOLDER, budget, candidates
 from snn.recommending.budget import LEAST, MOST, Pilot, length_that_fits, rounds_that_fit, wanted_rounds
-from snn.recommending.settings import parse
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
@@ -51,13 +50,13 @@ def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(fo
     monkeypatch.setattr(budget, "_end", takes_long)
     said = "half of the budget of 20 s: give a larger --budget, or train on few"
     with pytest.raises(ConfigError, match=said):
-        budget.run_pilot(candidates.write(parse(ASKED), "cpu").training, 20.0)
+        budget.run_pilot(candidates.write(ask(ASKED), "cpu").training, 20.0)
     assert asked == [10.0]
 
 
 def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(folder, monkeypatch):
     """And the time of all rows is as many times as long; 20 s are a tenth of the budget."""
-    cell = candidates.write(parse([*ASKED[:2], "--dataset", "large", "--epochs", "3"]), "cpu").training
+    cell = candidates.write(ask([*ASKED[:2], "--dataset", "large", "training.epochs=3"]), "cpu").training
     asked = []
 
     def ends_if_short(command, log, waits, most):

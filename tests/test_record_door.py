@@ -14,7 +14,7 @@ from snn.config.settings import RANGES
 from snn.errors import RecordError, Unsupported
 from snn.measurement import cell
 from snn.records import store, untrusted
-from snn.records.digest import sealed
+from snn.records.store import sealed
 
 # ---- what cells write
 

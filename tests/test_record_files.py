@@ -23,7 +23,7 @@ from snn.analysis import frame
 from snn.errors import OutputError, RecordError
 from snn.grid import naming
 from snn.hardware.limits import VERSION
-from snn.records import archive, digest, microbenchmarks, store, untrusted
+from snn.records import archive, microbenchmarks, store, untrusted
 
 # ---- what is written
 
@@ -188,11 +188,11 @@ def test_no_value_of_json_gets_past_the_door(value):
 def test_a_digest_is_of_the_canonical_json():
     record = {"b": [1, 2.5, None], "a": "é"}
     text = rb'{"a":"\u00e9","b":[1,2.5,null]}'
-    assert digest.of(record) == digest.of(record | {"digest": "x"}) == hashlib.sha256(text).hexdigest()
-    assert digest.sealed(dict(reversed(record.items()))) == record | {"digest": digest.of(record)}
-    digest.check(digest.sealed(record), "it")
+    assert store.digest(record) == store.digest(record | {"digest": "x"}) == hashlib.sha256(text).hexdigest()
+    assert store.sealed(dict(reversed(record.items()))) == record | {"digest": store.digest(record)}
+    store.check_digest(store.sealed(record), "it")
     with pytest.raises(ValueError, match="JSON"):
-        digest.sealed({"a": float("inf")})
+        store.sealed({"a": float("inf")})
 
 
 @pytest.mark.parametrize(
@@ -205,11 +205,11 @@ def test_a_digest_is_of_the_canonical_json():
             "changed after it was written: its digest is 0123456789abcdef",
         ),
         ({"a": 1, "digest": None}, "changed after it was written: its digest is None"),
-        ({"a": 1, "digest": digest.of({"a": 1})[:16]}, "it was changed after it was written"),
+        ({"a": 1, "digest": store.digest({"a": 1})[:16]}, "it was changed after it was written"),
     ],
 )
 def test_a_record_that_its_digest_is_not_of_is_refused(record, said):
-    assert said in refusal(digest.check, record, "it")
+    assert said in refusal(store.check_digest, record, "it")
 
 
 def test_a_workflows_record_is_refused_with_the_command_that_measures_it_again(tmp_path):
@@ -305,9 +305,9 @@ def test_earlier_names_are_lifted_to_todays(earlier, today):
         ([], "limits version None"),
         (limits_of() | {"digest": "0" * 64}, "it was changed after it was written"),
         (without(limits_of(), ("digest",)), "it has no digest"),
-        (digest.sealed(limits_of() | {"limits": 3}), "limits is 3: it must be array"),
+        (store.sealed(limits_of() | {"limits": 3}), "limits is 3: it must be array"),
         (
-            digest.sealed(edited(limits_of(), ("limits", 0, "samples"), [-1.0])),
+            store.sealed(edited(limits_of(), ("limits", 0, "samples"), [-1.0])),
             "limits[0].samples[0] is -1.0",
         ),
     ],

@@ -633,7 +633,7 @@ CHANGED = r"""
     strategy/pinned _target_= => _target_ is missing: it must name the strategy's class,
     strategy/pinned _target_=Pinned => _target_ is 'Pinned': it must name the strategy's
     strategy/pinned _target_=snn.strategies.pined.Pinned => there is no file snn/strategies/pined.py
-    strategy/pinned _target_=snn.strategies.pinned.Pined => snn/strategies/pinned.py has no Pined (did you
+    strategy/pinned _target_=snn.strategies.cpu.Blass => snn/strategies/cpu.py has no Blass (did you
     strategy/pinned name=reference => name is 'reference': it must be pinned, the name of the file
     strategy/pinned name=pinedd => name is 'pinedd': it must be pinned, the name of the file
     strategy/pinned name= => name is missing: it must be pinned, the name of the file

@@ -19,9 +19,9 @@ from snn.config import groups
 from snn.measurement import runs
 from snn.profiling import call_costs
 from snn.profiling.tracer import trace
-from snn.strategies.common import factory
-from snn.strategies.common.job import start
-from snn.strategies.resident import Resident
+from snn.strategies import factory
+from snn.strategies.device_driven import Resident
+from snn.strategies.factory import start
 
 
 class Clocked(DeferredBackend):

@@ -1,7 +1,6 @@
 """Samples of the machine, and what they warn of."""
 
 import json
-import sys
 
 import pandas as pd
 import pytest
@@ -10,13 +9,13 @@ from real_records import measured, reference
 from records_of import QUIET
 
 from snn.analysis import machine_state
-from snn.analysis.machine_state import verdict
+from snn.analysis.machine_state import verdict, watched
 from snn.config.groups import read_yaml
 from snn.hardware import devices, sampling
 from snn.hardware.devices import Device
 from snn.measurement import progress
 from snn.records import store
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.tables.origin import warnings as table
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -39,7 +38,7 @@ def samples(limits=None, timed=None, **columns):
 
 
 def noted(**given):
-    return machine_state.warnings(samples(**given), THRESHOLDS)
+    return watched({"machine": {"samples": samples(**given)}}, THRESHOLDS)
 
 
 STEADY = [90] * 20
@@ -128,7 +127,7 @@ def test_a_row_of_several_samples_lasts_as_long_as_they_did():
     """Of 8 samples each: the row from 16 to 23 s is of the time from 15 s on."""
     low = samples(utilisation=[90, 90, 20, 90, 90, 90, 10])
     low["columns"]["t_s"], low["samples_per_row"] = [8 * row for row in range(7)], 8
-    assert machine_state.warnings(low, THRESHOLDS) == {
+    assert watched({"machine": {"samples": low}}, THRESHOLDS) == {
         "idle drops": "20% busy, usually 90%, from 15 to 23 s"  # when the last one ended is unknown
     }
 
@@ -211,5 +210,4 @@ def test_the_end_of_a_cell_prints_its_warnings(tmp_path, monkeypatch, capsys):
 def test_short_cells_have_no_false_alarms():
     for strategy in ("reference", "combined"):
         record = measured(f"strategy={strategy}", "network.hidden=[8]", "training.epochs=30")
-        found = machine_state.warnings(record["machine"]["samples"], THRESHOLDS)
-        assert set(found) <= {"memory full", "hot"}, sys.platform
+        assert set(watched(record, THRESHOLDS)) <= {"memory full", "hot"}

@@ -511,7 +511,7 @@ _FEW_ROWS, _FEW_CLASSES = 10, 20
 _NUMBERS = "numbers are predicted with mean_squared_error"
 _LABELS = (
     "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as many "
-    "outputs; or name another dataset.target"
+    "outputs (snn recommend --classify does this); or name another dataset.target"
 )
 _CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
 _NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"

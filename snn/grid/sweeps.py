@@ -21,7 +21,7 @@ from snn.grid.catalogue import CNN_REPORT, TABLES, TIDY_TABLE, Table
 from snn.grid.naming import dataset_path
 from snn.hardware.devices import Device, find
 from snn.models.losses import CROSS_ENTROPY
-from snn.strategies.common.traits import on_host, side_by_side
+from snn.strategies.factory import on_host, side_by_side
 
 ASKED = ("grid", "device", "devices", "folder")
 """The keys of a workflow's command line."""

@@ -18,10 +18,10 @@ from snn.measurement.protocol import Round, Steadiness
 from snn.profiling.calls import Unlaunched
 from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, Test, start
-from snn.strategies.common.strategy import Progress as OfRun
-from snn.strategies.common.strategy import Strategy, unwatched
+from snn.strategies import factory
+from snn.strategies.base import Progress as OfRun
+from snn.strategies.base import Strategy, unwatched
+from snn.strategies.factory import Job, Test, start
 
 _COUNTED_EPOCHS = 3
 
@@ -57,8 +57,7 @@ class Run:
     began: float = field(default=0.0, compare=False)
 
 
-@dataclass(frozen=True)
-class WarmUp:
+class WarmUp(NamedTuple):
     """The warm-up before the timed runs, and whether the time of an epoch became ``steady`` in it."""
 
     seconds: float
@@ -68,7 +67,7 @@ class WarmUp:
 
 @dataclass
 class Measurement:
-    """The result of measuring a cell in one round.
+    """The result of measuring a cell in one round: what a record has under the same keys.
 
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members``
     describes the networks that one launch trains, where there are several. ``plan`` describes how a strategy

@@ -8,8 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ _WARM_UP_SECONDS = 0.05
 LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few steps
 
 
-@dataclass(frozen=True)
-class CallCost:
+class CallCost(NamedTuple):
     """Microseconds: of the host for the call, of the device for the work, and of waiting until it begins.
 
     A call that returns when all is done has only the first.

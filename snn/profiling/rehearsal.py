@@ -12,7 +12,7 @@ from snn.profiling.calls import DEVICE_MEMORY, NullBackend
 from snn.profiling.ledger import Ledger
 from snn.profiling.memory import CHUNK, PURPOSES, size
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer, Resource
-from snn.strategies.common.job import Job, start
+from snn.strategies.factory import Job, start
 
 _BATCHES = (2, 3)
 """Whole batches of the two rehearsals between which the bytes that grow with the data are a straight line."""

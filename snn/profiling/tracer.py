@@ -9,8 +9,8 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 
 
 class Signature(NamedTuple):

@@ -58,21 +58,21 @@ def held() -> Iterator[None]:
 
 
 def measure(grid: Grid) -> float:
-    """Measure what is missing, and make the tables; the seconds that this has waited for other measurements
-    on this machine. Raises WorkflowError."""
-    _remove(TABLE, ANSWER)
-    return _snakemake(grid, [*chain(*grid.paths().values()), TABLE, ANSWER, "--keep-going"])
+    """Measure what is missing; the seconds that this has waited for other measurements on this machine.
+    Raises WorkflowError."""
+    return _snakemake(grid, [*chain(*grid.present().values()), "--keep-going"])
 
 
 def report(grid: Grid, part: str) -> None:
-    """Draw the figure, and put tables and figure into one page, ``PAGE``. Raises WorkflowError.
+    """Make the tables and the figure, and put them into one page, ``PAGE``. Raises WorkflowError.
 
     ``part`` of a training is what each run trained, in words; empty if it was all of it.
     """
-    _remove(FIGURE)
-    _snakemake(grid, [TABLE, ANSWER, FIGURE])
+    made = [TABLE, ANSWER, FIGURE]
+    _remove(*made)
+    _snakemake(grid, made)
     shortened = [f"{SHORTENED}={part}"] if part else []
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", PAGE], *shortened)
+    _snakemake(grid, [*made, "--report", PAGE], *shortened)
 
 
 def _remove(*made: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from snn.errors import RecordError
 from snn.hardware import limits
-from snn.records import digest, untrusted
-from snn.records.store import explain_rerun
+from snn.records import untrusted
+from snn.records.store import check_digest, explain_rerun
 
 VERSION = 1
 """The schema version of a record of a microbenchmark."""
@@ -78,7 +78,7 @@ def _read(path: Path, kind: str, versions: Collection[int], sealed: int) -> dict
             f"{' and '.join(map(str, versions))}"
         )
     if version == sealed:
-        digest.check(record, str(path))
+        check_digest(record, str(path))
     untrusted.check_schema(kind, record, str(path))
     return record
 

@@ -13,7 +13,7 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import AS_FAST, NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT, SLOWER
 from snn.tables import overview
-from snn.tables.speedup_reasons import reason
+from snn.tables.attribution import reason
 
 TITLE = "Recommended strategy for each network, and why"
 
