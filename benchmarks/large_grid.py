@@ -41,7 +41,7 @@ import time
 
 import numpy as np
 
-from snn.strategies.common.strategy import Strategy
+from snn.strategies.base import Strategy
 
 
 class Stub(Strategy):
@@ -84,7 +84,7 @@ import json, os, sys
 from pathlib import Path
 from snn.grid import fingerprint, naming, sweeps
 from snn.hardware.devices import find
-from snn.records import digest, store
+from snn.records import store
 cells = sweeps.all_cells(sweeps.read(Path("config/grid.yaml"), find("cpu")))
 paths = {naming.record_paths(cell, name)[0]: cell for name, cell in cells.items()}
 known = {}
@@ -94,10 +94,10 @@ for path, cell in paths.items():
 some = next(iter(known.values()))
 for path, cell in paths.items():
     if not os.path.exists(path):
-        record = {key: value for key, value in some.items() if key != digest.KEY} | {"cell": cell}
+        record = {key: value for key, value in some.items() if key != store.DIGEST} | {"cell": cell}
         sources = fingerprint.digest(fingerprint.of_cell(cell))
         record["provenance"] = record["provenance"] | {"source_hash": sources}
-        store.write(Path(path), digest.sealed(record))
+        store.write(Path(path), store.sealed(record))
 """
 
 

@@ -27,13 +27,13 @@ from snn.analysis.intervals import ratio  # noqa: E402
 from snn.backends.base import Backend  # noqa: E402
 from snn.config.compose import composed  # noqa: E402
 from snn.hardware import devices  # noqa: E402
-from snn.hardware.sampling import Sampler, Watch, gpu_state  # noqa: E402
+from snn.hardware.sampling import Sampler, gpu_state  # noqa: E402
 from snn.measurement import passes  # noqa: E402
 from snn.measurement.passes import probe  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs, measure  # noqa: E402
-from snn.strategies.common.job import Job  # noqa: E402
-from snn.strategies.common.strategy import unwatched  # noqa: E402
+from snn.strategies.base import unwatched  # noqa: E402
+from snn.strategies.factory import Job  # noqa: E402
 
 RULES = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
 
@@ -41,10 +41,9 @@ RULES = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
 def with_everything(job: Job, backend: Backend, device: devices.Device) -> list[float]:
     """Seconds of the runs of a round, measured as a cell is."""
     probe(backend)
-    watch = Watch(device)
-    watch.readings.append(gpu_state(device))
+    readings = [gpu_state(device)]
     with Sampler(device, lambda *_: None):
-        measurement = measure(job, RULES, backend, lambda runs: watch.readings.append(gpu_state(device)))
+        measurement = measure(job, RULES, backend, lambda runs: readings.append(gpu_state(device)))
     return [run.seconds for run in measurement.runs]
 
 

@@ -33,8 +33,8 @@ from snn.hardware import devices  # noqa: E402
 from snn.hardware.sampling import EVERY, Sampler, open_sensors  # noqa: E402
 from snn.measurement import passes  # noqa: E402
 from snn.measurement.runs import _run  # noqa: E402
-from snn.strategies.common.job import start  # noqa: E402
-from snn.strategies.common.strategy import unwatched  # noqa: E402
+from snn.strategies.base import unwatched  # noqa: E402
+from snn.strategies.factory import start  # noqa: E402
 
 
 def main() -> None:
@@ -75,7 +75,7 @@ def main() -> None:
                     run = _run(job, strategy, backend, weights, unwatched, after_epoch=True)
                 times[is_sampled].append([run.seconds])
                 if is_sampled:
-                    described = sampler.described([])
+                    described = sampler.samples([])
                     taken += described["taken"] - 1
                     cpu_seconds += described["cpu_seconds"]
                     elapsed += time.perf_counter() - began

@@ -16,7 +16,7 @@ from snn.figures import devices as figure
 from snn.figures.layout import save
 from snn.files.outputs import replaced_folder
 from snn.files.published_sets import PUBLISHED
-from snn.records import archive, rounds
+from snn.records import archive, store
 from snn.records.microbenchmarks import FOLDER
 from snn.report.write import write
 from snn.tables import devices
@@ -114,7 +114,7 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
 
     Raises RecordError, naming the places, if a folder holds no records or something else, if two different
     records are of one round of a cell on one device, or if rounds of a cell do not belong together
-    (``snn.records.rounds``).
+    (``snn.records.store.check_rounds``).
     """
     homes: dict[Path, Path] = {}
     for folder in folders:
@@ -141,7 +141,7 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
         if other == place:
             devices.setdefault(device, {})[place] = record
     for records in devices.values():
-        rounds.check(records)
+        store.check_rounds(records)
     return dict(zip(_names(devices), devices.values(), strict=True))
 
 
@@ -176,10 +176,12 @@ def _link(keys: Iterable[tuple[_Device, str]]) -> dict[_Device, _Device]:
 def _may_share_a_table(group: Sequence[_Found]) -> bool:
     """Whether records of several GPUs are of equal hosts and drivers, and their rounds belong together."""
     places = [one.record["provenance"] for one in group]
-    if len({_text([place["driver"], rounds.host(place)]) for place in places}) > 1:
+    if len({_text([place["driver"], store.host(place)]) for place in places}) > 1:
         return False
     try:
-        rounds.check({_text(record): record for _, record, _, _ in group})  # one that is there twice is one
+        store.check_rounds(
+            {_text(record): record for _, record, _, _ in group}
+        )  # one that is there twice is one
     except RecordError:
         return False
     return True

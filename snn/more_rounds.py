@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from snn.analysis import frame
-from snn.analysis.baseline import baselines
+from snn.analysis.grouping import baselines
 from snn.analysis.intervals import ratio
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import LEAST, MOST, common_rounds, reason, rounds_needed

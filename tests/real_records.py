@@ -8,16 +8,21 @@ import pytest
 from snn.config.compose import composed
 from snn.errors import RecordError
 from snn.measurement import cell
-from snn.records.digest import sealed
+from snn.records.store import sealed
 
 QUICK = ("device=cpu", "dataset=small", "training.epochs=2", "protocol.runs=2", "protocol.min_runs=1")
 QUICK += ("protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0")
 
 
-def measured(*settings):
-    """The record of a cell that takes a few milliseconds, with these further settings, as JSON holds it."""
+def quick(*settings):
+    """The settings of a cell that takes a few milliseconds, with these in place of their own."""
     given = dict(setting.split("=", 1) for setting in (*QUICK, *settings))
-    return json.loads(json.dumps(cell.run(composed([f"{key}={value}" for key, value in given.items()]))))
+    return [f"{key}={value}" for key, value in given.items()]
+
+
+def measured(*settings):
+    """The record of such a cell, as JSON holds it."""
+    return json.loads(json.dumps(cell.run(composed(quick(*settings)))))
 
 
 @cache

@@ -9,11 +9,11 @@ from snn.measurement.cell import build_record
 from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
 from snn.profiling.ledger import Space
 from snn.profiling.observed import Call
-from snn.profiling.profile import Profile, TimeBreakdown, TimingBackend
+from snn.profiling.profile import TimingBackend
 from snn.profiling.tracer import Event, Signature, Trace
 from snn.records import store
-from snn.records.digest import sealed
-from snn.strategies.common.traits import traits
+from snn.records.store import sealed
+from snn.strategies.factory import traits
 
 PROVENANCE = {
     "device": "NVIDIA H200",
@@ -91,8 +91,10 @@ def record(
         measurement,
         profile_of(foretold or seconds[0]) if seen else None,
         machine or QUIET | beside(cell),
-        PROVENANCE | where | {"elapsed_seconds": sum(seconds) + 1} | provenance,
-        source_hash(cell),
+        PROVENANCE
+        | {"elapsed_seconds": sum(seconds) + 1, "source_hash": source_hash(cell)}
+        | where
+        | provenance,
         DATA,
         untrained,
     )
@@ -131,8 +133,9 @@ def profile_of(seconds):
     """A run of which half is allocation and half host arithmetic, foretold exactly."""
     half = seconds / 2
     parts = dict.fromkeys((*TimingBackend.PARTS, "kernels"), 0.0)
-    breakdown = TimeBreakdown(1, parts | {"allocation": half, "host_arithmetic": half})
-    return Profile(breakdown, Trace(1, [EVENT]), {}, {}, half)
+    parts |= {"allocation": half, "host_arithmetic": half}
+    explained = {"attribution": {"epochs": 1, "seconds": parts}, "trace": Trace(1, [EVENT]).plain()}
+    return explained | {"calls": [], "predicted_calls_seconds": half}
 
 
 def stopped(protocol, runs):

@@ -5,7 +5,7 @@ import random
 import pandas as pd
 import pytest
 
-from snn.analysis import baseline
+from snn.analysis import grouping as baseline
 
 AXES = ("strategy", "kernel", "precision", "strategy.tile_rows", "kernel.block", "training.epochs")
 VALUES = {

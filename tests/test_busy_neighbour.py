@@ -14,6 +14,7 @@ import psutil
 import pytest
 from conftest import ROOT
 from processes import end_in_time
+from real_records import measured, quick
 from record_rules import disagreements
 
 from snn.config.cell import ANY, Cell
@@ -24,35 +25,12 @@ from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.locks import Neighbours, lock_file
 from snn.measurement import busy_neighbour
-from snn.records import store
 
-QUICK = [
-    "device=cpu",
-    "dataset=small",
-    "training.epochs=2",
-    "protocol.rounds=1",
-    "protocol.min_runs=1",
-    "protocol.warmup_seconds=0",
-    "protocol.max_warmup_seconds=0",
-]
 A, B = (Device("cuda", "NVIDIA H200", f"GPU-{name}") for name in "ab")
-
-
-def quick(*overrides):
-    """A quick cell, with these overrides in place of its own."""
-    return [
-        f"{key}={value}" for key, value in dict(one.split("=", 1) for one in (*QUICK, *overrides)).items()
-    ]
 
 
 def command(*overrides):
     return [sys.executable, "-m", "snn", *quick(*overrides)]
-
-
-def run(*overrides, status=0):
-    done = subprocess.run(command(*overrides), cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == status, done.stderr
-    return done.stderr
 
 
 def cell_of(*overrides):
@@ -100,10 +78,8 @@ def neighbour_at_work(cell):
     return neighbour
 
 
-def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
-    output = tmp_path / "cell.json"
-    run("protocol.neighbour=combined", "protocol.runs=3", f"output={output}")
-    record = store.read(output)
+def test_a_cell_is_measured_beside_a_training_and_its_record_says_so():
+    record = measured("protocol.neighbour=combined", "protocol.runs=3", "protocol.rounds=1")
     assert record["status"] == "ok" and len(record["runs"]) == 3
     assert record["cell"]["protocol"]["neighbour"] == "combined"
     at_work = record["machine"]["neighbour"]
@@ -116,20 +92,14 @@ def test_a_cell_is_measured_beside_a_training_and_its_record_says_so(tmp_path):
 
 
 def test_a_cell_and_its_neighbour_end_together_and_leave_no_record(start):
-    """The neighbour killed; the cell killed, which Linux tells its neighbour; the cell interrupted."""
-    (bereft, _), (killed, _), (interrupted, _) = cells = start(4), start(60), start(60)
+    """The neighbour killed; the cell killed, which Linux tells its neighbour."""
+    (bereft, _), (killed, _) = cells = start(4), start(60)
     neighbour_at_work(bereft).kill()
 
     neighbour = neighbour_at_work(killed)
     killed.kill()
     killed.wait()
     assert sys.platform != "linux" or end_in_time(neighbour.pid)
-
-    neighbour = neighbour_at_work(interrupted)
-    interrupted.send_signal(signal.SIGINT)
-    interrupted.communicate()
-    assert interrupted.returncode == 130
-    assert end_in_time(neighbour.pid)
 
     said = bereft.communicate()[1]
     assert bereft.returncode == 2
@@ -159,10 +129,8 @@ def test_a_neighbour_that_paused_was_not_at_work_all_the_time():
     assert neighbour.process.poll() is not None
 
 
-def test_what_cannot_train_as_a_neighbour_makes_the_cell_unsupported(tmp_path):
-    output = tmp_path / "cell.json"
-    run("protocol.neighbour=graph", f"output={output}")
-    record = store.read(output)
+def test_what_cannot_train_as_a_neighbour_makes_the_cell_unsupported():
+    record = measured("protocol.neighbour=graph")
     assert record["status"] == "unsupported" and record["runs"] == []
     assert record["reason"].startswith("as a neighbour, graph cannot train this: ")
 
@@ -213,40 +181,52 @@ def test_a_cell_that_names_no_neighbour_is_what_it_was():
     """Its name, and what it is measured again for."""
     usual, said = cell_of("device.name=x"), cell_of("device.name=x", "protocol.neighbour=any")
     assert usual == said and Cell(usual).neighbour == ANY and Cell(usual).strategy_beside is None
-    alone, busy = (cell_of("device.name=x", f"protocol.neighbour={who}") for who in ("none", "combined"))
+    alone, busy = (cell_of("device.name=x", f"protocol.neighbour={who}") for who in ("none", "resident"))
     assert Cell(alone).neighbour == "none" and Cell(alone).strategy_beside is None
-    assert Cell(busy).strategy_beside == "combined"
+    assert Cell(busy).strategy_beside == "resident"
     assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
     of_usual, of_alone, of_busy = (set(fingerprint.of_cell(cell)) for cell in (usual, alone, busy))
     assert of_usual == of_alone < of_busy
-    assert {"snn/measurement/busy_neighbour.py", "snn/strategies/combined.py"} <= of_busy - of_usual
+    assert {"snn/measurement/busy_neighbour.py", "snn/strategies/device_driven.py"} <= of_busy - of_usual
 
 
 @pytest.mark.parametrize("neighbour", ["nobody", "null", "[reference]", "1"])
 def test_a_neighbour_is_a_strategy(neighbour):
     with pytest.raises(ConfigError, match=r"protocol\.neighbour"):
-        composed([*QUICK, f"protocol.neighbour={neighbour}"])
+        composed(quick(f"protocol.neighbour={neighbour}"))
 
 
-def test_epochs_are_counted_across_processes(tmp_path, monkeypatch):
-    clock = SimpleNamespace(now=100.0)
-    monkeypatch.setattr(busy_neighbour, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    with (tmp_path / "beats").open("w+b") as file:
-        assert busy_neighbour.read_beats(file.fileno()) is None
-        writer = busy_neighbour.BeatWriter(file.fileno(), "GPU-a")
-        assert busy_neighbour.read_beats(file.fileno()) is None
-        for seconds in (0.25, 0.75, 0.125):
-            clock.now += seconds
-            writer.beat()
-        found = busy_neighbour.read_beats(file.fileno())
-    assert found.epochs == 3 and found.uuid == "GPU-a"
-    assert (found.first, found.last) == (100.0, 101.125)
-    assert found.long == ((100.25, 101.0),)
-    assert found.longest_since(found.first) == 0.75
-    assert found.longest_since(100.75) == 0.25
-    assert found.longest_since(101.0) == 0.0  # what was before it does not count
-    clock.now += 0.5
-    assert found.longest_since(101.0) == 0.5  # the epoch that is not finished does
+STEADY = [(0, 90.0), *((n, 90.0 + n / 4) for n in range(1, 57))]
+"""The epochs that ended at each moment until 104, when the cell asks, four in a second."""
+
+
+@pytest.mark.parametrize(
+    ("noted", "pause"),
+    [
+        (STEADY, None),
+        ([one for one in STEADY if not 101 < one[1] < 103.75], "2.75"),
+        ([one for one in STEADY if not 97 < one[1] < 103], "3.00"),  # what was before 100 does not count
+        (STEADY[:44], "3.25"),  # the epoch that is not finished does
+        ([(n, 90 + n / 4) for n in (0, 10, 20, 30, 40, 50)], None),  # long, as all of them are
+        ([(0, 90.0), (10, 98.0)], "4.00"),  # none ended
+    ],
+)
+def test_a_pause_since_the_cell_began_is_found(monkeypatch, noted, pause):
+    monkeypatch.setattr(busy_neighbour, "time", SimpleNamespace(monotonic=lambda: 104.0))
+    neighbour = object.__new__(busy_neighbour.BusyNeighbour)
+    neighbour.__dict__ |= {"_strategy": "reference", "_since": 100.0, "_epochs_before": 10}
+    neighbour.process = SimpleNamespace(poll=lambda: None)
+    with tempfile.TemporaryFile() as neighbour._output:
+        neighbour._output.write("\n".join(["GPU-a", *(f"{n} {moment}" for n, moment in noted), "7"]).encode())
+        neighbour._output.flush()
+        if pause is None:
+            assert neighbour.account() == {
+                **{"strategy": "reference", "device_uuid": "GPU-a"},
+                **{"epochs": noted[-1][0] - 10, "seconds": 4.0},
+            }
+            return
+        with pytest.raises(SnnError, match=f"one of its epochs took {pause} s"):
+            neighbour.account()
 
 
 @pytest.mark.gpu
@@ -255,15 +235,9 @@ def test_on_two_gpus_the_neighbour_has_the_other_one(tmp_path):
     found = devices.choices("cuda")
     if len(found) < 2:
         pytest.skip(f"there is one {found[0].name}, and a neighbour needs a second")
-    output = tmp_path / "cell.json"
-    run(
-        "device=cuda",
-        "strategy=graph",
-        "protocol.neighbour=reference",
-        "protocol.runs=20",
-        f"output={output}",
-    )
-    record = json.loads(output.read_text())
+    settings = ("device=cuda", "strategy=graph", "protocol.neighbour=reference", "protocol.runs=20")
+    subprocess.run(command(*settings, f"output={tmp_path / 'cell.json'}"), cwd=ROOT, check=True)
+    record = json.loads((tmp_path / "cell.json").read_text())
     assert record["status"] == "ok"
     own, others = record["provenance"]["device_uuid"], record["machine"]["neighbours"]
     assert others == [record["machine"]["neighbour"]["device_uuid"]] and own not in others

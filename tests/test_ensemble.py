@@ -25,7 +25,7 @@ from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common import factory
+from snn.strategies import factory
 from snn.tables import overview
 from snn.tables.paper import correctness
 from snn.tables.sweep import learning_rates, sweep
@@ -209,7 +209,9 @@ def recorded(cells):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * 3, stopped="runs")
     reference, ensemble = cells
     where = record(reference, [1.0])["provenance"]
-    several = build_record(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
+    several = build_record(
+        ensemble, 1, measurement, None, QUIET, where | {"source_hash": source_hash(ensemble)}, DATA
+    )
     return {"reference": record(reference, [1.0, 1.0, 1.0]), "ensemble": several}
 
 
@@ -225,7 +227,7 @@ def test_a_time_of_several_is_a_share_of_the_launch(cells):
 def test_where_the_time_of_several_goes_is_a_share_of_the_launch_too(cells):
     records = recorded(cells)
     for one in records.values():
-        one["explanation"] = profile_of(2.0).plain()
+        one["explanation"] = profile_of(2.0)
     found = frame.tabulate(records, THRESHOLDS).set_index("strategy")
     for column in ("part.allocation", "part.host_arithmetic", "predicted_calls_s"):
         assert found[column].to_dict() == {"reference": 1.0, "ensemble": 0.25}
@@ -290,7 +292,9 @@ def test_ten_members_are_held_against_the_papers_ten_runs(tmp_path):
     measurement = Measurement(members=members, runs=[Run(2.0, losses[0], losses)] * 4, stopped="runs")
     alone = record(reference, [1.0] * 10, 41.192574)
     where = alone["provenance"]
-    several = build_record(ensemble, 1, measurement, None, QUIET, where, source_hash(ensemble), DATA)
+    several = build_record(
+        ensemble, 1, measurement, None, QUIET, where | {"source_hash": source_hash(ensemble)}, DATA
+    )
     found = frame.tabulate({"a": alone, "b": several}, THRESHOLDS)
     table = correctness.build(found, read_yaml(ROOT / "config/paper/correctness.yaml"), THRESHOLDS)
     assert table["agreement"].tolist() == ["agrees", "agrees"]

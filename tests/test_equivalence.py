@@ -1,7 +1,6 @@
 """Whether reduced precision trains to fp32's loss: the rule on known numbers, and the table of it."""
 
 import math
-from dataclasses import asdict
 
 import pytest
 import yaml
@@ -14,10 +13,11 @@ from snn.figures import draw
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement.protocol import student_quantile
-from snn.tables.sweep import Convergence, convergence, precision
+from snn.tables.sweep import convergence, precision
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}
+REACH = student_quantile(2) * 0.01 / math.sqrt(3)
 
 
 def times(factors):
@@ -25,68 +25,55 @@ def times(factors):
 
 
 @pytest.mark.parametrize(
-    ("other", "verdict"),
+    ("fp32", "other", "verdict"),
     [
-        (times([0.999, 0.999, 0.998, 0.999, 1.000]), "converges"),
-        (times([1.05, 1.04, 1.06, 1.05, 1.05]), "differs"),
-        (times([0.95, 0.96, 0.94, 0.95, 0.95]), "differs"),  # a lower loss is another one too
-        (times([1.013, 1.010, 1.006, 0.990, 1.009]), "inconclusive"),
-        (FP32 | {3: None}, "differs"),
-        ({1: FP32[1]}, "inconclusive"),
-        ({}, "inconclusive"),
+        (FP32, times([0.999, 0.999, 0.998, 0.999, 1.000]), "converges"),
+        (FP32, times([1.05, 1.04, 1.06, 1.05, 1.05]), "differs"),
+        (FP32, times([0.95, 0.96, 0.94, 0.95, 0.95]), "differs"),  # a lower loss is another one too
+        (FP32, times([1.013, 1.010, 1.006, 0.990, 1.009]), "inconclusive"),
+        (FP32, FP32 | {3: None}, "differs"),
+        (FP32, {1: FP32[1]}, "inconclusive"),
+        (FP32, {}, "inconclusive"),
+        (FP32 | {1: None}, FP32 | {1: None}, "converges"),  # fp32 is not finite either: it says nothing
+        ({1: 1.0}, {1: None}, "differs"),
     ],
 )
-def test_the_rule(other, verdict):
-    assert convergence(FP32, other, 0.01).verdict == verdict
+def test_the_rule(fp32, other, verdict):
+    assert convergence(fp32, other, 0.01)["convergence"] == verdict
 
 
-def test_seeds_are_compared_pair_by_pair():
-    """The seeds' losses differ by 5%; a difference of half a percent in each is found all the same."""
-    found = convergence(FP32, times([1.005] * 5), 0.001)
-    assert found.relative_difference == pytest.approx(0.005)
-    assert found.ci_low == pytest.approx(0.005) == found.ci_high
-    assert (found.seeds, found.verdict) == (5, "differs")
-
-
-def test_the_interval_is_students_over_seeds():
-    found = convergence({1: 1.0, 2: 1.0, 3: 2.0, 4: None}, {1: 1.02, 2: 1.0, 3: 2.02, 4: 5.0, 5: 1.0}, 0.01)
-    reach = student_quantile(2) * 0.01 / math.sqrt(3)
-    expected = Convergence(3, 0.01, 0.01 - reach, 0.01 + reach, "inconclusive")
-    assert asdict(found) == pytest.approx(asdict(expected))
+@pytest.mark.parametrize(
+    ("fp32", "other", "expected"),
+    [
+        # The seeds' losses differ by 5%; a difference of half a percent in each is found all the same.
+        (FP32, times([1.005] * 5), (0.005, 0.005, 0.005, "converges")),
+        (
+            {1: 1.0, 2: 1.0, 3: 2.0, 4: None},
+            {1: 1.02, 2: 1.0, 3: 2.02, 4: 5.0, 5: 1.0},
+            (0.01, 0.01 - REACH, 0.01 + REACH, "inconclusive"),
+        ),
+        ({1: 1.0}, {1: 1.0}, (0.0, None, None, "inconclusive")),
+        ({1: 1.0, 2: 1.0}, {1: 1.5, 2: None}, (0.5, None, None, "differs")),
+    ],
+    ids=["pair by pair", "Student's over seeds", "one seed", "a lost loss"],
+)
+def test_the_difference_and_its_interval(fp32, other, expected):
+    assert tuple(convergence(fp32, other, 0.01).values()) == pytest.approx(expected)
 
 
 def test_the_word_at_the_margins():
-    low, high = ({1: 1.0 + side, 2: 1.0 + side} for side in (-0.25, 0.25))
     one = {1: 1.0, 2: 1.0}
-    for other in (low, high):
-        assert convergence(one, other, 0.25).verdict == "converges"
-        assert convergence(one, other, 0.125).verdict == "differs"
-    assert convergence(one, {1: 0.75, 2: 1.25}, 0.25).verdict == "inconclusive"
-    for first, second in ((0.5, 1.0), (1.0, 1.5)):
-        found = convergence(one, {1: first, 2: second}, 3.2)
-        assert (found.ci_low < -3.2) != (found.ci_high > 3.2) and found.verdict == "inconclusive"
-    above, below = ({1: 1 + 2 * side, 2: 1 + 2.001 * side} for side in (1, -0.25))
-    low, high = convergence(one, above, 9).ci_low, convergence(one, below, 9).ci_high
-    assert convergence(one, above, low).verdict == convergence(one, below, -high).verdict == "inconclusive"
-    assert convergence(one, above, low * 0.999).verdict == "differs"
-    assert convergence(one, below, -high * 0.999).verdict == "differs"
-    wide = convergence(one, {1: 1.0, 2: 1.5}, 0.25)
-    assert wide.ci_low < -0.25 and wide.ci_high > 0.25 and wide.verdict == "inconclusive"
 
+    def word(first, second, margin):
+        return convergence(one, {1: first, 2: second}, margin)["convergence"]
 
-def test_one_seed_has_no_interval_and_a_lost_loss_differs():
-    single = convergence({1: 1.0}, {1: 1.0}, 0.01)
-    assert single == Convergence(1, 0.0, None, None, "inconclusive")
-    assert convergence({1: 1.0, 2: 1.0}, {1: 1.5, 2: None}, 0.01) == Convergence(
-        2, 0.5, None, None, "differs"
-    )
-    assert convergence({1: 1.0}, {1: None}, 0.01) == Convergence(1, None, None, None, "differs")
-    assert convergence({1: 1.0}, {}, 0.01) == Convergence(0, None, None, None, "inconclusive")
-
-
-def test_a_seed_in_which_fp32_is_not_finite_says_nothing():
-    found = convergence(FP32 | {1: None}, FP32 | {1: None}, 0.01)
-    assert (found.seeds, found.relative_difference, found.verdict) == (4, 0.0, "converges")
+    for both in (0.75, 1.25):
+        assert [word(both, both, margin) for margin in (0.25, 0.125)] == ["converges", "differs"]
+    for first, second, margin in ((0.75, 1.25, 0.25), (1.0, 1.5, 0.25), (0.5, 1.0, 3.2), (1.0, 1.5, 3.2)):
+        assert word(first, second, margin) == "inconclusive"
+    for pair, end in (((3.0, 3.002), "low"), ((0.5, 0.49975), "high")):
+        margin = abs(convergence(one, {1: pair[0], 2: pair[1]}, 9)[f"relative_difference_ci_{end}"])
+        assert [word(*pair, margin * factor) for factor in (1, 0.999)] == ["inconclusive", "differs"]
 
 
 def cells_of(tmp_path, **settings):

@@ -50,7 +50,7 @@ def unsupported(cells):
         for number in naming.rounds_of(cell):
             outcome = Measurement("unsupported", REASON)
             found[naming.record_path(name, number)] = build_record(
-                cell, number, outcome, None, quiet, where, source_hash(cell), DATA
+                cell, number, outcome, None, quiet, where | {"source_hash": source_hash(cell)}, DATA
             )
     return found
 

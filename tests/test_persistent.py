@@ -20,8 +20,8 @@ from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.records.store import lift
-from snn.strategies.common import one_launch
-from snn.strategies.persistent import Persistent
+from snn.strategies import one_launch
+from snn.strategies.one_launch import Persistent
 
 
 def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
@@ -34,7 +34,7 @@ def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
     neurons, batch = script["IN_PARTS"]
     in_parts, _ = first(perceptron(31, *neurons, 1, batch=batch))
     assert dict(in_parts.defines)["PARTS"] == "2"
-    kernels = {path.stem for path in ROOT.glob("kernels/persistent/*.cu")}
+    kernels = {path.stem for path in ROOT.glob("kernels/persistent/**/*.cu")}
     planned.append(first(one_launch.convolutional_shape(script["IMAGES"], 4))[0])
     planned += [first(one_launch.layered_shape(one, script["BATCH"]))[0] for one in script["CLASSIFIERS"]]
     assert {launch.kernel for launch in planned} == kernels

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import edited, old, reference, refusal, without
 from records_of import limits_of, write_all
@@ -23,7 +23,7 @@ from snn.analysis import frame
 from snn.errors import OutputError, RecordError
 from snn.grid import naming
 from snn.hardware.limits import VERSION
-from snn.records import archive, digest, microbenchmarks, store, untrusted
+from snn.records import archive, microbenchmarks, store, untrusted
 
 # ---- what is written
 
@@ -42,18 +42,11 @@ def test_what_is_written_is_read_once_until_the_file_changes(tmp_path, monkeypat
     assert "not a record" in refusal(store.read, path)
 
 
-def test_not_a_number_cannot_be_written_and_the_old_record_stays(tmp_path):
+def test_what_cannot_be_written_leaves_the_old_record(tmp_path, monkeypatch):
     path = tmp_path / "r.json"
     store.write(path, reference())
     with pytest.raises(ValueError, match="JSON"):
         store.write(path, {"x": math.inf})
-    assert store.read(path) == reference()
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_full_disk_is_named_and_leaves_the_old_record(tmp_path, monkeypatch):
-    path = tmp_path / "r.json"
-    store.write(path, reference())
 
     def full(file):
         raise OSError(28, "No space left on device")
@@ -120,8 +113,8 @@ def test_strict_json_is_read():
 
 def test_a_key_that_occurs_twice_is_found_among_very_many():
     """In one pass: to count each of them would take minutes."""
-    members = ",".join(f'"{number}": 0' for number in [*range(300_000), 299_999])
-    assert "the key '299999' occurs twice" in refusal(untrusted.parse, f"{{{members}}}", "it")
+    members = ",".join(f'"{number}": 0' for number in [*range(100_000), 99_999])
+    assert "the key '99999' occurs twice" in refusal(untrusted.parse, f"{{{members}}}", "it")
 
 
 FILES = {
@@ -166,6 +159,7 @@ def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256(tmp_path, monkeypatch
     assert "it has more than 6 bytes" in refusal(untrusted.read_json, tmp_path / "a.json")
 
 
+@settings(max_examples=40)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -188,11 +182,11 @@ def test_no_value_of_json_gets_past_the_door(value):
 def test_a_digest_is_of_the_canonical_json():
     record = {"b": [1, 2.5, None], "a": "é"}
     text = rb'{"a":"\u00e9","b":[1,2.5,null]}'
-    assert digest.of(record) == digest.of(record | {"digest": "x"}) == hashlib.sha256(text).hexdigest()
-    assert digest.sealed(dict(reversed(record.items()))) == record | {"digest": digest.of(record)}
-    digest.check(digest.sealed(record), "it")
+    assert store.digest(record) == store.digest(record | {"digest": "x"}) == hashlib.sha256(text).hexdigest()
+    assert store.sealed(dict(reversed(record.items()))) == record | {"digest": store.digest(record)}
+    store.check_digest(store.sealed(record), "it")
     with pytest.raises(ValueError, match="JSON"):
-        digest.sealed({"a": float("inf")})
+        store.sealed({"a": float("inf")})
 
 
 @pytest.mark.parametrize(
@@ -205,11 +199,11 @@ def test_a_digest_is_of_the_canonical_json():
             "changed after it was written: its digest is 0123456789abcdef",
         ),
         ({"a": 1, "digest": None}, "changed after it was written: its digest is None"),
-        ({"a": 1, "digest": digest.of({"a": 1})[:16]}, "it was changed after it was written"),
+        ({"a": 1, "digest": store.digest({"a": 1})[:16]}, "it was changed after it was written"),
     ],
 )
 def test_a_record_that_its_digest_is_not_of_is_refused(record, said):
-    assert said in refusal(digest.check, record, "it")
+    assert said in refusal(store.check_digest, record, "it")
 
 
 def test_a_workflows_record_is_refused_with_the_command_that_measures_it_again(tmp_path):
@@ -305,9 +299,9 @@ def test_earlier_names_are_lifted_to_todays(earlier, today):
         ([], "limits version None"),
         (limits_of() | {"digest": "0" * 64}, "it was changed after it was written"),
         (without(limits_of(), ("digest",)), "it has no digest"),
-        (digest.sealed(limits_of() | {"limits": 3}), "limits is 3: it must be array"),
+        (store.sealed(limits_of() | {"limits": 3}), "limits is 3: it must be array"),
         (
-            digest.sealed(edited(limits_of(), ("limits", 0, "samples"), [-1.0])),
+            store.sealed(edited(limits_of(), ("limits", 0, "samples"), [-1.0])),
             "limits[0].samples[0] is -1.0",
         ),
     ],

@@ -6,7 +6,8 @@ from real_records import forged, reference, refusal
 
 from snn.analysis import frame
 from snn.config.groups import read_yaml
-from snn.records import archive, rounds
+from snn.records import archive
+from snn.records.store import check_rounds
 
 
 def one(number=1, started="2026-01-01", ledger=None, traits=None, **provenance):
@@ -21,15 +22,15 @@ def peer(runtime, on_host=False):
 
 def test_rounds_of_several_cells_have_nothing_to_do_with_each_other():
     other = one(source_hash="1") | {"cell": {"a": 2}}
-    rounds.check({"x": one(), "y": other})
-    assert refusal(rounds.check, {"x": one(), "y": other, "z": one()}) == (
+    check_rounds({"x": one(), "y": other})
+    assert refusal(check_rounds, {"x": one(), "y": other, "z": one()}) == (
         "x and z are both round 1 of one cell: remove one of them"
     )
 
 
 def test_the_order_of_a_cells_keys_does_not_matter():
     records = {"x": one() | {"cell": {"a": 1, "b": 2}}, "y": one() | {"cell": {"b": 2, "a": 1}}}
-    assert "x and y are both round 1" in refusal(rounds.check, records)
+    assert "x and y are both round 1" in refusal(check_rounds, records)
 
 
 @pytest.mark.parametrize(
@@ -47,11 +48,11 @@ def test_the_order_of_a_cells_keys_does_not_matter():
 def test_what_rounds_must_share(a, b, said):
     records = {"x": one(1, **a), "y": one(2, started="2025-12-31", **b)}
     if said:
-        assert refusal(rounds.check, records) == (
+        assert refusal(check_rounds, records) == (
             f"x and y: the rounds of one cell have different {said}: y is the oldest"
         )
     else:
-        rounds.check(records)
+        check_rounds(records)
 
 
 @pytest.mark.parametrize(
@@ -71,22 +72,22 @@ def test_only_the_packages_that_take_part_are_compared(traits, packages):
             for number, place in enumerate(("x", "y"), 1)
         }
         if package in packages:
-            assert f"versions of {package}, x, y" in refusal(rounds.check, records)
+            assert f"versions of {package}, x, y" in refusal(check_rounds, records)
         else:
-            rounds.check(records)
+            check_rounds(records)
 
 
 def test_a_later_round_is_compared_with_the_first_that_has_the_same():
     ledgers = [{}, {"frees": 1}, {"frees": 2}]
     records = {str(number): one(number, ledger=ledger) for number, ledger in enumerate(ledgers)}
-    assert refusal(rounds.check, records).startswith(
+    assert refusal(check_rounds, records).startswith(
         "1 and 2: the rounds of one cell have different ledgers: "
     )
 
 
 def test_of_a_workflow_the_older_round_is_to_be_measured_again():
     records = {f"results/cells/{i}.json": one(i, started=f"202{9 - i}", blas_threads=i) for i in (1, 2)}
-    said = refusal(rounds.check, records)
+    said = refusal(check_rounds, records)
     assert "results/cells/2.json is the oldest" in said and "--force results/cells/2.json" in said
 
 
@@ -100,5 +101,5 @@ def test_rounds_of_an_archive_must_belong_together(tmp_path):
         reference(), (("cell", "network", "seed"), 2), (("provenance", "versions", "numpy"), "1.0")
     )
     records = {"a": reference(), "b": other}
-    rounds.check(records)  # cells of one table may be measured with different versions
+    check_rounds(records)  # cells of one table may be measured with different versions
     assert len(frame.tabulate(records, read_yaml(ROOT / "config/verdicts.yaml"))) == 2

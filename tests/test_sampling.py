@@ -15,7 +15,7 @@ from snn.analysis.machine_state import verdict
 from snn.config.compose import composed
 from snn.hardware import devices, sampling
 from snn.hardware.devices import Device, gpus_here, machine_bytes, usable_bytes
-from snn.hardware.sampling import CpuCounters, Sampler, Watch, join_samples
+from snn.hardware.sampling import CpuCounters, Sampler
 from snn.measurement import cell
 
 GIB = 1 << 30
@@ -55,16 +55,15 @@ def _spin(seconds):
 @pytest.mark.alone
 @pytest.mark.skipif(not sampling._PROC_STAT.exists(), reason="the system has no /proc/stat")
 def test_another_process_is_seen_and_our_own_work_is_not_taken_for_one():
-    watch = Watch(CPU)
-    _spin(0.6)
-    watch.after_run()
-    watch.after_run()  # too soon for another look
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
-        _spin(0.7)
-        watch.after_run()
-        other.kill()
-    alone, beside = (reading["other_cores"] for reading in watch.readings)
-    assert len(watch.finish()) >= 2
+    with Sampler(CPU, lambda *_: None) as sampler:
+        _spin(0.6)
+        sampler.after_run()
+        sampler.after_run()  # too soon for another look
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+            _spin(0.7)
+            sampler.after_run()
+            other.kill()
+    alone, beside = (reading["other_cores"] for reading in sampler.readings()[:2])
     if alone > 0.5:
         pytest.skip(f"others use {alone:.2f} processors of this machine already")
     assert beside > alone + 0.3
@@ -72,9 +71,9 @@ def test_another_process_is_seen_and_our_own_work_is_not_taken_for_one():
 
 
 def test_a_cell_too_short_for_the_counters_claims_nothing_of_the_processors():
-    (reading,) = Watch(CPU).finish()
-    assert reading["other_cores"] is None
-    assert reading["stolen_cores"] is None
+    with Sampler(CPU, lambda *_: None) as sampler:
+        (reading,) = sampler.readings()
+    assert reading["other_cores"] is reading["stolen_cores"] is None
 
 
 def refuse(*_, **__):
@@ -115,20 +114,20 @@ def test_the_state_of_a_gpu_and_what_it_does_not_tell():
     }
     assert sampling.gpu_state(Device("cuda", "G", "GPU-1")) == whole
     assert sampling.gpu_state(CPU) == {}
-    with sampling.open_sensors(Device("cuda", "G", "GPU-1")) as gpu:
-        sampled = gpu.read()
-        assert gpu.limits() == {"memory_bytes": 7, "temperature_c": 87, "power_w": None}
+    with sampling.open_sensors(Device("cuda", "G", "GPU-1")) as (limits, read):
+        sampled = read()
+    assert limits == {"memory_bytes": 7, "temperature_c": 87, "power_w": None}
     of_sample = {name: whole[name] for name in ("memory_used_bytes", "temperature_c", "power_w", "sm_mhz")}
     assert sampled == of_sample | {"utilisation": None, "throttled": "hardware thermal slowdown"}
 
 
+@pytest.mark.usefixtures("nvml")
 def test_a_gpu_of_which_nvml_has_nothing(monkeypatch):
-    for name in ("MemoryInfo", "ClockInfo", "CurrentClocksThrottleReasons", "Temperature", "PowerUsage"):
+    for name in ("MemoryInfo", "ClockInfo", "CurrentClocksThrottleReasons", "Temperature"):
         monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", refuse)
-    for name in ("UtilizationRates", "EnforcedPowerLimit", "TemperatureThreshold"):
-        monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", refuse)
-    gpu = sampling.GpuSensors(None)
-    assert set(gpu.read().values()) == set(gpu.limits().values()) == {None}
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperatureThreshold", refuse)
+    with sampling.open_sensors(Device("cuda", "G", "GPU-1")) as (limits, read):
+        assert set(read().values()) == set(limits.values()) == {None}
 
 
 @pytest.mark.gpu
@@ -163,14 +162,14 @@ def test_a_second_process_on_the_gpu_is_named(begins, monkeypatch):
         return process
 
     others = [loaded()] if begins == "before" else []
-    after_run = Watch.after_run
+    after_run = Sampler.after_run
 
-    def and_load(watch):
-        after_run(watch)
-        if watch.readings and not others:
+    def and_load(sampler):
+        after_run(sampler)
+        if sampler._readings and not others:
             others.append(loaded())
 
-    monkeypatch.setattr(Watch, "after_run", and_load)
+    monkeypatch.setattr(Sampler, "after_run", and_load)
     try:
         word, note = verdict([cell.run(config)], THRESHOLDS)
     finally:
@@ -191,104 +190,94 @@ def test_a_thread_samples_until_the_end_and_costs_little():
         while len(seen) < 20:
             np.ones((64, 64)) @ np.ones((64, 64))
     end = time.perf_counter()
-    found = sampler.described([(start, end)])
-    taken = found["taken"]
-    assert 20 <= taken <= (end - start) / 0.05 + 2 and taken == len(seen) == len(found["columns"]["t_s"])
+    found = sampler.samples([(start, end)])
+    taken, columns = found["taken"], found["columns"]
+    assert 20 <= taken <= (end - start) / 0.05 + 2 and taken == len(seen) == len(columns["t_s"])
     assert found["cpu_seconds"] < 0.001 * taken
-    assert found["columns"]["t_s"] == sorted(found["columns"]["t_s"])
+    assert columns["t_s"] == sorted(columns["t_s"])
     assert found["limits"]["memory_bytes"] == usable_bytes() == seen[0][1]["memory_bytes"]
-    assert 0 < max(found["columns"]["memory_used_bytes"]) <= usable_bytes()
-    assert "power_w" not in found["columns"] and "sm_mhz" not in found["columns"]
+    assert 0 < max(columns["memory_used_bytes"]) <= usable_bytes()
+    assert not {"power_w", "sm_mhz"} & set(columns)
     time.sleep(0.1)
     assert len(seen) == taken  # nothing is sampled afterwards
 
 
-def test_timed_rows_lie_within_runs_that_follow_each_other():
-    with Sampler(CPU, lambda *_: None) as sampler:
-        pass
-    for second in range(10):
-        sampler._samples.append({"t_s": float(second), "utilisation": 50.0})
-    begun = sampler._start
-    runs = [(begun + 1.5, begun + 4.0), (begun + 4.3, begun + 6.2), (begun + 7.8, begun + 9.9)]
-    timed = sampler.described(runs)["columns"]["timed"]
+@pytest.fixture
+def sampled():
+    """A sampler whose samples a test writes itself."""
+    sampler = Sampler(CPU, lambda *_: None)
+    sampler._start = 0.0
+    return sampler
+
+
+def test_timed_rows_lie_within_runs_that_follow_each_other(sampled):
+    sampled._samples += [{"t_s": float(second)} for second in range(10)]
+    timed = sampled.samples([(1.5, 4.0), (4.3, 6.2), (7.8, 9.9)])["columns"]["timed"]
     # The second before a sample counts as well; a gap of 0.3 s does not interrupt, one of 1.6 s does.
-    assert timed[1:] == [0, 0, 0, 1, 1, 1, 1, 0, 0, 1][: len(timed) - 1]
+    assert timed == [0, 0, 0, 1, 1, 1, 1, 0, 0, 1]
 
 
-def test_a_long_series_stays_short_and_keeps_what_is_extreme():
-    rows, samples_per_row = join_samples(
-        [
-            {
-                "t_s": second,
-                "memory_used_bytes": 5 if second != 7777 else 9,
-                "temperature_c": second % 50,
-                "power_w": 300.0,
-                "throttled": "power brake" if second == 1234 else "",
-                "utilisation": None,
-            }
-            for second in range(10_000)
-        ]
-    )
-    assert 120 <= len(rows) <= 240 and samples_per_row == 64
-    assert [row["t_s"] for row in rows] == [64 * i for i in range(len(rows))]
-    assert rows[-1]["last_s"] == 9_999
-    assert [row["t_s"] for row in rows if row["memory_used_bytes"] == 9] == [7777 // 64 * 64]
-    assert [row["t_s"] for row in rows if row["throttled"]] == [1234 // 64 * 64]
-    assert {row["power_w"] for row in rows} == {300.0} and rows[0]["utilisation"] is None
-    assert all(row["temperature_c"] == 49 for row in rows[:-1])
-
-
-class Broken:
-    def __init__(self, *_):
-        raise AssertionError("the CPU was asked")
+def test_a_long_series_stays_short_and_keeps_what_is_extreme(sampled):
+    sampled._samples += [
+        {
+            "t_s": second,
+            "memory_used_bytes": 5 if second != 7777 else 9,
+            "temperature_c": second % 50,
+            "power_w": 300.0,
+            "throttled": "power brake" if second == 1234 else "",
+            "utilisation": None,
+        }
+        for second in range(10_000)
+    ]
+    found = sampled.samples([(0, 9_999)])
+    columns = found["columns"]
+    times = columns["t_s"]
+    assert 120 <= len(times) <= 240 and found["samples_per_row"] == 64
+    assert times == [64 * row for row in range(len(times))]
+    assert columns["timed"] == [0, *[1] * (len(times) - 1)]
+    full = zip(times, columns["memory_used_bytes"], strict=True)
+    assert [second for second, used in full if used == 9] == [7777 // 64 * 64]
+    slow = zip(times, columns["throttled"], strict=True)
+    assert [second for second, cause in slow if cause] == [1234 // 64 * 64]
+    assert set(columns["power_w"]) == {300.0} and "utilisation" not in columns
+    assert set(columns["temperature_c"][:-1]) == {49}
 
 
 def test_a_gpu_that_does_not_answer_has_no_samples(monkeypatch):
-    def lost():
-        raise sampling.pynvml.NVMLError(15)
-
-    monkeypatch.setattr(sampling.pynvml, "nvmlInit", lost)
-    monkeypatch.setattr(sampling, "HostSensors", Broken)
+    monkeypatch.setattr(pynvml, "nvmlInit", refuse)
+    monkeypatch.setattr(sampling, "_host_sensors", None)
     with Sampler(Device("cuda", "H200", "GPU-1"), lambda *_: None) as sampler:
         time.sleep(0.01)
-    assert sampler.described([]) == {
-        "taken": 0,
-        "samples_per_row": 1,
-        "cpu_seconds": 0.0,
-        "limits": {},
-        "columns": {"t_s": [], "timed": []},
-    }
+    found = sampler.samples([])
+    assert (found["taken"], found["limits"], found["columns"]) == (0, {}, {"t_s": [], "timed": []})
 
 
 def test_the_thermometer_of_a_cpu(tmp_path, monkeypatch):
     monkeypatch.setattr(sampling, "_HWMON", tmp_path)
-    assert sampling.HostSensors().read()["temperature_c"] is None
+    assert sampling._host_sensors()[1]()["temperature_c"] is None
     for name, number in (("nvme", 0), ("coretemp", 1)):
         folder = tmp_path / f"hwmon{number}"
         folder.mkdir()
         (folder / "name").write_text(f"{name}\n")
         (folder / "temp1_input").write_text(f"{50 + number}500\n")
-    found = sampling.HostSensors()
-    assert found.read()["temperature_c"] == 51.5
-    assert found.limits()["temperature_c"] is None
+    limits, read = sampling._host_sensors()
+    assert (read()["temperature_c"], limits["temperature_c"]) == (51.5, None)
     (tmp_path / "hwmon1/temp1_crit").write_text("100000\n")
-    assert found.limits()["temperature_c"] == 100
+    assert sampling._host_sensors()[0]["temperature_c"] == 100
 
 
 def test_memory_in_use_is_the_containers_or_the_machines(tmp_path, monkeypatch):
     use, missing = tmp_path / "memory.current", str(tmp_path / "missing")
-    use.write_text("5000\n")
     monkeypatch.setattr(sampling, "_IN_CONTAINER", (missing, str(use)))
-    monkeypatch.setattr(sampling, "usable_bytes", machine_bytes)
-    assert 1 << 24 < sampling.bytes_in_use() < machine_bytes()
-    monkeypatch.setattr(sampling, "usable_bytes", lambda: 1 << 20)
-    assert sampling.bytes_in_use() == 5000
-    use.write_text("unknown\n")
-    assert sampling.bytes_in_use() is None
-    use.unlink()
-    assert 1 << 24 < sampling.bytes_in_use() < machine_bytes()
-    monkeypatch.setattr(sampling, "_MEMINFO", missing)
-    assert sampling.bytes_in_use() is None
+    for content, usable, is_containers in (
+        ("5000\n", machine_bytes(), False),
+        ("5000\n", 1 << 20, True),
+        ("unknown\n", 1 << 20, False),
+    ):
+        use.write_text(content)
+        monkeypatch.setattr(sampling, "usable_bytes", lambda usable=usable: usable)
+        assert (sampling.bytes_in_use() == 5000) == is_containers
+        assert is_containers or 1 << 24 < sampling.bytes_in_use() < machine_bytes()
 
 
 @pytest.mark.gpu
@@ -296,7 +285,7 @@ def test_a_gpu_has_every_column():
     device = gpus_here()[0]
     with Sampler(device, lambda *_: None, every=0.1) as sampler:
         time.sleep(0.5)
-    found = sampler.described([])
+    found = sampler.samples([])
     assert {"memory_used_bytes", "utilisation", "temperature_c", "power_w", "sm_mhz", "throttled"} <= set(
         found["columns"]
     )

@@ -15,7 +15,7 @@ from snn.analysis.speedups import reason
 from snn.hardware import devices, driver
 from snn.hardware.devices import Device
 from snn.measurement import provenance
-from snn.records import rounds, store
+from snn.records import store
 
 GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580.1")
 PLAIN = {
@@ -164,7 +164,7 @@ def test_times_are_compared_under_the_same_surroundings_only(change, of, said):
         kernel = one["cell"]["kernel"] | ({"name": of["kernel"]} if "kernel" in of else {})
         return one | {"cell": one["cell"] | {"kernel": kernel}}
 
-    around = [rounds.surroundings(made(**changes)) for changes in ({}, change)]
+    around = [store.surroundings(made(**changes)) for changes in ({}, change)]
     rows = [row([1.0], surroundings=one) for one in around]
     found = reason(*rows, THRESHOLDS)
     assert found.startswith(said) and bool(found) == bool(said) == bool(reason(*rows[::-1], THRESHOLDS))
@@ -172,16 +172,16 @@ def test_times_are_compared_under_the_same_surroundings_only(change, of, said):
     assert reason(rows[1], unknown, THRESHOLDS) == reason(unknown, rows[1], THRESHOLDS) == ""
     of_rounds = {"x": made(), "y": made(**change) | {"round": 2}}
     if said and "NUMA" not in said:
-        assert said.removeprefix("different ").partition(":")[0] in refusal(rounds.check, of_rounds)
+        assert said.removeprefix("different ").partition(":")[0] in refusal(store.check_rounds, of_rounds)
     else:
-        rounds.check(of_rounds)
+        store.check_rounds(of_rounds)
 
 
 def test_a_record_with_surroundings_is_read_and_one_without_is_too(tmp_path):
     for name, given in (("new", {"surroundings": changed(XLA_FLAGS="--x")}), ("old", {})):
         store.write(tmp_path / name, record(CELL, [1.0], **given))
         read = store.read(tmp_path / name)
-        assert bool(rounds.surroundings(read)) == bool(given)
+        assert bool(store.surroundings(read)) == bool(given)
 
 
 @pytest.mark.gpu

@@ -17,7 +17,7 @@ from records_of import limits_of
 from snn.grid.catalogue import FIGURES, TABLES
 from snn.hardware import devices
 from snn.records import archive, store
-from snn.records.digest import sealed
+from snn.records.store import sealed
 from snn.tables.columns import PATH, describe
 
 HERE = re.escape(devices.find("cpu").name)

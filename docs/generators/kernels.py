@@ -13,6 +13,7 @@ TOPICS = {
     "convolution": "Convolutions",
     "layers": "Other layers and losses",
     "persistent": "A whole training in one launch",
+    "persistent/special": "A whole training in one launch, for special shapes",
     "access": "Patterns of memory access",
     "limits": "Limits of the device",
 }

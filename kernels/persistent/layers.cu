@@ -10,8 +10,8 @@
 // that do not depend on each other, are dealt to the blocks:
 //
 //   forward         L phases. A tile of the last one holds whole rows, so that the block computes loss and dZ_L itself.
-//   SEQUENTIAL      descend<i> (updates W_i), then propagate<i> (computes dZ_{i-1} by the new W_i): 2 L - 1 phases
-//   otherwise       propagate<L>; propagate<i> beside descend<i+1>, i = L-1, ..., 2; descend<2> beside descend<1>: L
+//   SEQUENTIAL      wgrad<i> (updates W_i), then dgrad<i> (computes dZ_{i-1} by the new W_i): 2 L - 1 phases
+//   otherwise       dgrad<L>; dgrad<i> beside wgrad<i+1>, i = L-1, ..., 2; wgrad<2> beside wgrad<1>: L
 //
 //   early loads     operands that are ready already are loaded before the barrier is waited for: X, W_i in the forward
 //                   pass, H_{i-1} and, to be updated, W_i in the backward pass.
@@ -34,11 +34,11 @@ constexpr int LAST = WIDTH[L];
 constexpr int MOST_EARLY = 4;   // elements per thread that are loaded before a product, for use behind it
 constexpr int OF_ROW = CROSS_ENTROPY ? 1 : OUTPUTS;               // floats of E
 
-constexpr Tile FORWARD_TILES[] = {FORWARD}, DESCEND_TILES[] = {DESCEND}, PROPAGATE_TILES[] = {PROPAGATE};
+constexpr Tile FORWARD_TILES[] = {FORWARD}, WGRAD_TILES[] = {WGRAD}, DGRAD_TILES[] = {DGRAD};
 
 template <int I> using Forward = Tiles<ROWS, WIDTH[I], WIDTH[I - 1], FORWARD_TILES[I - 1].rows, FORWARD_TILES[I - 1].cols>;
-template <int I> using Descend = Tiles<WIDTH[I - 1], WIDTH[I], ROWS, DESCEND_TILES[I - 1].rows, DESCEND_TILES[I - 1].cols>;
-template <int I> using Propagate = Tiles<ROWS, WIDTH[I - 1], WIDTH[I], PROPAGATE_TILES[I - 1].rows, PROPAGATE_TILES[I - 1].cols>;
+template <int I> using Wgrad = Tiles<WIDTH[I - 1], WIDTH[I], ROWS, WGRAD_TILES[I - 1].rows, WGRAD_TILES[I - 1].cols>;
+template <int I> using Dgrad = Tiles<ROWS, WIDTH[I - 1], WIDTH[I], DGRAD_TILES[I - 1].rows, DGRAD_TILES[I - 1].cols>;
 static_assert(Forward<L>::tile.cols == LAST, "a block has whole rows of the outputs");
 
 // ---- layout of the parameters and of the workspace, as offsets in floats; and of shared memory
@@ -60,7 +60,7 @@ extern "C" __device__ const int workspace_floats = AT_DZ + ROWS * sum_of_widths(
 
 template <int I> __device__ constexpr int most_floats()
 {
-    const int here = larger(larger(Forward<I>::FLOATS, Descend<I>::FLOATS), Propagate<I>::FLOATS);
+    const int here = larger(larger(Forward<I>::FLOATS, Wgrad<I>::FLOATS), Dgrad<I>::FLOATS);
     return larger(most_floats<I - 1>(), here);
 }
 template <> __device__ constexpr int most_floats<0>() { return 0; }
@@ -195,9 +195,9 @@ struct Training {
     }
 
     // READY: dZ_I was written before the last phase.
-    template <int I, bool READY, int BEFORE> __device__ void descend()
+    template <int I, bool READY, int BEFORE> __device__ void wgrad()
     {
-        using T = Descend<I>;
+        using T = Wgrad<I>;
         each_tile<T, BEFORE>([&](const T tile) {
             Matrix<false, T::A_ROWS, true> x{H<I - 1>() + tile.lane_row(), WIDTH[I - 1]};
             Summed<T::B_COLS, READY> dz;
@@ -229,9 +229,9 @@ struct Training {
         }
     }
 
-    template <int I> __device__ void propagate()
+    template <int I> __device__ void dgrad()
     {
-        using T = Propagate<I>;
+        using T = Dgrad<I>;
         each_tile<T, 0>([&](const T tile) {
             Matrix<true, T::A_ROWS, SEQUENTIAL> dz{dZ<I>() + tile.lane_row() * WIDTH[I], WIDTH[I]};
             Matrix<true, T::B_COLS, !SEQUENTIAL> w{W<I>() + tile.lane_col() * WIDTH[I], WIDTH[I]};
@@ -257,10 +257,10 @@ struct Training {
 
     template <int I> __device__ void one_after_the_other()
     {
-        descend<I, false, 0>();
+        wgrad<I, false, 0>();
         end_phase({"update", I});
         if constexpr (I > 1) {
-            propagate<I>();
+            dgrad<I>();
             end_phase({"backward", I});
             one_after_the_other<I - 1>();
         }
@@ -268,9 +268,9 @@ struct Training {
 
     template <int I> __device__ void at_the_same_time()
     {
-        if constexpr (I > 1) propagate<I>();
-        else descend<1, false, 0>();
-        if constexpr (I < L) descend<I + 1, true, (I > 1 ? Propagate<I>::COUNT : Descend<1>::COUNT)>();
+        if constexpr (I > 1) dgrad<I>();
+        else wgrad<1, false, 0>();
+        if constexpr (I < L) wgrad<I + 1, true, (I > 1 ? Dgrad<I>::COUNT : Wgrad<1>::COUNT)>();
         end_phase({"backward", I});
         if constexpr (I > 1) at_the_same_time<I - 1>();
     }

@@ -21,9 +21,9 @@ from snn.errors import RecordError
 from snn.grid.naming import name_of, record_path
 from snn.measurement.protocol import first_run
 from snn.profiling.memory import PURPOSES
-from snn.records import digest, rounds
+from snn.records import store
 from snn.records.store import again, check_sources, read
-from snn.strategies.common.traits import of_record
+from snn.strategies.factory import of_record
 
 Record = Mapping[str, Any]
 Expected = Mapping[str, str]
@@ -49,12 +49,12 @@ def checked(expected: Expected) -> dict[str, Record]:
     """The records at these paths.
 
     Raises RecordError where one is of another cell, round, source code or version of the program, or as
-    ``snn.records.store.read`` and ``snn.records.rounds.check`` do.
+    ``snn.records.store.read`` and ``snn.records.store.check_rounds`` do.
     """
     records: dict[str, Record] = {path: read(Path(path)) for path in expected}
     for path, source_hash in expected.items():
         _check(path, records[path], source_hash)
-    rounds.check(records)
+    store.check_rounds(records)
     return records
 
 
@@ -70,19 +70,18 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
     for name, record in records.items():
         key = json.dumps(record["cell"], sort_keys=True)
         cells.setdefault(key, {})[name] = record
-    rows = [pool(of_cell, thresholds) for of_cell in cells.values()]
+    frame = frame_of([pool(of_cell, thresholds) for of_cell in cells.values()])
+    return frame.astype(dict.fromkeys(_REAL, "float")).copy()  # in one block
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """A frame of these rows, in which integers stay integers if some rows have none."""
     frame = pd.DataFrame(rows)
-    integers = [key for key in frame if _integers_with_gaps([row.get(key) for row in rows])]
-    return frame.astype(
-        dict.fromkeys(integers, "Int64") | dict.fromkeys(_REAL, "float")
-    ).copy()  # in one block
-
-
-def _integers_with_gaps(values: Sequence[Any]) -> bool:
-    """Whether pandas would turn these integers into floats, because some rows have none."""
-    given = [value for value in values if value is not None]
-    integers = all(isinstance(value, int) and not isinstance(value, bool) for value in given)
-    return bool(given) and integers and len(given) < len(values)
+    for key in frame:
+        given = {type(row.get(key)) for row in rows}
+        if given == {int, type(None)}:
+            frame[key] = frame[key].astype("Int64")
+    return frame
 
 
 def _check(path: str, record: Record, wanted: str) -> None:
@@ -90,7 +89,7 @@ def _check(path: str, record: Record, wanted: str) -> None:
     if not path.endswith(name):
         raise RecordError(f"{path}: the record of another cell or round, {name}{again(path)}")
     check_sources(record, path, wanted)
-    if digest.KEY not in record:
+    if store.DIGEST not in record:
         raise RecordError(
             f"{path}: written by an earlier version of the program, without a digest{again(path)}"
         )
@@ -110,13 +109,13 @@ def _check_one_device(records: Mapping[str, Record]) -> None:
             provenance["device_uuid"]
             and known["device_uuid"]
             and provenance["device"] == known["device"]
-            and rounds.host(provenance) == rounds.host(known)
+            and store.host(provenance) == store.host(known)
         )
         if _device(provenance) != _device(known) and not equal_gpus:
             raise _two_devices(path, _device(provenance), other, _device(known))
     if len(first) == 2:
         (path, provenance), (other, known) = first.values()
-        if _device(provenance) != _device(known) and rounds.host(provenance) != rounds.host(known):
+        if _device(provenance) != _device(known) and store.host(provenance) != store.host(known):
             raise _two_devices(path, _device(provenance), other, f"{_device(known)} of another host")
 
 
@@ -210,7 +209,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "device_uuid": joined(record["provenance"]["device_uuid"] for record in records) or None,
         "driver": joined(record["provenance"]["driver"] for record in records),
         "blas_threads": provenance.get("blas_threads"),
-        "surroundings": rounds.surroundings(first),
+        "surroundings": store.surroundings(first),
         "commit": provenance["git"]["commit"],
         "started": provenance["started"],
         "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),

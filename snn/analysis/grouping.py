@@ -1,9 +1,11 @@
-"""Which rows of a table belong together: settings as text, and the settings in which rows differ."""
+"""Which rows of a table belong together: settings as text, those that differ, and the baseline of a row."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+
+from snn.config import groups
 
 
 def texts(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
@@ -11,6 +13,14 @@ def texts(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     rows = frame[list(names)].itertuples(index=False, name=None)
     joined = ["|".join("" if pd.isna(value) else str(value) for value in row) for row in rows]
     return pd.Series(joined, frame.index)
+
+
+def first_at(points: Sequence[Any], chosen: Iterable[int]) -> list[int]:
+    """For each row's point the number of the first of the ``chosen`` rows that is there; -1 if none is."""
+    listed, first = list(points), dict[Any, int]()
+    for number in chosen:
+        first.setdefault(listed[number], int(number))
+    return [first.get(point, -1) for point in listed]
 
 
 def settings(frame: pd.DataFrame, sections: Sequence[str]) -> list[str]:
@@ -32,3 +42,99 @@ def is_empty(value: object) -> bool:
 def setting(value: Any) -> Any:
     """The value of a setting as tables show it: a list as one text, ``16-16``; anything else as it is."""
     return "-".join(map(str, value)) if isinstance(value, list) else value
+
+
+# ---- the baseline of each row of a sweep: the row with the most basic choices at the same point of the grid
+
+CHOICES = ("strategy", "kernel", "precision")
+"""What is chosen; every other axis is part of the point that a row is at."""
+
+_BASIC = {"kernel": ("naive",), "precision": ("fp32",)}
+
+_OWN = 9
+"""The distance of a choice that is not a basic one: a row's baseline may only share it with the row."""
+
+Row = Mapping[str, Any]
+
+
+def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The number and the name of each row's baseline; -1 and an empty name where there is none.
+
+    A baseline has the same data set, network and whatever else the sweep varies except choices. Its strategy
+    is ``reference`` (``sequential`` for strategies on the host), its kernel ``naive``, its precision fp32 and
+    its options those of the choices' files; where the sweep has no such row, it shares some of them with the
+    row. A row that has no other baseline and is the baseline of no other row has none. The kernel is the
+    chosen one, also of a row whose strategy brings its own.
+    """
+    frame = frame.assign(kernel=frame["kernel.name"])
+    chosen = [*CHOICES, *(axis for axis in axes if axis in frame and axis.split(".")[0] in CHOICES[:2])]
+    chosen = list(dict.fromkeys(chosen))
+    point = ["dataset", "network", *(axis for axis in axes if axis in frame and axis not in chosen)]
+    rows = frame.to_dict("records")
+    numbers = _numbers(rows, chosen, point)
+    used = {number for i, number in enumerate(numbers) if number != i}
+    numbers = [number if number != i or i in used else -1 for i, number in enumerate(numbers)]
+    varied = [axis for axis in chosen if frame[axis].astype(str).nunique() > 1]
+    names = ["" if n < 0 else _name(rows[n], rows[i], varied) for i, n in enumerate(numbers)]
+    return numbers, names
+
+
+def _numbers(rows: Sequence[Row], chosen: Sequence[str], point: Sequence[str]) -> list[int]:
+    """For each row, the first row at its point with the most basic choices, each basic or the row's own.
+
+    Looked up by the choices that are not basic, so that the time grows with the number of rows only.
+    """
+    points: dict[tuple[Any, ...], list[int]] = {}
+    for i, row in enumerate(rows):
+        points.setdefault(_values(row, point), []).append(i)
+    numbers = list(range(len(rows)))
+    for members in points.values():
+        for on_host in {bool(rows[i]["on_host"]) for i in members}:
+            distances = {i: [_distance(axis, rows[i], on_host) for axis in chosen] for i in members}
+            best: dict[tuple[str, ...], dict[tuple[Any, ...], tuple[list[int], int]]] = {}
+            for i, far in distances.items():
+                own = tuple(axis for axis, each in zip(chosen, far, strict=True) if each == _OWN)
+                alike, values = best.setdefault(own, {}), _values(rows[i], own)
+                alike[values] = min(alike.get(values, (far, i)), (far, i))
+            for i, far in distances.items():
+                if bool(rows[i]["on_host"]) == on_host:
+                    found = (alike.get(_values(rows[i], own)) for own, alike in best.items())
+                    shortest, number = min(filter(None, found))
+                    numbers[i] = number if shortest < far else i
+    return numbers
+
+
+def _distance(axis: str, row: Row, on_host: bool) -> int:
+    """How far a row's choice is from the most basic one, for rows on the host or not."""
+    if axis == "strategy":
+        basic: Sequence[Any] = ("sequential", "reference") if on_host else ("reference",)
+    elif axis in _BASIC:
+        basic = _BASIC[axis]
+    else:
+        is_default = is_empty(row[axis]) or row[axis] == _default(axis, row)
+        return 0 if is_default else _OWN
+    return basic.index(row[axis]) if row[axis] in basic else _OWN
+
+
+def _default(axis: str, row: Row) -> Any:
+    """The value of an option in the file of the row's choice, as ``snn.analysis.frame`` shows it."""
+    group, _, option = axis.partition(".")
+    if row[group] not in groups.names(group):
+        return None
+    return setting(groups.load(group, row[group]).get(option))
+
+
+def _values(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
+    """The values of a row, those that are empty as one; 1 is 1.0."""
+    return tuple(None if is_empty(row[name]) else row[name] for name in names)
+
+
+def _name(baseline: Row, row: Row, varied: Sequence[str]) -> str:
+    """The basic choices of the baseline, of those that differ in the sweep: ``reference, kernel naive``."""
+    choices = []
+    for axis in varied:
+        if is_empty(baseline[axis]) or _distance(axis, baseline, bool(row["on_host"])) == _OWN:
+            continue
+        name = axis.partition(".")[2].replace("_", " ") or axis
+        choices.append(str(baseline[axis]) if axis == "strategy" else f"{name} {baseline[axis]}")
+    return ", ".join(choices)

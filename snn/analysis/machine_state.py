@@ -3,9 +3,9 @@
 The thresholds are in ``config/verdicts.yaml``.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from math import inf
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -40,7 +40,7 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
         return "", ""
     if not all(record.get("machine") for record in records):
         return UNKNOWN, "the record holds no readings"
-    rounds = []
+    notes: dict[str, list[str]] = {SHARED: [], THROTTLED: [], DRIFTED: [], NOISY: []}
     for record in records:
         machine = record["machine"]
         causes = {cause for reading in machine["readings"] for cause in reading.get("throttled") or ()}
@@ -48,20 +48,16 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
             SHARED: _shared(record, thresholds),
             THROTTLED: ", ".join(sorted(causes)),
             DRIFTED: drift(machine["probe"]["before"], machine["probe"]["after"], thresholds),
-            NOISY: "",
         }
-        rounds.append(found | watched(record, thresholds))
-    notes = {word: "" for found in rounds for word in found}
-    for word in notes:
-        said = [(record["round"], one.get(word)) for record, one in zip(records, rounds, strict=True)]
-        several = [f"round {number}: {note}" for number, note in said if note]
-        notes[word] = "; ".join(several) if len(records) > 1 else said[0][1] or ""
+        for word, note in (found | watched(record, thresholds)).items():
+            number = f"round {record['round']}: " if len(records) > 1 else ""
+            notes.setdefault(word, []).extend([number + note] if note else [])
     seconds = [run["seconds"] for record in records for run in record["runs"]]
     variation = stdev(seconds) / fmean(seconds) if len(seconds) > 1 else 0.0
     if variation > thresholds["noisy"]:
-        notes[NOISY] = f"coefficient of variation of the runs {variation:.1%}"
-    notes = {word: note for word, note in notes.items() if note}
-    return ", ".join(notes) or QUIET, "; ".join(notes.values())
+        notes[NOISY] = [f"coefficient of variation of the runs {variation:.1%}"]
+    words = {word: "; ".join(found) for word, found in notes.items() if found}
+    return ", ".join(words) or QUIET, "; ".join(words.values())
 
 
 def _shared(record: Mapping[str, Any], thresholds: Thresholds) -> str:
@@ -125,97 +121,78 @@ _ENOUGH = 5
 _SHOWN = 3
 """Warnings of a kind that a note has one by one."""
 
-Samples = Mapping[str, Any]
-"""``machine.samples`` of a record."""
-
 
 def watched(record: Mapping[str, Any], thresholds: Thresholds) -> dict[str, str]:
-    """By word, what the samples of a record warn of; nothing of one from before there were samples."""
-    samples = record["machine"].get("samples")
-    return warnings(samples, thresholds) if samples else {}
-
-
-def warnings(samples: Samples, thresholds: Thresholds) -> dict[str, str]:
-    """By word, what samples warn of and when: ``93% of the memory in use from 12 to 15 s``.
+    """By word, what the samples of a record warn of and when: ``93% of the memory in use from 12 to 15 s``.
 
     Memory and heat count at any time. Utilisation and power count during the timed runs alone, because
     between them a device rests for good reasons, and only if they last and there are enough samples. Times
-    are seconds since the start of the round.
+    are seconds since the start of the round. Empty for a record from before there were samples.
     """
-    found = {}
-    for word, key, is_timed, is_beyond, text in _kinds(samples, thresholds):
-        pairs = list(zip(_column(samples, key), samples["columns"]["timed"], strict=True))
-        beyond = [one is not None and bool(now or not is_timed) and is_beyond(one) for one, now in pairs]
+    samples, found = record["machine"].get("samples"), {}
+    if not samples:
+        return {}
+    for word, values, is_timed, low, high, text in _kinds(samples, thresholds):
+        pairs = zip(values, samples["columns"]["timed"], strict=True)
+        excess = [
+            -inf if value is None or (is_timed and not now) else max(low - value, value - high)
+            for value, now in pairs
+        ]
         notes = []
-        for is_so, stretch in groupby(range(len(pairs)), beyond.__getitem__):
+        for is_beyond, stretch in groupby(range(len(excess)), [one > 0 for one in excess].__getitem__):
             rows = list(stretch)
             start, end = _span(samples, rows, is_timed)
-            if is_so and (not is_timed or end - start >= thresholds["lasting_s"]):
+            if is_beyond and (not is_timed or end - start >= thresholds["lasting_s"]):
                 first, last = f"{start:.0f}", f"{end:.0f}"
                 when = f"at {first} s" if first == last else f"from {first} to {last} s"
-                notes.append(f"{text([pairs[i][0] for i in rows])} {when}")
+                notes.append(f"{text.format(values[max(rows, key=excess.__getitem__)])} {when}")
         more = [f"and {len(notes) - _SHOWN} more times"] if len(notes) > _SHOWN else []
         found[word] = ", ".join([*notes[:_SHOWN], *more])
     return {word: note for word, note in found.items() if note}
 
 
-_Kind = tuple[str, str, bool, Callable[[float], bool], Callable[[list[float]], str]]
+_Kind = tuple[str, list[float | None], bool, float, float, str]
 
 
-def _kinds(samples: Samples, thresholds: Thresholds) -> Iterator[_Kind]:
-    """Each word with its column, whether it is of timed runs, what is beyond, and the text of such values."""
-    capacity, slows = (samples["limits"].get(key) for key in ("memory_bytes", "temperature_c"))
-    if capacity:
-        most = thresholds["memory_full"] * capacity
-        yield (
-            *(MEMORY_FULL, "memory_used_bytes", False),
-            lambda value: value > most,
-            lambda values: f"{max(values) / capacity:.0%} of the memory in use",
-        )
-    # Near where the device slows down, or if that is unknown, above a fixed temperature.
-    hot = slows - thresholds["hot_margin_c"] if slows else thresholds["hot_c"]
-    said = f", it slows down at {slows:.0f} C," if slows else ""
-    yield (
-        *(HOT, "temperature_c", False),
-        lambda value: value > hot,
-        lambda values: f"{max(values):.0f} C{said}",
+def _kinds(samples: Mapping[str, Any], thresholds: Thresholds) -> Iterator[_Kind]:
+    """Each word with its values, whether only those of timed runs count, their range, and the text of one."""
+    columns, limits = samples["columns"], samples["limits"]
+    used, hot, busy, power = (
+        columns.get(key) or [None] * len(columns["t_s"])
+        for key in ("memory_used_bytes", "temperature_c", "utilisation", "power_w")
     )
-    if (busy := usual(samples, "utilisation")) and busy >= thresholds["least_busy"]:
-        yield (
-            *(IDLE_DROPS, "utilisation", True),
-            lambda value: value < (1 - thresholds["idle_drop"]) * busy,
-            lambda values: f"{min(values):.0f}% busy, usually {busy:.0f}%,",
-        )
+    if capacity := limits.get("memory_bytes"):
+        shares = [None if nbytes is None else nbytes / capacity for nbytes in used]
+        yield MEMORY_FULL, shares, False, -inf, thresholds["memory_full"], "{:.0%} of the memory in use"
+    # Near where the device slows down, or if that is unknown, above a fixed temperature.
+    if slows := limits.get("temperature_c"):
+        most = slows - thresholds["hot_margin_c"]
+        yield HOT, hot, False, -inf, most, f"{{:.0f}} C, it slows down at {slows:.0f} C,"
+    else:
+        yield HOT, hot, False, -inf, thresholds["hot_c"], "{:.0f} C"
+    if (usually := usual(samples, "utilisation")) and usually >= thresholds["least_busy"]:
+        least = (1 - thresholds["idle_drop"]) * usually
+        yield IDLE_DROPS, busy, True, least, inf, f"{{:.0f}}% busy, usually {usually:.0f}%,"
     if watts := usual(samples, "power_w"):
-
-        def apart(value: float) -> float:
-            return abs(value - watts)
-
-        yield (
-            *(IRREGULAR_POWER, "power_w", True),
-            lambda value: apart(value) > thresholds["irregular_power"] * watts,
-            lambda values: f"{max(values, key=apart):.0f} W, usually {watts:.0f} W,",
-        )
+        apart = thresholds["irregular_power"] * watts
+        text = f"{{:.0f}} W, usually {watts:.0f} W,"
+        yield IRREGULAR_POWER, power, True, watts - apart, watts + apart, text
 
 
-def usual(samples: Samples, key: str) -> float:
+def usual(samples: Mapping[str, Any], key: str) -> float:
     """The median of a column over the timed runs; 0 where there are too few samples."""
-    pairs = zip(_column(samples, key), samples["columns"]["timed"], strict=True)
+    columns = samples["columns"]
+    pairs = zip(columns.get(key, ()), columns["timed"], strict=False)
     values = [value for value, timed in pairs if timed and value is not None]
     return median(values) if len(values) >= _ENOUGH else 0.0
 
 
-def _column(samples: Samples, key: str) -> list[Any]:
-    columns = samples["columns"]
-    return columns.get(key) or [None] * len(columns["t_s"])
-
-
-def _span(samples: Samples, rows: Sequence[int], is_timed: bool) -> tuple[float, float]:
+def _span(samples: Mapping[str, Any], rows: Sequence[int], is_timed: bool) -> tuple[float, float]:
     """The time that these rows are of, to the row after them.
 
     What they hold is of moments, but a sample's utilisation and power are those since the sample before it.
     """
-    times, per_row = samples["columns"]["t_s"], samples["samples_per_row"] if is_timed else math.inf
+    times, per_row = samples["columns"]["t_s"], samples["samples_per_row"] if is_timed else inf
 
     def start(row: int) -> float:
         """When the sample before a row's first one was taken."""

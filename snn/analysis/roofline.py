@@ -23,8 +23,8 @@ _PRODUCTS = {
 }
 """The units that can compute a product in a precision, and how many products of theirs it takes. fp32's
 accuracy takes three in TF32, big big + big small + small big, where x = big + small; as many in FP16, of as
-many bits, with numbers that are scaled to its range (kernels/persistent/halves.cuh); or six in BF16, of three
-parts."""
+many bits, with numbers that are scaled to its range (special/halves.cuh in kernels/persistent); or six in
+BF16, of three parts."""
 
 _OF_BITS = _PRODUCTS | {"fp32": {"fp32": 1, "tf32": 2, "fp16": 2, "bf16": 3}}
 """The same where one operand is 0 or 1, which is exact: as many as the other operand has parts."""

@@ -36,7 +36,7 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.
 
     They may not where all rounds of both were measured on two devices, where the drivers, the BLAS threads or
-    the surroundings of the processes (``snn.records.rounds``) differ, where the probe's costs drifted between
+    the surroundings of the processes (``snn.records.store``) differ, where the probe's costs drifted between
     the two, or where a side has no run. The probe launches the cell's own kernel, and what an allocation
     costs depends on the memory that a library holds. So of cells with different kernels, or with a runtime of
     their own, only the cost of a copy is compared.

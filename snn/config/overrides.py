@@ -45,10 +45,10 @@ TEXTS = (
 """Keys whose value is a text of the user."""
 
 
-def check(arguments: Sequence[str]) -> None:
-    """Raise ConfigError for the first argument that is none, with what would be right.
+def read(arguments: Sequence[str]) -> dict[str, Any]:
+    """The values of a command line by key; choices are texts. Raises ConfigError, with what would be right.
 
-    Refused are what Hydra would read as more than a key and its value (``+key``, ``~key``, ``key@package``,
+    Rejected are what Hydra would read as more than a key and its value (``+key``, ``~key``, ``key@package``,
     ``${...}``), keys twice, keys that cannot be set, such as ``kernel.name``, and values that are several.
     """
     given: dict[str, str] = {}
@@ -56,8 +56,11 @@ def check(arguments: Sequence[str]) -> None:
         key, equals, value = argument.partition("=")
         if not equals or not _KEY.fullmatch(key):
             raise ConfigError(f"{shown(argument)} is no argument: {instead(arguments[number:])}")
-        if missing_brackets(value) > 0:
-            _check_split(arguments[number:])
+        for end in range(number + 2, len(arguments) + 1) if missing_brackets(value) > 0 else ():
+            joined = " ".join(arguments[number:end])
+            if missing_brackets(joined.partition("=")[2]) == 0:
+                cut = f"{shown(argument)} is cut off where the shell found a space"
+                raise ConfigError(f"{cut}: put it in quotes, {shown(joined)}")
         check_text(key, value, _MOST_TEXT)
         if key in given:
             raise ConfigError(f"{argument}: {key} is given twice, {key}={given[key]} before: leave one out")
@@ -67,20 +70,7 @@ def check(arguments: Sequence[str]) -> None:
         choices.check_choice(group, chosen[group])
     for key, value in given.items():
         check_key(key, value, chosen)
-    for key, value in given.items():
-        if key not in groups.GROUPS:
-            check_value(key, value)
-
-
-def _check_split(arguments: Sequence[str]) -> None:
-    """Raise ConfigError where the shell split a list at a space: into the first of these and others."""
-    for count in range(2, len(arguments) + 1):
-        joined = " ".join(arguments[:count])
-        if missing_brackets(joined.partition("=")[2]) == 0:
-            raise ConfigError(
-                f"{shown(arguments[0])} is cut off where the shell found a space: "
-                f"put it in quotes, {shown(joined)}"
-            )
+    return {key: text if key in groups.GROUPS else _value(key, text) for key, text in given.items()}
 
 
 def instead(arguments: Sequence[str]) -> str:
@@ -143,65 +133,41 @@ def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
         raise ConfigError(f"{key}: {_no_key(key, choices.known(chosen), hint)}")
 
 
-def check_value(key: str, value: str) -> None:
-    """Raise ConfigError, saying how it is written, unless Hydra reads the text of a value as one value."""
-    bare = _QUOTED.sub("", value)
-    opened = _opening(bare)
-    several = _is_several(f"{key}={value}") if opened < 2 or _is_text(key, value) else None
-    if several is False:
-        return
-    if key in TEXTS:
-        why = unread(key, value)
-    elif opened > 1:
-        why = "a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
-    elif not several and (opened or "," not in bare):
-        why = unread(key, value)
-    elif key in groups.list_valued():
-        why = f"a list is written in brackets, as {key}=[{value}]"
-    else:
-        why = one_of_several(key, "1, 2" if "(" in value else value)
-    raise ConfigError(f"{shown(f'{key}={value}')}: {why}")
+def _value(key: str, text: str) -> Any:
+    """The value of a text, as Hydra reads it. Raises ConfigError, saying how it is written.
 
-
-@lru_cache  # Hydra takes a millisecond, and each is read twice: checked, and composed
-def parsed(override: str) -> "Override":
-    """An override as Hydra reads it, or, if it cannot read a text as one value, with the text in quotes.
-
-    So paths with braces, commas or letters such as ü need no quotes. Raises HydraException for other keys,
-    and for a text that begins with a quote itself.
+    If Hydra cannot read a text of ``TEXTS`` as one value, it is read as in quotes: so paths with braces,
+    commas or letters such as ü need none.
     """
-    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
-    from hydra.errors import HydraException
-
-    parse = OverridesParser.create().parse_override
-    key, _, value = override.partition("=")
-    if not _is_text(key, value):
-        return parse(override)
-    if _opening(value) < 2:  # of many brackets, Hydra would take for ever
-        with suppress(HydraException):
-            if not (found := parse(override)).is_sweep_override():
-                return found
-    return parse(f"{key}={written(value)}")
-
-
-def _is_text(key: str, value: str) -> bool:
-    """Whether a value may be a text without quotes."""
-    return key in TEXTS and value.isprintable() and not value.startswith(("'", '"'))
-
-
-def _opening(value: str) -> int:
-    """How many brackets of a value's text open."""
-    return sum(mark in _OPENING for mark in _BRACKETS.findall(value))
-
-
-def _is_several(override: str) -> bool | None:
-    """Whether an override is of several values; None if Hydra cannot read it."""
     from hydra.errors import HydraException  # which is large
 
-    try:
-        return bool(parsed(override).is_sweep_override())
-    except (HydraException, ValueError):  # Python reads no number of more than 4,300 digits
-        return None
+    bare, is_several = _QUOTED.sub("", text), False
+    opened = sum(mark in _OPENING for mark in _BRACKETS.findall(bare))
+    forms = [text] if opened < 2 else []  # of many brackets, Hydra would take for ever
+    if key in TEXTS and text.isprintable() and not text.startswith(("'", '"')):
+        forms.append(written(text))
+    for form in forms:
+        with suppress(HydraException, ValueError):  # Python reads no number of more than 4,300 digits
+            found = _parse(f"{key}={form}")
+            if not found.is_sweep_override():
+                return found.value()
+            is_several = True
+    if key not in TEXTS and opened > 1:
+        why = "a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
+    elif key in TEXTS or (not is_several and (opened or "," not in bare)):
+        why = unread(key, text)
+    elif key in groups.list_valued():
+        why = f"a list is written in brackets, as {key}=[{text}]"
+    else:
+        why = one_of_several(key, "1, 2" if "(" in text else text)
+    raise ConfigError(f"{shown(f'{key}={text}')}: {why}")
+
+
+@lru_cache(1000)  # Hydra takes a millisecond, and commands for many cells have most in common
+def _parse(override: str) -> "Override":
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create().parse_override(override)
 
 
 def written(value: Any) -> str:

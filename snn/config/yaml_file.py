@@ -5,7 +5,7 @@ dates, ``1:30``, ``017``, numbers that are not finite, keys that are not text, a
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,11 @@ MOST_LEVELS = 24
 MOST_VALUES = 250_000
 """Keys and values of a file, each alias counted as all that it stands for."""
 
-_NULL = ("", "~", "null", "Null", "NULL")
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
 _AMBIGUOUS = re.compile(
@@ -37,9 +40,14 @@ _AMBIGUOUS = re.compile(
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file: dicts with text keys, lists, text, numbers, true, false and null.
 
-    Raises ConfigError, naming file, line and key, where it cannot be read or is more than that.
+    Raises ConfigError, naming file, line and key, if it cannot be read or is more than that.
     """
-    return read_text(_text(path), path)
+    content = read(path, ConfigError, MOST_BYTES)
+    try:
+        return read_text(content.decode("utf-8-sig"), path)
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}, line {line}: not text in UTF-8: save the file as UTF-8") from error
 
 
 def read_text(text: str, source: Path | str) -> Any:
@@ -52,26 +60,17 @@ def read_text(text: str, source: Path | str) -> Any:
         raise ConfigError(f"{source}{place}: {problem}") from error
 
 
-def _text(path: Path) -> str:
-    content = read(path, ConfigError, MOST_BYTES)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{path}, line {line}: not text in UTF-8: save the file as UTF-8") from error
-
-
 class _Reader:
     """Builds the document from the events of the parser, and counts and checks what it builds."""
 
-    def __init__(self, path: Path | str, events: Iterator[yaml.Event]) -> None:
-        self._path, self._events = path, events
-        self._anchors: dict[str, tuple[Any, int, int]] = {}  # value, size, height
+    def __init__(self, source: Path | str, events: Iterator[Any]) -> None:
+        self._source, self._events = source, events
+        self._anchors: dict[str, Any] = {}
         self._place: list[str] = []
-        self._count = self._deepest = 0
+        self._count = 0
 
     def document(self) -> Any:
-        """The only document of the file; None where there is none."""
+        """The only document of the file; None if there is none."""
         content = None
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent) and self._count:
@@ -81,49 +80,38 @@ class _Reader:
         return content
 
     def _value(self, event: Any) -> Any:
-        self._add(event, 1)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
                 raise self._error(event, f"*{event.anchor} stands before the end of its anchor, or has none")
-            value, size, height = self._anchors[event.anchor]
-            self._add(event, size)
-            self._reach(event, len(self._place) + height)
-            return value
+            self._add(event, self._anchors[event.anchor], len(self._place))
+            return self._anchors[event.anchor]
         if event.tag is not None:
             raise self._error(event, f"the tag {event.tag!r} is not read: leave it out")
-        before, outside, self._deepest = self._count, self._deepest, len(self._place)
-        self._reach(event, len(self._place))
-        if event.anchor is not None:
-            self._anchors.pop(event.anchor, None)  # not to be used inside itself
+        self._add(event, None, len(self._place))
+        self._anchors.pop(event.anchor, None)  # not to be used inside itself
+        value: Any
         if isinstance(event, yaml.ScalarEvent):
             value = event.value if event.style else self._plain(event)
-        elif isinstance(event, yaml.MappingStartEvent):
-            value = self._mapping()
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(inner := next(self._events), yaml.SequenceEndEvent):
+                value.append(self._inside(str(len(value)), inner))
         else:
-            value = self._sequence()
+            value = {}
+            while not isinstance(inner := next(self._events), yaml.MappingEndEvent):
+                key = self._key(inner)
+                if key in value:
+                    raise self._error(inner, f"the key {key!r} appears twice")
+                value[key] = self._inside(key, next(self._events))
         if event.anchor is not None:
-            self._anchors[event.anchor] = (value, self._count - before, self._deepest - len(self._place))
-        self._deepest = max(outside, self._deepest)
+            self._anchors[event.anchor] = value
         return value
 
-    def _sequence(self) -> list[Any]:
-        values: list[Any] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            self._place.append(str(len(values)))
-            values.append(self._value(event))
-            self._place.pop()
-        return values
-
-    def _mapping(self) -> dict[str, Any]:
-        values: dict[str, Any] = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._key(event)
-            if key in values:
-                raise self._error(event, f"the key {key!r} appears twice")
-            self._place.append(key)
-            values[key] = self._value(next(self._events))
-            self._place.pop()
-        return values
+    def _inside(self, key: str, event: Any) -> Any:
+        self._place.append(key)
+        value = self._value(event)
+        self._place.pop()
+        return value
 
     def _key(self, event: Any) -> str:
         if not isinstance(event, yaml.ScalarEvent):
@@ -138,10 +126,8 @@ class _Reader:
     def _plain(self, event: yaml.ScalarEvent) -> Any:
         """A scalar without quotes: null, true, false, a number, or text."""
         text = event.value
-        if text in _NULL:
-            return None
-        if text in _BOOL:
-            return _BOOL[text]
+        if text in _WORDS:
+            return _WORDS[text]
         if _INT.fullmatch(text):
             return int(text)
         if _FLOAT.fullmatch(text):
@@ -156,22 +142,21 @@ class _Reader:
             )
         return text
 
-    def _add(self, event: yaml.Event, size: int) -> None:
-        self._count += size
+    def _add(self, event: Any, value: Any, level: int) -> None:
+        """Count a value, and those in it, which an alias repeats."""
+        self._count += 1
         if self._count > MOST_VALUES:
-            raise self._error(
-                event, f"there are more than {MOST_VALUES} keys and values, those that aliases repeat too"
-            )
-
-    def _reach(self, event: yaml.Event, level: int) -> None:
-        self._deepest = max(self._deepest, level)
+            what = f"there are more than {MOST_VALUES} keys and values, those that aliases repeat too"
+            raise self._error(event, what)
         if level > MOST_LEVELS:
             raise self._error(event, f"there are more than {MOST_LEVELS} levels, one inside the other")
+        if isinstance(value, dict | list):
+            for inner in [*value, *value.values()] if isinstance(value, dict) else value:
+                self._add(event, inner, level + 1)
 
     def _error(self, event: Any, problem: str) -> ConfigError:
-        place = ".".join(self._place)
-        place = f": {_short(place)}" if place else ""
-        return ConfigError(f"{self._path}, line {event.start_mark.line + 1}{place}: {problem}")
+        place = f": {_short('.'.join(self._place))}" if self._place else ""
+        return ConfigError(f"{self._source}, line {event.start_mark.line + 1}{place}: {problem}")
 
 
 def _short(text: str) -> str:
@@ -212,7 +197,7 @@ def _explain(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
         return None, problem
     context = getattr(error, "context", None) or ""
     of_tab = "tab character" in problem
-    if began and not of_tab and "block mapping" not in context and "block collection" not in context:
+    if began and not of_tab and not re.search("block (mapping|collection)", context):
         mark = began  # of a bracket, a quote or a key, whose end the parser was looking for
     lines = text.splitlines() or [""]
     number = min(mark.line, len(lines) - 1)
@@ -236,12 +221,8 @@ def _explain_colon(line: str, above: list[str]) -> str:
     if _TWO_COLONS.match(line):
         return "a value that has a colon and a space is written in quotes"
     last = next((one for one in reversed(above) if one.strip()), "")
-    if _width(line) > _width(last) and _TWO_COLONS.match(f"{last}: "):
-        return (
-            "it is indented more than the key above, which has a value: keys of one level begin in one column"
-        )
+    is_deeper = len(line) - len(line.lstrip()) > len(last) - len(last.lstrip())
+    if is_deeper and _TWO_COLONS.match(f"{last}: "):
+        what = "it is indented more than the key above, which has a value"
+        return f"{what}: keys of one level begin in one column"
     return f"the line above has no colon with a space behind it: {_KEY}"
-
-
-def _width(line: str) -> int:
-    return len(line) - len(line.lstrip())

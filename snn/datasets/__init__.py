@@ -15,11 +15,9 @@ ignores the rest.
 import hashlib
 import io
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -132,34 +130,27 @@ def say_remarks(table: Table) -> None:
 
 
 def completed(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """The choice with the sizes that it leaves to its files, of which the headers are read.
-
-    Raises DataError where they do not fit the choice.
-    """
-    return {**choice, **_of_module(choice, "sizes", {})}
+    """The choice with the sizes that only its files' headers say. Raises DataError if they do not fit it."""
+    return {**choice, **_ask_module(choice, "sizes", {})}
 
 
 def at_most(choice: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Rows and columns of a table that is as large or larger, where only the whole file says its sizes.
-
-    None of any other choice. Raises DataError.
-    """
-    found: tuple[int, int] | None = _of_module(choice, "at_most", None)
+    """Rows and columns that a table at most has, if only its whole file says its sizes. Raises DataError."""
+    found: tuple[int, int] | None = _ask_module(choice, "at_most", None)
     return found
 
 
 def digest(choice: Mapping[str, Any]) -> str:
     """The digest of the content of the user's files that a choice with the key ``sha256`` names."""
-    return _of_module(choice, "digest", "")
+    return _ask_module(choice, "digest", "")
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
-    """The user's files that a choice names, which no output may replace; without those that are not there."""
-    return _of_module(choice, "inputs", [])
+    """The user's files of a choice, which no output may replace; without those that do not exist."""
+    return _ask_module(choice, "inputs", [])
 
 
-def _of_module(choice: Mapping[str, Any], name: str, otherwise: Any) -> Any:
-    """What the module of a data set says of a choice; ``otherwise`` where it has no such function."""
+def _ask_module(choice: Mapping[str, Any], name: str, otherwise: Any) -> Any:
     function = getattr(import_module(choice["_target_"].rpartition(".")[0]), name, None)
     return function(choice) if function else otherwise
 
@@ -196,13 +187,6 @@ _SEAL = hashlib.sha256().digest_size
 _COPIES = 3
 """Of a file in memory while it is loaded: its bytes, the table, and one to spare for its two parts."""
 
-# The header that NumPy writes, and no other: a number of rows is believed only where the file has as many.
-_HEADER = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '<f4', 'fortran_order': False, "
-    rb"'shape': \((\d{1,15}), (\d{1,15})\), \} *\n",
-    re.DOTALL,
-)
-
 
 def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
     """Write a table of this choice of data set atomically. Raises OutputError where it cannot be written."""
@@ -219,64 +203,34 @@ def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
 def load(path: Path, choice: Mapping[str, Any]) -> Table:
     """The table that was prepared of this choice of data set.
 
-    Raises DataError, naming the file and how to make it again, where it is damaged or of another choice.
+    Raises DataError, naming the file and how to make it again, if it is damaged or of another choice.
     """
-    table, said = _verified(path)
-    made_of, _, facts = said.partition(b"\n")
-    if made_of != _canonical(choice):
-        of = made_of[:1000].decode(errors="replace")
-        raise _refused(path, f"it was made of {of}, but the cell is of {_canonical(choice).decode()}")
-    rows, features = len(table) - choice.get("test_rows", 0), table.shape[1] - 1
-    for key, found in (("rows", rows), ("features", features)):
-        if choice.get(key, found) != found:
-            raise _refused(path, f"it has {found} {key}, but dataset.{key} is {choice[key]}")
-    if prod(choice.get("shape", (features,))) != features:
-        raise _refused(path, f"it has {features} features, but dataset.shape is {choice['shape']}")
-    return Table(table, json.loads(facts) if facts else {})
-
-
-def intact(path: Path, choice: Mapping[str, Any] | None = None) -> bool:
-    """Whether a prepared file is whole and, where a choice is given, of this choice of data set."""
+    is_of_workflow = "results/datasets/" in path.as_posix()
+    again = f"; to prepare it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
+    wrong = f"{path}: not the data set that was prepared"
     try:
-        if choice is None:
-            _verified(path)
-        else:
-            load(path, choice)
+        content = read_into_memory(path, _COPIES)
+    except DataError as error:
+        raise DataError(f"{error}{again}") from error
+    if hashlib.sha256(memoryview(content)[:-_SEAL]).digest() != content[-_SEAL:]:
+        raise DataError(f"{wrong}: its content does not have the digest that was written with it{again}")
+    stream = io.BytesIO(content)
+    values = np.load(stream)
+    made_of, _, facts = content[stream.tell() : -_SEAL].partition(b"\n")
+    if made_of != _canonical(choice):
+        of, right = made_of[:1000].decode(), _canonical(choice).decode()
+        raise DataError(f"{wrong}: it was made of {of}, but the cell is of {right}{again}")
+    return Table(values, json.loads(facts) if facts else {})
+
+
+def intact(path: Path, choice: Mapping[str, Any]) -> bool:
+    """Whether a prepared file is whole and of this choice of data set."""
+    try:
+        load(path, choice)
     except DataError:
         return False
     return True
 
 
-def _verified(path: Path) -> tuple[np.ndarray, bytes]:
-    """The values of a file and what it says of them, its digest checked before anything in it is believed."""
-    try:
-        content = read_into_memory(path, _COPIES)
-    except DataError as error:
-        raise DataError(f"{error}{_again(path)}") from error
-    header = _HEADER.match(content)
-    body, seal = memoryview(content)[:-_SEAL], content[-_SEAL:]
-    if header is None or hashlib.sha256(body).digest() != seal:
-        raise _refused(path, "its content does not have the digest that was written with it")
-    rows, columns = map(int, header.groups())
-    end = header.end() + 4 * rows * columns
-    if end > len(body):
-        raise _refused(path, f"it has fewer values than {rows} rows of {columns}")
-    table = np.frombuffer(content, np.float32, rows * columns, header.end()).reshape(rows, columns)
-    try:
-        return checked(table.copy(), str(path)), bytes(body[end:])
-    except DataError as error:
-        raise DataError(f"{error}{_again(path)}") from error
-
-
 def _canonical(said: Mapping[str, Any]) -> bytes:
     return json.dumps(said, sort_keys=True).encode()
-
-
-def _refused(path: Path, why: str) -> DataError:
-    return DataError(f"{path}: not the data set that was prepared: {why}{_again(path)}")
-
-
-def _again(path: Path) -> str:
-    """How to prepare a workflow's data set again, for the end of a message; empty for any other file."""
-    is_of_workflow = "results/datasets/" in path.as_posix()
-    return f"; to prepare it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""

@@ -1,10 +1,10 @@
 """The state of the machine while a cell is measured: the sensors, and when they are read.
 
-``Watch`` reads between runs: other load, clocks and reasons for throttling, from counters that the system
-keeps anyway. ``Sampler`` reads during runs, in a thread, about once per second. A sample asks few questions,
-because after each answer the thread takes the GIL from the one that trains for some microseconds. The pause
-after a sample is at least 500 times the seconds of CPU that it took, so that sampling costs less than 0.5%
-wherever it runs; ``benchmarks/sampling_cost.py`` measures what it costs.
+A ``Sampler`` takes readings between runs (other load, clocks and reasons for throttling, from counters that
+the system keeps anyway) and samples during runs, in a thread, about once per second. A sample asks few
+questions, because after each answer the thread takes the GIL from the one that trains for some microseconds.
+The pause after a sample is at least 500 times the seconds of CPU that it took, so that sampling costs less
+than 0.5% wherever it runs; ``benchmarks/sampling_cost.py`` measures what it costs.
 """
 
 import os
@@ -12,10 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import pynvml
 
@@ -37,7 +36,7 @@ MOST_SHARE = 0.002
 """The largest share of one CPU's time that sampling takes."""
 
 _MOST = 240
-"""The most rows that a record keeps: beyond, a row has twice as many samples, again and again."""
+"""The most rows of samples that a record keeps."""
 
 _GAP = 0.5
 """Seconds between two timed runs that count as one stretch of work."""
@@ -48,7 +47,6 @@ _LEAST_SECONDS = 0.5
 _PROC_STAT = Path("/proc/stat")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _HWMON = Path("/sys/class/hwmon")
-_MEMINFO = "/proc/meminfo"
 _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 
 _IN_CONTAINER = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
@@ -132,11 +130,7 @@ def _load() -> float | None:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
-# ---- between runs
-
-
-@dataclass(frozen=True)
-class CpuCounters:
+class CpuCounters(NamedTuple):
     """Seconds since some moment: wall clock; time of the CPUs that this process may use, by anybody, by the
     hypervisor, and by this process and its children."""
 
@@ -146,50 +140,12 @@ class CpuCounters:
     own: float
 
 
-class Watch:
-    """Reads the state of the machine between the runs of a cell, at most twice a second, and at the end.
-
-    ``readings`` holds one dict per reading: ``seconds`` since the one before; ``other_cores`` and
-    ``stolen_cores``, averages over these seconds in numbers of CPUs; on a GPU also clocks (MHz), temperature
-    (C), power (W), memory in use (bytes), the number of other processes that compute on it, and the current
-    reasons for throttling. Values that the system does not provide are None.
-    """
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._last = _cpu_counters()
-        self._looked = time.monotonic()
-        self.readings: list[dict[str, Any]] = []
-
-    def after_run(self) -> None:
-        """Take a reading if half a second has passed."""
-        if time.monotonic() - self._looked >= _LEAST_SECONDS:
-            self._look()
-
-    def finish(self) -> list[dict[str, Any]]:
-        """All readings, with a last one for the time since the previous one if that is long enough."""
-        if not self.readings or time.monotonic() - self._looked >= _LEAST_SECONDS:
-            self._look()
-        return self.readings
-
-    def _look(self) -> None:
-        now, counters = time.monotonic(), _cpu_counters()
-        seconds = now - self._looked
-        used = cores_in_use(self._last if seconds >= _LEAST_SECONDS else None, counters)
-        self.readings.append({"seconds": seconds, **used, **gpu_state(self._device)})
-        self._last, self._looked = counters, now
-
-
 def cores_in_use(before: CpuCounters | None, after: CpuCounters | None) -> dict[str, float | None]:
     """CPUs, of those we may use, that others used or a hypervisor took, on average between two readings."""
     if before is None or after is None or after.wall <= before.wall:
         return {"other_cores": None, "stolen_cores": None}
-    wall = after.wall - before.wall
-    others = (after.busy - before.busy) - (after.own - before.own)
-    return {
-        "other_cores": max(others, 0.0) / wall,
-        "stolen_cores": (after.stolen - before.stolen) / wall,
-    }
+    wall, busy, stolen, own = (now - then for now, then in zip(after, before, strict=True))
+    return {"other_cores": max(busy - own, 0.0) / wall, "stolen_cores": stolen / wall}
 
 
 def _cpu_counters() -> CpuCounters | None:
@@ -208,98 +164,78 @@ def _cpu_counters() -> CpuCounters | None:
     return CpuCounters(time.monotonic(), busy, steal / tick, sum(os.times()[:4]))
 
 
-# ---- during runs: the sensors
+# ---- the sensors
 
 
 @contextmanager
-def open_sensors(device: Device) -> Iterator["GpuSensors | HostSensors"]:
-    """The sensors of a GPU, or of the host where the device is the CPU.
+def open_sensors(device: Device) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
+    """What does not change of a GPU, or of the host if the device is the CPU, and what reads its sensors.
 
-    ``read``: values by column, None where a sensor does not answer. ``limits``: what does not change.
+    The limits: bytes that processes can have, the lowest temperature at which a GPU slows down (C), its power
+    (W). Values are by column, None where a sensor does not answer.
     """
     if device.uuid is None:
-        yield HostSensors()
-    else:
-        with open_gpu(device.uuid) as gpu:
-            yield GpuSensors(gpu)
-
-
-class GpuSensors:
-    """NVML: memory in use (bytes), percent of the time in which a kernel ran, C, W, MHz, throttling."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def read(self) -> dict[str, Any]:
-        found = {name: _ask(_QUESTIONS[name], self._handle) for name in _OF_SAMPLE}
-        reasons = found["throttled"]
-        return found | {"throttled": None if reasons is None else ", ".join(reasons)}
-
-    def limits(self) -> dict[str, Any]:
-        """Bytes that processes can have, the lowest temperature at which the GPU slows down, its power."""
-        memory = _ask(_memory, self._handle)
-        hot = [_ask(pynvml.nvmlDeviceGetTemperatureThreshold, self._handle, which) for which in _HOTTEST]
-        power = _ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, self._handle)
-        return {
+        yield _host_sensors()
+        return
+    with open_gpu(device.uuid) as gpu:
+        memory = _ask(_memory, gpu)
+        hot = [_ask(pynvml.nvmlDeviceGetTemperatureThreshold, gpu, which) for which in _HOTTEST]
+        power = _ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, gpu)
+        limits = {
             "memory_bytes": memory and int(memory.total - memory.reserved),
             "temperature_c": min((value for value in hot if value), default=None),
             "power_w": power and power / 1000,
         }
 
+        def read() -> dict[str, Any]:
+            found = {name: _ask(_QUESTIONS[name], gpu) for name in _OF_SAMPLE}
+            reasons = found["throttled"]
+            return found | {"throttled": None if reasons is None else ", ".join(reasons)}
 
-class HostSensors:
-    """The system: memory in use (bytes), percent of the usable CPUs that this process keeps busy, C, load.
+        yield limits, read
 
-    Power and clocks of a CPU are not readable by a user: they are None.
+
+def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+    """As ``open_sensors``; a user cannot read a CPU's power and clocks.
+
+    The utilisation is the percentage of the usable CPUs that this process keeps busy.
     """
+    thermometer, processors = _thermometer(), usable_processors()
+    last = (time.monotonic(), sum(os.times()[:4]))
 
-    def __init__(self) -> None:
-        self._thermometer = _thermometer()
-        self._processors = usable_processors()
-        self._last = (time.monotonic(), sum(os.times()[:4]))
+    def celsius(name: str) -> float | None:
+        with suppress(OSError, ValueError):
+            return int((thermometer / name).read_text()) / 1000 if thermometer else None
+        return None
 
-    def read(self) -> dict[str, Any]:
-        now, busy = time.monotonic(), sum(os.times()[:4])
-        (before, had), self._last = self._last, (now, busy)
-        wall = now - before
+    def read() -> dict[str, Any]:
+        nonlocal last
+        (before, had), last = last, (time.monotonic(), sum(os.times()[:4]))
+        wall, busy = last[0] - before, last[1] - had
         return {
             **dict.fromkeys(_OF_SAMPLE),
             "memory_used_bytes": bytes_in_use(),
-            "utilisation": 100 * (busy - had) / wall / self._processors if wall > 0.1 else None,
-            "temperature_c": self._celsius("temp1_input"),
+            "utilisation": 100 * busy / wall / processors if wall > 0.1 else None,
+            "temperature_c": celsius("temp1_input"),
             "load": _load(),
         }
 
-    def limits(self) -> dict[str, Any]:
-        return {
-            "memory_bytes": usable_bytes(),
-            "temperature_c": self._celsius("temp1_crit"),
-            "power_w": None,
-        }
-
-    def _celsius(self, name: str) -> float | None:
-        with suppress(OSError, ValueError):
-            return int((self._thermometer / name).read_text()) / 1000 if self._thermometer else None
-        return None
+    limits = {"memory_bytes": usable_bytes(), "temperature_c": celsius("temp1_crit"), "power_w": None}
+    return limits, read
 
 
-def bytes_in_use() -> int | None:
-    """The bytes in use now of what ``usable_bytes`` counts; None where the system does not say.
+def bytes_in_use() -> int:
+    """The bytes in use now of what ``usable_bytes`` counts.
 
     Of a machine without file caches; of a container with them, as its limit counts them.
     """
-    for path in (*(_IN_CONTAINER if usable_bytes() < machine_bytes() else ()), _MEMINFO):
-        try:
-            text = Path(path).read_text(encoding="ascii")
-            if path != _MEMINFO:
-                return int(text)
-            values = {line[0]: int(line[1]) for line in map(str.split, text.splitlines()) if len(line) > 1}
-            return 1024 * (values["MemTotal:"] - values["MemAvailable:"])
-        except OSError:
-            continue
-        except (KeyError, ValueError):
-            return None
-    return None
+    import psutil
+
+    for path in _IN_CONTAINER if usable_bytes() < machine_bytes() else ():
+        with suppress(OSError, ValueError):
+            return int(Path(path).read_text(encoding="ascii"))
+    memory = psutil.virtual_memory()
+    return memory.total - memory.available
 
 
 def _thermometer() -> Path | None:
@@ -312,7 +248,7 @@ def _thermometer() -> Path | None:
     return None
 
 
-# ---- during runs: the samples
+# ---- when they are read
 
 
 _JOINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
@@ -327,27 +263,8 @@ _JOINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 """How the values of several samples become one, by column."""
 
 
-def join_samples(samples: Sequence[Sample]) -> tuple[list[Sample], int]:
-    """Samples in rows of equal numbers of them, in fewer than ``_MOST`` full rows, and that number.
-
-    Each row has the times of its first and last sample, ``t_s`` and ``last_s``.
-    """
-    per_row = 1
-    while len(samples) // per_row >= _MOST:
-        per_row *= 2
-    rows: list[Sample] = []
-    for start in range(0, len(samples), per_row):
-        some = samples[start : start + per_row]
-        row: dict[str, Any] = {"t_s": some[0]["t_s"], "last_s": some[-1]["t_s"]}
-        for name, join in _JOINED.items():
-            values = [sample[name] for sample in some if sample.get(name) is not None]
-            row[name] = join(values) if values else None
-        rows.append(row)
-    return rows, per_row
-
-
 class Sampler:
-    """A thread that samples a device from the entry of a ``with`` to its end.
+    """Reads a device from the entry of a ``with`` to its end: samples in a thread, readings in ``after_run``.
 
     ``live`` is called with each sample and the device's limits, in that thread. What a sensor does not answer
     is None, and of a device that does not answer at all there are no samples.
@@ -363,9 +280,11 @@ class Sampler:
         self._samples: list[Sample] = []
         self._cpu_seconds = 0.0
         self._limits: dict[str, Any] = {}
+        self._readings: list[dict[str, Any]] = []
 
     def __enter__(self) -> "Sampler":
-        self._start = time.perf_counter()
+        self._start = self._looked = time.perf_counter()
+        self._counters = _cpu_counters()
         self._thread.start()
         return self
 
@@ -374,12 +293,11 @@ class Sampler:
         self._thread.join()
 
     def _run(self) -> None:
-        with suppress(pynvml.NVMLError), open_sensors(self._device) as sensors:
-            self._limits = sensors.limits()
+        with suppress(pynvml.NVMLError), open_sensors(self._device) as (self._limits, read):
             while True:
                 cpu = time.thread_time()
                 now = time.perf_counter() - self._start
-                sample = {"t_s": round(now, 3), **sensors.read()}
+                sample = {"t_s": round(now, 3), **read()}
                 self._samples.append(sample)
                 with suppress(OSError, ValueError):  # the standard error is closed
                     self._live(sample, self._limits)
@@ -388,38 +306,57 @@ class Sampler:
                 if self._stop.wait(max(self._every, took / self._most_share)):
                     return
 
-    def described(self, runs: Iterable[Window]) -> dict[str, Any]:
+    def after_run(self) -> None:
+        """Take a reading if half a second has passed."""
+        if time.perf_counter() - self._looked >= _LEAST_SECONDS:
+            self._look()
+
+    def readings(self) -> list[dict[str, Any]]:
+        """All readings, with a last one for the time since the previous one if that is long enough.
+
+        One has ``seconds`` since the one before; ``other_cores`` and ``stolen_cores``, averages over these in
+        numbers of CPUs; on a GPU also clocks (MHz), temperature (C), power (W), memory in use (bytes), the
+        number of other processes that compute on it, and the current reasons for throttling. Values that
+        the system does not provide are None.
+        """
+        if not self._readings or time.perf_counter() - self._looked >= _LEAST_SECONDS:
+            self._look()
+        return self._readings
+
+    def _look(self) -> None:
+        now, counters = time.perf_counter(), _cpu_counters()
+        seconds = now - self._looked
+        used = cores_in_use(self._counters if seconds >= _LEAST_SECONDS else None, counters)
+        self._readings.append({"seconds": seconds, **used, **gpu_state(self._device)})
+        self._counters, self._looked = counters, now
+
+    def samples(self, runs: Iterable[Window]) -> dict[str, Any]:
         """What was sampled, as a record keeps it; to be called after the end.
 
         ``columns`` holds a list per column, with ``t_s`` the time of a row's first sample and ``timed`` 1
         where all of its samples, and the second before them, lie within the timed ``runs``. A column
-        without a value is left out.
+        without a value is left out. Beyond ``_MOST`` rows each has twice as many samples, again and again.
         """
-        windows = _stretches((start - self._start, end - self._start) for start, end in runs)
-        rows, samples_per_row = join_samples(self._samples)
-        spans = [(row["t_s"] - EVERY, row["last_s"]) for row in rows]
-        columns: dict[str, list[Any]] = {
-            "t_s": [row["t_s"] for row in rows],
-            "timed": [
-                int(any(low <= start and end <= high for low, high in windows)) for start, end in spans
-            ],
-        }
-        of_sensors = {name: [row[name] for row in rows] for name in _JOINED}
+        per_row = 1
+        while len(self._samples) // per_row >= _MOST:
+            per_row *= 2
+        rows = [self._samples[start : start + per_row] for start in range(0, len(self._samples), per_row)]
+        stretches: list[Window] = []  # runs with next to nothing between them
+        for start, end in runs:
+            joins = bool(stretches) and start - self._start - stretches[-1][1] <= _GAP
+            begin = stretches.pop()[0] if joins else start - self._start
+            stretches.append((begin, end - self._start))
+        columns: dict[str, list[Any]] = {"t_s": [row[0]["t_s"] for row in rows]}
+        spans = [(row[0]["t_s"] - EVERY, row[-1]["t_s"]) for row in rows]
+        columns["timed"] = [int(any(a <= first and last <= b for a, b in stretches)) for first, last in spans]
+        for name, join in _JOINED.items():
+            values = [[one[name] for one in row if one.get(name) is not None] for row in rows]
+            if any(values):
+                columns[name] = [join(some) if some else None for some in values]
         return {
             "taken": len(self._samples),
-            "samples_per_row": samples_per_row,
+            "samples_per_row": per_row,
             "cpu_seconds": self._cpu_seconds,
             "limits": self._limits,
-            "columns": columns | {name: some for name, some in of_sensors.items() if set(some) - {None}},
+            "columns": columns,
         }
-
-
-def _stretches(runs: Iterable[Window]) -> list[Window]:
-    """The windows with those joined between which there is next to nothing."""
-    joined: list[Window] = []
-    for start, end in runs:
-        if joined and start - joined[-1][1] <= _GAP:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined

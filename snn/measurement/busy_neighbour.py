@@ -1,19 +1,21 @@
 """A busy neighbour: a process that trains on another GPU of the host all the time that a cell is measured.
 
 Both ends are here: ``beside`` starts the process in the one that measures; ``main`` is what it runs. What to
-train is on its standard input. Its standard output is a file, in which it notes every epoch.
+train is on its standard input. Its standard output is a file: the UUID of its GPU, then a line for a moment,
+with the number of epochs finished until then. Moments are those of ``time.monotonic``, which all processes
+of a machine share.
 """
 
 import json
 import os
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from itertools import pairwise
 from typing import IO, Any
 
 from snn.config import groups
@@ -26,14 +28,9 @@ from snn.hardware.locks import END_WITH_PARENT, end_with_parent, gpu_lock
 UNSUPPORTED = 3
 """The status of a process whose strategy cannot train this here."""
 
-_MODULE = "snn.measurement.busy_neighbour"
 _MOMENT = 0.02
-_HEAD = struct.Struct("=qdd128s")
-_EPOCH = struct.Struct("=dd")
-_MOST = 1 << 20
-
-LONG = 0.5
-"""Seconds from which on an epoch is noted with the moments between which it ran."""
+_NOTED = 0.05
+"""Seconds between two moments that it notes, at least."""
 
 _MOST_WAIT = 120.0
 """Seconds in which the neighbour must be at work: another measurement may have the other GPU until then."""
@@ -43,57 +40,6 @@ _EPOCHS_BEFORE = 2
 
 _PAUSE, _LONG = 1.0, 10.0
 """An epoch of more seconds, and longer than so many mean ones, is one in which it was not at work."""
-
-
-@dataclass(frozen=True)
-class Beats:
-    """``epochs`` were finished between the moments ``first`` and ``last``, on the GPU of this UUID, or none.
-
-    ``long`` has the two moments of each epoch that took long. Moments are those of ``time.monotonic``, which
-    all processes of a machine share.
-    """
-
-    epochs: int
-    first: float
-    last: float
-    uuid: str
-    long: tuple[tuple[float, float], ...]
-
-    def longest_since(self, moment: float) -> float:
-        """The seconds of the longest epoch after a moment, of which the last one is not finished: 0 if none
-        took long."""
-        epochs = [*self.long, (self.last, time.monotonic())]
-        return max((end - max(begin, moment) for begin, end in epochs if end > moment), default=0.0)
-
-
-class BeatWriter:
-    """Notes every epoch from now on in a file, which costs a microsecond."""
-
-    def __init__(self, descriptor: int, uuid: str) -> None:
-        self._descriptor, self._uuid = descriptor, uuid.encode()
-        self._epochs, self._end = 0, _HEAD.size
-        self._first = self._last = time.monotonic()
-
-    def beat(self) -> None:
-        """One more epoch has finished."""
-        now = time.monotonic()
-        self._epochs += 1
-        if now - self._last >= LONG:
-            self._end += os.pwrite(self._descriptor, _EPOCH.pack(self._last, now), self._end)
-        self._last = now
-        head = _HEAD.pack(self._epochs, self._first, self._last, self._uuid)
-        os.pwrite(self._descriptor, head, 0)
-
-
-def read_beats(descriptor: int) -> Beats | None:
-    """What was written last; None before the first epoch has finished."""
-    content = os.pread(descriptor, _MOST, 0)
-    if len(content) < _HEAD.size:
-        return None
-    epochs, first, last, uuid = _HEAD.unpack_from(content)
-    pauses = content[_HEAD.size :]
-    long = tuple(_EPOCH.iter_unpack(pauses[: len(pauses) // _EPOCH.size * _EPOCH.size]))
-    return Beats(epochs, first, last, uuid.rstrip(b"\0").decode(), long) if epochs else None
 
 
 class NeighbourError(SnnError):
@@ -106,7 +52,7 @@ class BusyNeighbour:
     def __init__(self, strategy: str, order: IO[bytes], output: IO[bytes], errors: IO[bytes]) -> None:
         self._strategy, self._output, self._errors = strategy, output, errors
         self.process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE],
+            [sys.executable, "-m", "snn.measurement.busy_neighbour"],
             stdin=order,
             stdout=output,
             stderr=errors,
@@ -121,7 +67,7 @@ class BusyNeighbour:
         is not at work in time.
         """
         limit = time.monotonic() + _MOST_WAIT
-        while (found := read_beats(self._output.fileno())) is None or found.epochs < _EPOCHS_BEFORE:
+        while (epochs := self._noted()[1][-1][0]) < _EPOCHS_BEFORE:
             if self.process.poll() == UNSUPPORTED:
                 raise Unsupported(f"as a neighbour, {self._strategy} cannot train this: {self._said()}")
             self._check_alive()
@@ -131,7 +77,7 @@ class BusyNeighbour:
                     "GPU became free, or its epochs are too long for this; nothing was measured"
                 )
             time.sleep(_MOMENT)
-        self._since, self._epochs_before = time.monotonic(), found.epochs
+        self._since, self._epochs_before = time.monotonic(), epochs
 
     def account(self) -> dict[str, Any]:
         """What the neighbour did since ``await_work``: strategy, GPU, epochs, seconds.
@@ -139,10 +85,11 @@ class BusyNeighbour:
         Raises NeighbourError unless it was at work all the time.
         """
         self._check_alive()
-        now, found = time.monotonic(), read_beats(self._output.fileno())
-        assert found is not None  # it was at work
-        mean = (found.last - found.first) / found.epochs
-        pause, epochs = found.longest_since(self._since), found.epochs - self._epochs_before
+        now, (uuid, noted) = time.monotonic(), self._noted()
+        mean = (noted[-1][1] - noted[0][1]) / noted[-1][0]
+        epochs = noted[-1][0] - self._epochs_before
+        moments = [self._since, *(moment for _, moment in noted if moment > self._since), now]
+        pause = max(end - begin for begin, end in pairwise(moments))
         if pause > max(_PAUSE, _LONG * mean) or not epochs:
             raise NeighbourError(
                 f"protocol.neighbour: {self._strategy} was not at work all the time: one of its epochs took "
@@ -151,10 +98,18 @@ class BusyNeighbour:
             )
         return {
             "strategy": self._strategy,
-            "device_uuid": found.uuid or None,
+            "device_uuid": uuid or None,
             "epochs": epochs,
             "seconds": now - self._since,
         }
+
+    def _noted(self) -> tuple[str, list[tuple[int, float]]]:
+        """The UUID of its GPU, and by moment the epochs that it has finished: 0 at first."""
+        file = self._output.fileno()  # the process writes at its position: it stays
+        text = os.pread(file, os.fstat(file).st_size, 0).decode()
+        uuid, *lines = text[: text.rfind("\n") + 1].splitlines() or [""]
+        pairs = map(str.split, lines)
+        return uuid, [(int(epochs), float(moment)) for epochs, moment in pairs] or [(0, 0.0)]
 
     def _check_alive(self) -> None:
         status = self.process.poll()
@@ -165,7 +120,6 @@ class BusyNeighbour:
             )
 
     def _said(self) -> str:
-        """The last line that the process printed."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")
@@ -224,12 +178,14 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
 
     from snn.measurement.cell import load_table, make_backend
     from snn.measurement.passes import job_of
-    from snn.strategies.common.job import start
+    from snn.strategies.factory import start
 
     job = job_of(cell, load_table(cell, data))
     with ExitStack() as held:
         uuid = held.enter_context(gpu_lock(*gpus)).uuid if gpus else None
         backend = make_backend(cell)
+        notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no note
         strategy = start(job, backend)
         held.callback(strategy.close)
         strategy.prepare(job.epochs)
@@ -237,13 +193,17 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
             strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()  # the first one takes longer
             backend.synchronize()
-            beats = BeatWriter(sys.stdout.fileno(), uuid or "")
+            epochs, last = 0, time.monotonic()
+            print(f"{uuid or ''}\n{epochs} {last}", file=notes)
             while os.getppid() == parent:  # where the kernel does not end this process with that one
                 strategy.load(next(strategy.starts(job.network, job.seed)))
                 for _ in range(job.epochs):
                     strategy.epoch()
                     backend.synchronize()
-                    beats.beat()
+                    epochs += 1
+                    if (now := time.monotonic()) - last >= _NOTED:
+                        print(epochs, now, file=notes)
+                        last = now
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ import gc
 import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median, stdev
@@ -31,12 +30,9 @@ from snn.measurement.runs import Measurement, Run
 from snn.models.gradients import PublishedNaive
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling import nvtx
-from snn.profiling.profile import Profile
-from snn.records.digest import sealed
-from snn.records.store import SCHEMA_VERSION
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job
-from snn.strategies.common.traits import traits
+from snn.records.store import SCHEMA_VERSION, sealed
+from snn.strategies import factory
+from snn.strategies.factory import Job, traits
 
 
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,8 +57,8 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
     table = load_table(cell, data)
     check_memory(cell, table.values.shape)
-    of_data = datasets.described(table, cell["dataset"])
-    job, rules = job_of(cell, table), of_round(cell["protocol"], number)
+    described = datasets.described(table, cell["dataset"])
+    job = job_of(cell, table)
     datasets.say_remarks(table)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(*in_turn(devices, number)) as device, ExitStack() as stack:
@@ -70,8 +66,8 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
         host = state_before(device)
-        at_work: dict[str, Any] = {}
-        untrained = None
+        machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
+        explanation = untrained = None
         try:
             neighbour = stack.enter_context(beside(cell, device, devices, data))
             backend = make_backend(cell)
@@ -79,25 +75,23 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
             if neighbour:
                 neighbour.await_work()
         except Unsupported as error:
-            measurement, profile_of_run = Measurement("unsupported", str(error)), None
-            machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
+            measurement = Measurement("unsupported", str(error))
         else:
             gc.freeze()  # what is there stays: every timed run collects garbage first, and would look at it
-            measurement, profile_of_run, machine = measured(
-                job, rules, backend, device, progress, progress.of_run, progress.live, number
-            )
-            at_work = neighbour.account() if neighbour else {}
+            rules = of_round(cell["protocol"], number)
+            measurement, explanation, machine = measured(job, rules, backend, device, progress, number)
+            if neighbour:
+                machine["neighbour"] = neighbour.account()
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
-        untrained = untrained_loss(job) if measurement.runs and not measurement.members else None
+        if measurement.runs and not measurement.members:
+            untrained = untrained_loss(job)
         elapsed = time.perf_counter() - clock
-        busy = neighbours.uuids()
+        machine |= {"host": host, "neighbours": neighbours.uuids()}
         if instrument != "none" and measurement.status in ("ok", "diverged"):
             _annotate(job, backend)
-    described = provenance.describe(device) | {"started": started, "elapsed_seconds": elapsed}
-    machine |= {"host": host, "neighbours": busy} | ({"neighbour": at_work} if at_work else {})
-    return build_record(
-        cell, number, measurement, profile_of_run, machine, described, source_hash, of_data, untrained
-    )
+    source = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash}
+    where = provenance.describe(device) | source
+    return build_record(cell, number, measurement, explanation, machine, where, described, untrained)
 
 
 def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
@@ -106,7 +100,6 @@ def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
 
 
 def make_backend(cell: Mapping[str, Any]) -> Backend:
-    """The backend of a cell's device, kernel, precision and gradient."""
     published = cell["training"]["gradient"] == PublishedNaive.name
     precision = cell["precision"]["name"]
     return backends.make(cell["device"]["backend"], cell["kernel"], ROOT, precision, published)
@@ -126,17 +119,12 @@ def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
         )
 
 
-def _ranges() -> tuple[Callable[..., Any], Callable[[], Any]]:
-    """What pushes and pops an NVTX range."""
-    from cupy.cuda import nvtx as ranges
-
-    return ranges.RangePush, ranges.RangePop
-
-
 def _annotate(job: Job, backend: Backend) -> None:
     """The pass with NVTX ranges; memory that has become too little for it does not cost what was measured."""
+    from cupy.cuda import nvtx as ranges
+
     try:
-        nvtx.annotate(job, backend, *_ranges())
+        nvtx.annotate(job, backend, ranges.RangePush, ranges.RangePop)
     except OutOfMemory as error:
         print(f"snn: there are no NVTX ranges: {error}", file=sys.stderr)
 
@@ -148,10 +136,9 @@ def build_record(
     cell: Mapping[str, Any],
     number: int,
     measurement: Measurement,
-    profile: Profile | None,
+    explanation: Mapping[str, Any] | None,
     machine: Mapping[str, Any],
     provenance: Mapping[str, Any],
-    source_hash: str,
     data: Mapping[str, Any],
     untrained: float | None = None,
 ) -> dict[str, Any]:
@@ -161,30 +148,23 @@ def build_record(
     of a network before it is trained on it. NaN and infinity become null.
     """
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
-    members = len(measurement.members)
+    found = vars(measurement).copy()
+    setup_seconds, members, warmup = found.pop("setup_seconds"), measurement.members, measurement.warmup
     runs = [_plain(run, squared, bool(members)) for run in measurement.runs]
     record = {
         "schema_version": SCHEMA_VERSION,
-        "status": measurement.status,
-        "reason": measurement.reason,
+        **found,
         "cell": dict(cell),
         "data": dict(data),
         "traits": traits(cell["strategy"]),
         "round": number,
         "runs": runs,
-        "members": measurement.members,
-        "plan": measurement.plan,
-        "launch": measurement.launch,
         "untrained_loss": _finite(untrained),
-        "summary": _summary(runs, members, measurement.setup_seconds, squared),
-        "ledger": measurement.ledger,
-        "pageable_fallbacks": measurement.pageable_fallbacks,
-        "stopped": measurement.stopped,
-        "warmup": asdict(measurement.warmup) if measurement.warmup else None,
-        "memory": measurement.memory,
-        "explanation": profile.plain() if profile else None,
+        "summary": _summary(runs, len(members), setup_seconds, squared),
+        "warmup": warmup and warmup._asdict(),
+        "explanation": explanation,
         "machine": dict(machine),
-        "provenance": {**provenance, "source_hash": source_hash},
+        "provenance": dict(provenance),
     }
     return sealed(record)
 

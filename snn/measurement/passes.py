@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -10,17 +10,16 @@ from snn import datasets
 from snn.backends.base import Backend
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
-from snn.hardware.sampling import Live, Sampler, Watch
+from snn.hardware.sampling import Sample, Sampler
 from snn.measurement.protocol import Round
-from snn.measurement.runs import Measurement, Progress, Run, measure
+from snn.measurement.runs import Measurement, Run, measure
 from snn.models import network as networks
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
-from snn.profiling.profile import Profile, profile
+from snn.profiling.profile import profile
 from snn.profiling.rehearsal import advice
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, Test
-from snn.strategies.common.strategy import Progress as OfRun
+from snn.strategies import factory
+from snn.strategies.factory import Job, Test
 
 T = TypeVar("T")
 
@@ -81,33 +80,34 @@ def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, A
 
 
 def _whole(rows: int, batch_size: int) -> int:
-    """The rows that fill whole batches."""
     return rows // batch_size * batch_size
 
 
+class Progress(Protocol):
+    """What is told of a measurement: its runs, how far a long one is, and samples of the machine."""
+
+    def __call__(self, runs: list[Run]) -> None: ...
+
+    def of_run(self, done: float, epochs: int, seconds: float) -> None: ...
+
+    def live(self, sample: Sample, limits: Mapping[str, Any]) -> None: ...
+
+
 def measured(
-    job: Job,
-    rules: Round,
-    backend: Backend,
-    device: Device,
-    progress: Progress,
-    of_run: OfRun,
-    live: Live,
-    number: int,
-) -> tuple[Measurement, Profile | None, dict[str, Any]]:
+    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
+) -> tuple[Measurement, dict[str, Any] | None, dict[str, Any]]:
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
 
-    ``progress`` and ``of_run`` are those of ``measure``; ``live`` sees the samples of the machine as they are
-    taken. Memory that is too full for the probe, an advice or the profile does not cost what was measured.
+    Memory that is too full for the probe, an advice or the profile does not cost what was measured.
     """
-    with Sampler(device, live) as sampler:
-        before, watch, profile_of_run = _unless_full(lambda: probe(backend)) or {}, Watch(device), None
+    with Sampler(device, progress.live) as sampler:
+        before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 
         def after_run(runs: list[Run]) -> None:
-            watch.after_run()
+            sampler.after_run()
             progress(runs)
 
-        measurement = measure(job, rules, backend, after_run, of_run)
+        measurement = measure(job, rules, backend, after_run, progress.of_run)
         seen = not factory.class_of(job.strategy).own_runtime
         if seen and measurement.status == "out_of_memory":
             fits = _unless_full(lambda: advice(job, backend.memory()[0], backend), Unsupported)
@@ -115,9 +115,10 @@ def measured(
         elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
             profile_of_run = _unless_full(lambda: profile(job, backend, rules.max_warmup_seconds))
         probes = {"before": before, "after": _unless_full(lambda: probe(backend)) or {}}
-        machine = {"probe": probes, "readings": watch.finish()}
+        readings = sampler.readings()
     windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
-    return measurement, profile_of_run, machine | {"samples": sampler.described(windows)}
+    machine = {"probe": probes, "readings": readings, "samples": sampler.samples(windows)}
+    return measurement, profile_of_run, machine
 
 
 def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:

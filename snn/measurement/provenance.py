@@ -23,7 +23,6 @@ from snn.hardware.locks import device_lock
 from snn.hardware.sampling import gpu_state
 from snn.hardware.threads import blas_threads
 from snn.records import store
-from snn.records.digest import sealed
 
 VARIABLES = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
 """Of the environment: launches that wait, the precision of NVIDIA's libraries, the compiler of JAX."""
@@ -133,7 +132,7 @@ def measure_device(
         check_cuda(device)
         elapsed = time.perf_counter() - clock
     described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash()}
-    return sealed(
+    return store.sealed(
         {
             **found,
             "machine": {"before": before, "after": after},

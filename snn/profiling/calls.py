@@ -6,7 +6,6 @@ observe, count, time or leave out follows from that line.
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,23 +19,34 @@ DEVICE, MANAGED, HOST = "device", "managed", "host"
 """The memory that a call makes; managed memory is device memory, too."""
 
 
-@dataclass(frozen=True)
-class Method:
-    """What the instrumented passes know of a method of ``Backend``.
+METHODS: dict[str, "Method"] = {}
+"""By name, in the order of ``EveryCall``."""
 
-    ``parameters``: by name the default values. ``part``: of a run's time, to which its seconds count.
-    ``counts``: the fields of a ledger to which it adds 1 and, if there are two, its bytes. ``makes``: a kind
-    of memory, or the noun of another resource, which the method ``ended_by`` ends. ``is_work``: whether the
-    device does something in the order of a stream: a copy, a prefetch or a launch.
+
+class Method:
+    """A line of ``EveryCall``: what the instrumented passes know of a method of ``Backend``.
+
+    It becomes a method that hands its arguments to ``do``. ``parameters``: by name the default values.
+    ``part``: of a run's time, to which its seconds count. ``counts``: the fields of a ledger to which it adds
+    1 and, if there are two, its bytes. ``makes``: a kind of memory, or the noun of another resource, which
+    the method ``ended_by`` ends. ``is_work``: whether the device does something in the order of a stream: a
+    copy, a prefetch or a launch.
     """
 
     name: str
-    parameters: Mapping[str, Any]
-    part: str
-    counts: tuple[str, ...] = ()
-    makes: str = ""
-    ended_by: str = ""
-    is_work: bool = False
+    parameters: dict[str, Any]
+
+    def __init__(
+        self, part: str, *counts: str, makes: str = "", ended_by: str = "", is_work: bool = False
+    ) -> None:
+        self.part, self.counts, self.makes = part, counts, makes
+        self.ended_by, self.is_work = ended_by, is_work
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        _, *parameters = inspect.signature(getattr(Backend, name)).parameters.values()
+        self.name, self.parameters = name, {one.name: one.default for one in parameters}
+        METHODS[name] = self
+        setattr(owner, name, lambda backend, *arguments, **named: backend.do(self, arguments, named))
 
     def bind(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, in their order, with those that were not given."""
@@ -44,39 +54,15 @@ class Method:
         return given if len(given) == len(self.parameters) else {**self.parameters, **given, **named}
 
 
-METHODS: dict[str, Method] = {}
-"""By name, in the order of ``EveryCall``."""
-
-
-class _Line:
-    """A line of ``EveryCall``: becomes a method that hands its arguments to ``do``."""
-
-    def __init__(self, part: str, *counts: str, **facts: Any) -> None:
-        self._facts = {"part": part, "counts": counts, **facts}
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        _, *parameters = inspect.signature(getattr(Backend, name)).parameters.values()
-        METHODS[name] = method = Method(name, {one.name: one.default for one in parameters}, **self._facts)
-
-        def call(self: "EveryCall", *arguments: Any, **named: Any) -> Any:
-            return self.do(method, arguments, named)
-
-        setattr(owner, name, call)
-
-
 class _Question:
     """A method that ``inner`` answers, and that no pass is told of."""
 
     def __set_name__(self, owner: type, name: str) -> None:
-        setattr(owner, name, lambda self, *arguments: getattr(self.inner, name)(*arguments))
+        setattr(owner, name, lambda backend, *arguments: getattr(backend.inner, name)(*arguments))
 
 
-def _call(part: str, *counts: str, makes: str = "", ended_by: str = "", is_work: bool = False) -> Any:
-    return _Line(part, *counts, makes=makes, ended_by=ended_by, is_work=is_work)
-
-
-def _question() -> Any:
-    return _Question()
+_call: Any = Method
+_question: Any = _Question
 
 
 class EveryCall(Backend):
@@ -130,7 +116,6 @@ class EveryCall(Backend):
         self.prefetches_out = inner.prefetches_out
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Make a call, with its arguments by position and by name."""
         return getattr(self.inner, method.name)(*arguments, **named)
 
 

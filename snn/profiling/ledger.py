@@ -1,12 +1,11 @@
 """Observers that count a strategy's calls and bytes, and map the memory that they hold."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from snn.backends.base import Backend
 from snn.profiling.calls import DEVICE_MEMORY, METHODS
-from snn.profiling.memory import PURPOSES, Layout, layout, warnings
+from snn.profiling.memory import CHUNK, PURPOSES, size
 from snn.profiling.observed import Call, Live, Observer, Resource
 
 _PAGEABLE: dict[str, tuple[str, ...]] = {
@@ -56,16 +55,53 @@ class Ledger(Observer):
             totals["peak_host_bytes"] = max(totals["peak_host_bytes"], live.page_locked_bytes)
 
 
-@dataclass
+class Layout(NamedTuple):
+    """How live blocks lie in the chunks that they hold, in bytes.
+
+    ``reserved_bytes``: all chunks that a block touches. ``largest_free_bytes``: the longest run between
+    blocks in them. ``fragmentation``: the share of their free bytes that lies outside of it, 0 to 1.
+    """
+
+    live_bytes: int
+    reserved_bytes: int
+    largest_free_bytes: int
+    fragmentation: float
+
+    @property
+    def stranded_bytes(self) -> int:
+        return self.reserved_bytes - self.live_bytes - self.largest_free_bytes
+
+
+def layout(blocks: Iterable[tuple[int, int]], chunk: int = CHUNK) -> Layout:
+    """The layout of blocks, each an address and a size in bytes, that do not overlap."""
+    live = reserved = 0
+    gaps = [0]
+    cursor = region_end = 0  # behind the last block; behind the last chunk of an unbroken row of them
+    for address, nbytes in sorted(blocks):
+        first, end = address // chunk * chunk, -(-(address + nbytes) // chunk) * chunk
+        if first > region_end:
+            gaps.append(region_end - cursor)
+            reserved += end - first
+            cursor, region_end = first, end
+        elif end > region_end:
+            reserved += end - region_end
+            region_end = end
+        gaps.append(address - cursor)
+        cursor = address + nbytes
+        live += nbytes
+    largest = max(*gaps, region_end - cursor)
+    free = reserved - live
+    return Layout(live, reserved, largest, 1 - largest / free if free else 0.0)
+
+
 class Space:
     """Device or page-locked host memory: its live blocks by number, the peak, and the worst fragmentation."""
 
-    blocks: dict[int, Resource] = field(default_factory=dict)
-    live_bytes: int = 0
-    peak_bytes: int = 0
-    peak: list[Resource] = field(default_factory=list)
-    peak_layout: Layout = field(default_factory=lambda: layout([]))
-    worst: Layout = field(default_factory=lambda: layout([]))
+    def __init__(self) -> None:
+        self.blocks: dict[int, Resource] = {}
+        self.peak: list[Resource] = []
+        self.live_bytes = self.peak_bytes = 0
+        self.peak_layout = self.worst = layout([])
 
     def add(self, number: int, block: Resource) -> bool:
         """Take note of an allocation; True if there has never been as much as now."""
@@ -74,14 +110,13 @@ class Space:
         if self.live_bytes <= self.peak_bytes:
             return False
         self.peak_bytes, self.peak = self.live_bytes, list(self.blocks.values())
-        self.peak_layout = self._layout()
-        self._compare(self.peak_layout)
+        self.peak_layout = self._look()
         return True
 
     def remove(self, number: int) -> None:
         self.live_bytes -= self.blocks.pop(number).nbytes
         if self.blocks:
-            self._compare(self._layout())
+            self._look()
 
     def describe(self) -> dict[str, Any]:
         """The peak by purpose with its layout, and the worst fragmentation: plain values for a record."""
@@ -95,11 +130,11 @@ class Space:
             "worst_stranded_bytes": self.worst.stranded_bytes,
         }
 
-    def _layout(self) -> Layout:
-        return layout((block.address, block.nbytes) for block in self.blocks.values())
-
-    def _compare(self, now: Layout) -> None:
+    def _look(self) -> Layout:
+        """The layout of what is alive now, which may be the worst."""
+        now = layout((block.address, block.nbytes) for block in self.blocks.values())
         self.worst = max(self.worst, now, key=lambda layout: layout.stranded_bytes)
+        return now
 
 
 class MemoryMap(Observer):
@@ -124,12 +159,15 @@ class MemoryMap(Observer):
     def describe(self, backend: Backend) -> dict[str, Any]:
         """Peaks by purpose, layout and warnings of the pass so far: plain values for a record."""
         free, total = self._least_free or backend.memory()
+        used, full = total - free, f"{size(free)} of {size(total)} were left"
         return {
             "device": self.device.describe(),
             "page_locked": self.page_locked.describe(),
             "least_free_bytes": free,
             "total_bytes": total,
-            "warnings": warnings(free, total),
+            "warnings": [f"{used / total:.0%} of the memory was in use: {full}"]
+            if used > 0.9 * total
+            else [],
         }
 
 

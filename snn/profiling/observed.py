@@ -118,11 +118,8 @@ class Live:
         self.capturing: dict[int, list[Call]] = {}
         self.device_bytes = self.page_locked_bytes = 0
         self.backend = backend
+        self.numbers = itertools.count()
         self._arrays: dict[int, Resource] = {}
-        self._numbers = itertools.count()
-
-    def next_number(self) -> int:
-        return next(self._numbers)
 
     def update(self, call: Call, result: Any) -> Any:
         """Take note of a call that was made; returns the resource if it made one, else its result."""
@@ -163,21 +160,11 @@ class Live:
         raise LeakError(f"a {kind} array was used that is not allocated (or was freed before)")
 
     def find(self, handle: Any, noun: str) -> Resource:
-        """The pool, stream, event or graph of a handle."""
         if isinstance(handle, Resource) and self.resources.get(handle.ref.number) is handle:
             if handle.made_by.name == MADE_BY[noun]:
                 return handle
         article = "an" if noun == "event" else "a"
         raise LeakError(f"{article} {noun} was used that does not exist (or was destroyed before)")
-
-    def unused_pool(self, pool: Any) -> Resource:
-        """The pool that is about to be destroyed, of which no memory is in use."""
-        found = self.find(pool, "pool")
-        if any(
-            block.made_by.arguments[0] == found.ref for block in self.of("pool_malloc", "pool_host_alloc")
-        ):
-            raise LeakError("a pool was destroyed while memory of it is in use")
-        return found
 
     def freed(self, memory: Any, by: str, pool: Resource | None = None) -> Resource:
         """The memory that is about to be freed by a call, to the pool from which it came."""
@@ -190,14 +177,7 @@ class Live:
             raise LeakError(f"memory of {made.name} is freed by {ENDED_BY[made.name]}, where it came from")
         return resource
 
-    def infer_purpose(self, buffer: Ref, array: Ref) -> None:
-        """A block without an explicit purpose has that of what is copied in or out; of several, workspace."""
-        block, purpose = self.resources[buffer.number], self.resources[array.number].purpose
-        if not block.explicit_purpose:
-            block.purpose = purpose if block.purpose in (None, purpose) else "workspace"
-
     def of(self, *makers: str) -> list[Resource]:
-        """The resources that these calls made."""
         return [resource for resource in self.resources.values() if resource.made_by.name in makers]
 
     def pool_bytes(self, call: Call) -> int:
@@ -205,22 +185,15 @@ class Live:
         return self.backend.pool_bytes(self.resources[call.arguments[0].number].handle)
 
     def kernels(self, launch: Call) -> int:
-        """How many launches the graph that is launched has captured."""
         captured = self.resources[launch.arguments[0].number].made_by.arguments
         return sum(call.name == "launch" for call in captured)
 
     def check_nothing_held(self) -> None:
         """Raise LeakError, saying what, if anything that was allocated or created is still alive."""
-        arrays = self.of(*HOST_ARRAYS)
-        text = [
-            f"{where}: {held(blocks)}"
-            for where, blocks in (
-                ("on the device", self.of(*DEVICE_MEMORY)),
-                ("page-locked", [array for array in arrays if array.made_by.page_locked]),
-                ("pageable", [array for array in arrays if not array.made_by.page_locked]),
-            )
-            if blocks
-        ]
+        places: dict[str, list[Resource]] = {"on the device": self.of(*DEVICE_MEMORY)}
+        for array in self.of(*HOST_ARRAYS):
+            places.setdefault("page-locked" if array.made_by.page_locked else "pageable", []).append(array)
+        text = [f"{where}: {held(blocks)}" for where, blocks in places.items() if blocks]
         for noun, maker in MADE_BY.items():
             for site, number in Counter(resource.call_site for resource in self.of(maker)).items():
                 text.append(f"{count(number, noun)} created at {site}")
@@ -228,11 +201,9 @@ class Live:
             raise LeakError("allocated and never freed: " + "; ".join(text))
 
     def _add(self, call: Call, number: int, handle: Any) -> Resource:
-        shape: tuple[int, ...] = ()
-        address = 0
-        if isinstance(handle, np.ndarray):
-            shape, address = handle.shape, _address(handle)
-        elif call.name in DEVICE_MEMORY:
+        is_array = isinstance(handle, np.ndarray)
+        shape, address = (handle.shape, _address(handle)) if is_array else ((), 0)
+        if call.name in DEVICE_MEMORY and not is_array:
             address = self.backend.address(handle)
         ref = Ref(number, 0, call.nbytes or 0, shape)
         resource = Resource(ref, handle, call, address, call.purpose, call.purpose is not None)
@@ -341,8 +312,12 @@ class ObservedBackend(EveryCall):
             user = "a copy" if array else f"a call of {method.name}"
             given["buffer"] = self.live.device_memory(given["buffer"], nbytes or 0, user)
             handles["buffer"] = handles["buffer"].handle
-        if "buffer" in given and array:
-            self.live.infer_purpose(given["buffer"], array)
+            block = self.live.resources[given["buffer"].number]
+            if (
+                array and not block.explicit_purpose
+            ):  # that of what is copied in or out; of several, workspace
+                purpose = self.live.resources[array.number].purpose
+                block.purpose = purpose if block.purpose in (None, purpose) else "workspace"
         if "buffers" in given:
             if "op" in given:
                 op, numbers = given["op"], given["numbers"]
@@ -369,7 +344,7 @@ class ObservedBackend(EveryCall):
             given.get("purpose"),
             page_locked,
             captured=stream is not None and stream.number in self.live.capturing,
-            makes=self.live.next_number() if method.makes else None,
+            makes=next(self.live.numbers) if method.makes else None,
             call_site=call_site(),
         ), list(handles.values())
 
@@ -378,10 +353,13 @@ class ObservedBackend(EveryCall):
         *pools, ended = arguments
         resources = [self.live.find(pool, "pool") for pool in pools]
         noun = _ENDINGS[name]
-        if noun not in MADE_BY:
-            resource = self.live.freed(ended, name, *resources)
+        if noun in MADE_BY:
+            resource = self.live.find(ended, noun)
         else:
-            resource = self.live.unused_pool(ended) if noun == "pool" else self.live.find(ended, noun)
+            resource = self.live.freed(ended, name, *resources)
+        blocks = self.live.of("pool_malloc", "pool_host_alloc") if noun == "pool" else ()
+        if any(block.made_by.arguments[0] == resource.ref for block in blocks):
+            raise LeakError("a pool was destroyed while memory of it is in use")
         resources.append(resource)
         return Call(
             name,

@@ -8,18 +8,18 @@ appears where the host waits: in synchronisations and synchronous copies.
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
-from snn.profiling.call_costs import LEAST_SECONDS, CallCost, call_costs, simulate
+from snn.profiling.call_costs import LEAST_SECONDS, call_costs, simulate
 from snn.profiling.calls import METHODS, EveryCall, Method
-from snn.profiling.tracer import Signature, Trace, trace
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.profiling.tracer import Trace, trace
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 
 _LEAST_SECONDS = 0.3
 
@@ -40,12 +40,10 @@ class TimingBackend(EveryCall):
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was timed so far."""
         self.seconds = dict.fromkeys(self.PARTS, 0.0)
         self.calls = 0
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Make a call, and add its seconds to its part."""
         started = time.perf_counter()
         try:
             return getattr(self.inner, method.name)(*arguments, **named)
@@ -54,26 +52,16 @@ class TimingBackend(EveryCall):
             self.calls += 1
 
 
-@dataclass(frozen=True)
-class TimeBreakdown:
-    """``seconds`` of one run by part, ``host_arithmetic`` the rest; scaled from the ``epochs`` timed."""
+def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, Any]:
+    """The ``seconds`` of one run by part, ``host_arithmetic`` the rest, scaled from the ``epochs`` timed.
 
-    epochs: int
-    seconds: dict[str, float]
-
-
-def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBreakdown:
-    """Time the parts of a few epochs, after two that are not counted, and scale them to the job's epochs.
-
-    At least one epoch is timed, and as many as take ``max_seconds``. Of long epochs only the first steps are
-    taken, unless the strategy is asked for a whole epoch at a time.
+    Two epochs before them are not counted. At least one is timed, and as many as take ``max_seconds``. Of
+    long epochs only the first steps are taken, unless the strategy is asked for a whole epoch at a time.
     What the timers themselves take outside of the calls is measured and left out of the rest.
     """
     timing = TimingBackend(backend)
     steps = -(-len(job.X) // job.batch_size)
-    sampled = min(steps, _MOST_STEPS)
-    if factory.class_of(job.strategy).by_epoch:
-        sampled = steps
+    sampled = steps if factory.class_of(job.strategy).by_epoch else min(steps, _MOST_STEPS)
     rows = sampled * job.batch_size
     strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows]), timing)
     try:
@@ -99,7 +87,7 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> TimeBrea
         strategy.close()
     parts["host_arithmetic"] = max(total - sum(parts.values()), 0.0)
     scale = job.epochs / epochs * steps / sampled
-    return TimeBreakdown(epochs, {part: value * scale for part, value in parts.items()})
+    return {"epochs": epochs, "seconds": {part: value * scale for part, value in parts.items()}}
 
 
 def _timer_seconds(calls: int = 2000) -> float:
@@ -111,46 +99,32 @@ def _timer_seconds(calls: int = 2000) -> float:
     return (time.perf_counter() - started - timing.seconds["waiting"]) / calls
 
 
-@dataclass(frozen=True)
-class Profile:
-    """Where one run's time goes, its calls with their costs, and the time predicted from these.
+def profile(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, Any]:
+    """Why a run takes its time, as a record holds it: ``explanation``. Raises OutOfMemory.
 
-    ``calls`` counts a run's calls by signature. ``predicted_seconds`` is of a run's calls alone, without host
-    arithmetic.
-    """
-
-    time_breakdown: TimeBreakdown
-    trace: Trace
-    calls: Mapping[Signature, int]
-    call_costs: Mapping[Signature, CallCost]
-    predicted_seconds: float
-
-    def plain(self) -> dict[str, Any]:
-        """The profile as a record holds it, under ``explanation``."""
-        return {
-            "attribution": asdict(self.time_breakdown),
-            "trace": self.trace.plain(),
-            "calls": [
-                {**signature._asdict(), "count": count, **asdict(self.call_costs[signature])}
-                for signature, count in self.calls.items()
-            ],
-            "predicted_calls_seconds": self.predicted_seconds,
-        }
-
-
-def profile(job: Job, backend: Backend, max_seconds: float = 0.0) -> Profile:
-    """Break a run's time down, trace two steps and measure what their calls cost. Raises OutOfMemory.
-
-    No pass goes on for much longer than ``max_seconds``.
+    ``attribution`` is the time breakdown, ``trace`` that of two steps, ``calls`` a run's calls by signature
+    with their costs, ``predicted_calls_seconds`` the time of these alone, without host arithmetic. No pass
+    goes on for much longer than ``max_seconds``.
     """
     traced = trace(job, backend)
     steps = job.epochs * -(-len(job.X) // job.batch_size) / traced.steps
     counts = Counter(event.signature for event in traced.events)
-    calls = {signature: round(n * steps) for signature, n in counts.items()}
     costs = call_costs(backend, traced, min(LEAST_SECONDS, max_seconds))
     breakdown = break_down(job, backend, max_seconds)
-    breakdown = _with_kernels(breakdown, steps * _kernel_seconds(traced), backend)
-    return Profile(breakdown, traced, calls, costs, steps * simulate(traced.events, costs))
+    # The kernels as a part of their own: out of the waiting that hides them, or, where a launch returns only
+    # when all is done, out of the launches.
+    parts, hidden_in = breakdown["seconds"], "waiting" if backend.asynchronous else "launch"
+    parts["kernels"] = min(steps * _kernel_seconds(traced), parts[hidden_in])
+    parts[hidden_in] -= parts["kernels"]
+    return {
+        "attribution": breakdown,
+        "trace": traced.plain(),
+        "calls": [
+            {**signature._asdict(), "count": round(n * steps), **costs[signature]._asdict()}
+            for signature, n in counts.items()
+        ],
+        "predicted_calls_seconds": steps * simulate(traced.events, costs),
+    }
 
 
 def _kernel_seconds(traced: Trace) -> float:
@@ -162,13 +136,3 @@ def _kernel_seconds(traced: Trace) -> float:
         and event.device_start is not None
         and event.device_end is not None
     )
-
-
-def _with_kernels(breakdown: TimeBreakdown, seconds: float, backend: Backend) -> TimeBreakdown:
-    """The kernels as a part of their own: out of the waiting that hides them, or, where a launch returns only
-    when all is done, out of the launches."""
-    parts = dict(breakdown.seconds)
-    hidden_in = "waiting" if backend.asynchronous else "launch"
-    parts["kernels"] = min(seconds, parts[hidden_in])
-    parts[hidden_in] -= parts["kernels"]
-    return TimeBreakdown(breakdown.epochs, parts)

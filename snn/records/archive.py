@@ -10,9 +10,8 @@ from typing import Any
 
 from snn.errors import RecordError
 from snn.files import published_sets
-from snn.records import rounds
 from snn.records.microbenchmarks import FOLDER
-from snn.records.store import checked, read_both
+from snn.records.store import check_rounds, checked, read_both
 from snn.records.untrusted import check_schema, lines, parse, read_json
 
 RECORDS = "records.jsonl.gz"
@@ -49,10 +48,10 @@ def read_all(folder: Path) -> dict[str, dict[str, Any]]:
 def entries(folder: Path) -> dict[str, Entry]:
     """The records of a folder as by ``unchecked``, all of which may stand in one table.
 
-    Raises RecordError also where ``snn.records.rounds`` does not let them stand together.
+    Raises RecordError also where ``check_rounds`` does not let them stand together.
     """
     found = unchecked(folder)
-    rounds.check({place: entry.record for place, entry in found.items()})
+    check_rounds({place: entry.record for place, entry in found.items()})
     return found
 
 

@@ -5,6 +5,7 @@ A record that passes is the one that was written (its digest), fits its schema, 
 rely on. That its writer computes the right values is shown by tests, not checked again by every reader.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from typing import Any
 
 from snn.errors import ConfigError, RecordError, shown
 from snn.files.outputs import replaced
-from snn.records import digest, untrusted
+from snn.records import untrusted
 
 SCHEMA_VERSION = 5
 _READ = (2, 3, 4, SCHEMA_VERSION)
@@ -42,6 +43,44 @@ _EVENT: dict[str, set[type]] = {
 
 _known: dict[tuple[str, int, int, int], dict[str, Any]] = {}
 """The records that this process has read, by path, inode, size and time of the last change."""
+
+
+# ---- the digest that a record carries of itself, so that an edit of it is noticed
+
+DIGEST = "digest"
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with its digest. Raises ValueError where it holds NaN or infinity."""
+    return {**record, DIGEST: digest(record)}
+
+
+def digest(record: Mapping[str, Any]) -> str:
+    """SHA-256, in hexadecimal, of the record's canonical JSON without its digest.
+
+    Canonical: keys sorted, no spaces, ASCII. Writing and reading JSON keeps it, in whatever layout.
+    """
+    rest = {key: value for key, value in record.items() if key != DIGEST}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def check_digest(record: Mapping[str, Any], place: str) -> None:
+    """Raise RecordError, naming the place, where a record is not what its digest is of."""
+    if DIGEST not in record:
+        raise RecordError(f"{place}: it has no digest: it was changed after it was written")
+    try:
+        found = digest(record)
+    except ValueError as error:  # a number that is too large for a float is read as infinity
+        raise RecordError(f"{place}: not a record: {error}") from error
+    if record[DIGEST] != found:
+        raise RecordError(
+            f"{place}: it was changed after it was written: its digest is {str(record[DIGEST])[:16]}..., "
+            f"that of its content {found[:16]}..."
+        )
+
+
+# ---- files
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
@@ -124,11 +163,10 @@ def checked(record: Any, place: str) -> dict[str, Any]:
     version = record.get("schema_version") if isinstance(record, dict) else None
     if type(version) is not int or version not in _READ:
         raise RecordError(
-            f"{place}: the schema version is {untrusted.shown(version)}, "
-            f"but this program reads 2 to {SCHEMA_VERSION}"
+            f"{place}: the schema version is {shown(version)}, but this program reads 2 to {SCHEMA_VERSION}"
         )
     if version in _SEALED:
-        digest.check(record, place)
+        check_digest(record, place)
     try:
         lifted = lift(record)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -181,7 +219,7 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
     if ran != (record["stopped"] is not None):
         yield f"status is {status}, but stopped is {record['stopped']}"
     if (status == "ok") != (record["reason"] is None):
-        yield f"status is {status}, but reason is {untrusted.shown(record['reason'])}"
+        yield f"status is {status}, but reason is {shown(record['reason'])}"
     for key in _ALL_OR_NONE:
         if len({key in run for run in runs}) > 1:
             yield f"some runs have {key}, and others have not"
@@ -207,7 +245,7 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
 def _misshapen_trace(trace: Mapping[str, Any]) -> Iterator[str]:
     columns, events = trace["columns"], trace["events"]
     if sorted(columns) != sorted(_EVENT):
-        yield f"the columns are {untrusted.shown(columns)}: they must be {', '.join(_EVENT)}"
+        yield f"the columns are {shown(columns)}: they must be {', '.join(_EVENT)}"
     elif set(map(type, events)) != {list} or set(map(len, events)) != {len(columns)}:
         yield "not every event has a value for every column"
     else:
@@ -240,3 +278,93 @@ def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
     is_usual = training["reduction"] == "mean" and training["gradient"] == "exact"
     has_grid = "hidden" in cell["network"] and is_usual and "no grid:" not in reasons
     return "grid" if has_grid else "layers"
+
+
+# ---- records that stand together: one per round of a cell, all measured with the same
+
+Record = Mapping[str, Any]
+_OPTIONAL = ("numba", "torch", "jax")
+"""Packages that only some strategies train with."""
+
+NUMA = "NUMA node of the process"
+
+
+def check_rounds(records: Mapping[str, Record]) -> None:
+    """Raise RecordError, naming both places, where two records by place do not belong together.
+
+    They do not where they are of one round of one cell, or of two rounds of a cell that differ in their
+    sources, the versions of what took part, their threads, surroundings or ledgers.
+    """
+    cells: dict[str, dict[str, Record]] = {}
+    for place, record in records.items():
+        cells.setdefault(json.dumps(record["cell"], sort_keys=True), {})[place] = record
+    for rounds in cells.values():
+        _check_cell(rounds)
+
+
+def host(provenance: Mapping[str, Any]) -> list[Any]:
+    """The machine around a device, as far as it is known; records of equal GPUs of equal ones go together."""
+    return [provenance.get("host", {}).get(key) for key in ("system", "cpu", "cpus")]
+
+
+def surroundings(record: Record) -> dict[str, str]:
+    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is.
+
+    Only what concerns its strategy, device and kernel; empty for earlier records, which do not say it.
+    """
+    found = record["provenance"].get("surroundings")
+    if not found:
+        return {}
+    variables, traits, kernel = found["environment"], record.get("traits") or {}, record["cell"].get("kernel")
+    runtime, said = traits.get("own_runtime"), {}
+    if runtime == "jax":
+        said["XLA_FLAGS"] = variables.get("XLA_FLAGS") or "none"
+    if record["provenance"]["backend"] != "cuda":
+        return said
+    if runtime or (kernel or {}).get("name") == "cublas":
+        said["NVIDIA_TF32_OVERRIDE"] = variables.get("NVIDIA_TF32_OVERRIDE") or "none"
+    blocking = variables.get("CUDA_LAUNCH_BLOCKING") or "0"
+    known = {"CUDA_LAUNCH_BLOCKING": blocking, "schedule of waits": found.get("schedule")}
+    nodes, of_gpu = found.get("numa_nodes"), found.get("gpu_numa_node")
+    if nodes and of_gpu is not None:
+        known[NUMA] = "any" if len(nodes) > 1 else "the GPU's" if nodes == [of_gpu] else "another"
+    return said | {what: value for what, value in known.items() if value is not None}
+
+
+def _check_cell(rounds: Mapping[str, Record]) -> None:
+    """Compare the records of one cell, each with the first that holds the same kind of thing."""
+    numbers: dict[int, str] = {}
+    first: dict[str, tuple[str, Any]] = {}
+    older = min(rounds, key=lambda place: rounds[place]["provenance"]["started"])
+    for place, record in rounds.items():
+        number = record["round"]
+        if number in numbers:
+            raise RecordError(
+                f"{numbers[number]} and {place} are both round {number} of one cell: remove one of them"
+            )
+        numbers[number] = place
+        for what, value in _measured_with(record).items():
+            other, known = first.setdefault(what, (place, value))
+            if value != known:
+                raise RecordError(
+                    f"{other} and {place}: the rounds of one cell have different {what}"
+                    f"{_shown(known)}{_shown(value)}: {older} is the oldest{again(older)}"
+                )
+
+
+def _measured_with(record: Record) -> dict[str, Any]:
+    """What all rounds of a cell must share. A ledger is compared where there is one."""
+    provenance, traits = record["provenance"], record.get("traits")
+    shared = {"sources": provenance["source_hash"], "BLAS threads": provenance.get("blas_threads")}
+    left_out = set()
+    if traits:
+        left_out = set(_OPTIONAL) - {traits["own_runtime"], "numba" if traits["on_host"] else None}
+    packages = provenance["versions"].keys() - left_out
+    shared |= {f"versions of {package}": provenance["versions"][package] for package in sorted(packages)}
+    shared |= surroundings(record) | ({"ledgers": record["ledger"]} if record["ledger"] else {})
+    shared.pop(NUMA, None)  # rounds may be measured on GPUs in turn
+    return shared
+
+
+def _shown(value: Any) -> str:
+    return "" if isinstance(value, dict) else f", {value}"

@@ -1,10 +1,14 @@
-"""Where the time of one training run goes: by part, beside what per-call costs predict, and by call."""
+"""Where the time of one training run goes: by part, beside what per-call costs predict, and by call.
+
+And why one cell is faster than another, in sentences: from the ledgers and time breakdowns of both.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from snn.analysis.grouping import is_empty
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import over_baselines
 from snn.tables.table import DEVICE, LEDGER, Rows, Table, cells_table, optional, reference, status
@@ -24,55 +28,42 @@ LABELS = {
 """The parts of a run's time, from those that the paper's strategies remove to those that they cannot."""
 
 
-_references = reference("dataset", "network")
+def _breakdown(rows: Rows) -> pd.DataFrame:
+    """Parts of an instrumented pass with a timer around every call, and the time predicted from calls' costs.
 
-
-def _parts(rows: Rows) -> pd.DataFrame:
-    """Seconds of each part, of a separate instrumented pass with a timer around every call, and their sum."""
-    parts = rows.frame[[name for name in rows.frame if name.startswith(PART)]]
-    table = parts.rename(columns={name: name.removeprefix(PART) + "_s" for name in parts})
-    return table.assign(attributed_s=parts.sum(axis=1, min_count=1))
-
-
-def _predicted(rows: Rows) -> pd.Series:
-    """The host arithmetic plus the ledger's calls at their costs, which are measured without any training."""
-    unknown = pd.Series(float("nan"), rows.frame.index)
-    calls, arithmetic = (
-        rows.frame.get(name, unknown) for name in ("predicted_calls_s", f"{PART}host_arithmetic")
+    ``predicted_s`` is the host arithmetic plus the ledger's calls at their costs, which are measured without
+    any training; ``predicted_speedup`` the reference's over the row's, if both are of one GPU.
+    """
+    cells = rows.frame
+    parts = cells[[name for name in cells if name.startswith(PART)]]
+    attributed, unknown = parts.sum(axis=1, min_count=1), pd.Series(float("nan"), cells.index)
+    predicted = cells.get("predicted_calls_s", unknown) + cells.get(f"{PART}host_arithmetic", unknown)
+    references = reference("dataset", "network")(cells)
+    gpus = cells.get("explained_on", unknown).astype(object).fillna("")
+    of_reference = pd.DataFrame({"s": predicted, "gpus": gpus}).reindex(references).set_axis(cells.index)
+    is_comparable = (gpus == of_reference["gpus"]) & ~gpus.str.contains(", ")
+    limit, shares = rows.thresholds["parts_differ"], (attributed / cells["mean_s"]).fillna(1)
+    return parts.rename(columns=lambda name: f"{name.removeprefix(PART)}_s").assign(
+        attributed_s=attributed,
+        mean_s=cells["mean_s"],
+        std_s=cells["std_s"],
+        predicted_s=predicted,
+        speedup=over_baselines(cells, references, rows.thresholds)["speedup"],
+        predicted_speedup=(of_reference["s"] / predicted).where(is_comparable),
+        note=[
+            ""
+            if 1 / limit <= share <= limit
+            else f"the parts add up to {share:.3g} times the mean of the runs"
+            for share in shares
+        ],
     )
-    return (calls + arithmetic).rename("predicted_s")
-
-
-def _predicted_speedup(rows: Rows) -> pd.DataFrame:
-    """The reference's predicted time over the row's, if both are of one GPU; and a note on the parts' sum."""
-    cells, predicted = rows.frame, _predicted(rows)
-    trained = cells["dataset"] + " " + cells["network"]
-    is_reference = cells["strategy"] == "reference"
-
-    def of_reference(values: pd.Series) -> pd.Series:
-        return trained.map(values[is_reference].set_axis(trained[is_reference]))
-
-    gpus = cells.get("explained_on", pd.Series(float("nan"), cells.index)).astype(object).fillna("")
-    ratios = of_reference(predicted) / predicted
-    share = _parts(rows)["attributed_s"] / cells["mean_s"]
-    limit = rows.thresholds["parts_differ"]
-    notes = [
-        "" if 1 / limit <= each <= limit else f"the parts add up to {each:.3g} times the mean of the runs"
-        for each in share.fillna(1)
-    ]
-    comparable = (gpus == of_reference(gpus)) & ~gpus.str.contains(", ")
-    return pd.DataFrame({"predicted_speedup": ratios.where(comparable), "note": notes})
 
 
 attribution = attribution_neurons = attribution_depth = cells_table(
     "Time breakdown of one training, and the time predicted from per-call costs",
     "strategy dataset network",
-    _parts,
-    "mean_s std_s",
-    _predicted,
-    lambda rows: over_baselines(rows.frame, _references(rows.frame), rows.thresholds)["speedup"],
-    _predicted_speedup,
-    optional("ledger.", *LEDGER),
+    _breakdown,
+    optional("ledger.", LEDGER),
     status,
     DEVICE,
 )
@@ -84,18 +75,85 @@ def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresho
     Microseconds since the start are on the host's clock, and on the device's where it has device work.
     ``stream`` 0 is the default stream.
     """
-    tables = [pd.DataFrame(columns=["strategy", "device", "backend"])]
-    for _, row in cells.iterrows():
+    tables = []
+    for _, row in cells[cells["trace"].map(bool)].iterrows():
         trace = row["trace"]
-        if trace:
-            events = pd.DataFrame(trace["events"], columns=trace["columns"])
-            events = events.rename(columns={"page_locked_bytes": "pinned_bytes", "site": "call_site"})
-            events["call_site"] = [trace["sites"][site] for site in events["call_site"]]
-            events["size"] = ["x".join(map(str, size)) for size in events["size"]]
-            events["stream"] = events["stream"].astype("Int64")
-            events.insert(0, "strategy", row["strategy"])
-            tables.append(events.assign(device=row["device"], backend=row["backend"]))
-    return pd.concat(tables[1:], ignore_index=True) if tables[1:] else tables[0]
+        events = pd.DataFrame(trace["events"], columns=trace["columns"])
+        events = events.rename(columns={"page_locked_bytes": "pinned_bytes", "site": "call_site"})
+        events["call_site"] = [trace["sites"][site] for site in events["call_site"]]
+        events["size"] = ["x".join(map(str, size)) for size in events["size"]]
+        events["stream"] = events["stream"].astype("Int64")
+        events.insert(0, "strategy", row["strategy"])
+        tables.append(events.assign(device=row["device"], backend=row["backend"]))
+    if not tables:
+        return pd.DataFrame(columns=["strategy", "device", "backend"])
+    return pd.concat(tables, ignore_index=True)
 
 
 timeline = Table("Two steps of training, call by call", _timeline)
+
+
+# ---- why one cell is faster than another
+
+_COUNTS = {
+    "mallocs": "device allocations",
+    "pool_allocs": "pool allocations",
+    "managed_allocs": "managed allocations",
+    "host_allocs": "pinned allocations",
+    "pageable_allocs": "pageable allocations",
+    "h2d_copies": "host-to-device copies",
+    "d2h_copies": "device-to-host copies",
+    "streams_created": "stream creations",
+    "launches": "launches",
+    "graph_launches": "graph launches",
+    "synchronizations": "synchronizations",
+}
+_MOST = 3
+_MIN_SHARE = 0.05
+"""Changes below this share of the difference between the times, or of the largest change, are left out."""
+_TOO_MUCH = 1.25
+"""That instrumented passes differ by more than the runs is said beyond this many times their difference."""
+
+
+def reason(winner: pd.Series, reference: pd.Series | None) -> str:
+    """What the winner does less and more often than the reference, and in which parts the times differ.
+
+    Counts are exact, per training. Seconds are of instrumented passes, so they add up to the difference only
+    approximately; if the winner's passes took longer, they explain no shorter run, and nothing is said of
+    them.
+    """
+    if reference is None:
+        return "There is no reference to compare it with."
+    if winner["strategy"] == "reference" and winner["kernel"] == reference["kernel"]:
+        return "No other strategy is faster than the reference."
+    sentences = []
+    if winner["kernel"] not in ("", reference["kernel"]):
+        sentences.append(f"It uses the kernel {winner['kernel']} instead of {reference['kernel']}.")
+    changes = _changes(winner, reference, {f"ledger.{key}": name for key, name in _COUNTS.items()})
+    least = _MIN_SHARE * max(map(abs, changes.values()), default=0)
+    if said := _largest(changes, least, "{:,} fewer {}", "{:,} more {}"):
+        sentences.append(f"Per training it makes {said}.")
+    changes = _changes(winner, reference, {PART + part: name for part, name in LABELS.items()})
+    difference, by_passes = abs(reference["mean_s"] - winner["mean_s"]), sum(changes.values())
+    said = _largest(changes, _MIN_SHARE * difference, "{:.2g} s less on {}", "{:.2g} s more on {}")
+    if said and by_passes > 0:
+        is_more = by_passes > _TOO_MUCH * difference
+        passes = ", by instrumented passes, which differ by more than the runs" if is_more else ""
+        sentences.append(f"It spends about {said}{passes}.")
+    return " ".join(sentences) or "Neither the ledgers nor the time breakdowns explain the difference."
+
+
+def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:
+    """By name, how much more of it the reference has, of what both records hold."""
+    known = [key for key in names if not any(is_empty(row.get(key)) for row in (winner, reference))]
+    return {names[key]: reference[key] - winner[key] for key in known}
+
+
+def _largest(changes: Mapping[str, float], least: float, less: str, more: str) -> str:
+    """The largest changes of both signs: ``1,488 fewer device allocations, but 100 more graph launches``."""
+    parts = []
+    for sign, text in ((1, less), (-1, more)):
+        sizes = [(sign * change, name) for name, change in changes.items() if sign * change > least]
+        *others, last = [text.format(*one) for one in sorted(sizes, key=lambda one: -one[0])[:_MOST]] or [""]
+        parts.append(" and ".join(filter(None, [", ".join(others), last])))
+    return ", but ".join(filter(None, parts))

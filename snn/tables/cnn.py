@@ -4,23 +4,21 @@ Published values stand beside rows that train as published on the report's data.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from snn.analysis.grouping import texts
+from snn.analysis.grouping import first_at, texts
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.roofline import steps
 from snn.analysis.verdicts import AGREES, DIFFERS
 from snn.models import gradients
 from snn.models.gradients import EXACT, PublishedNaive, PublishedOptimised
-from snn.tables.table import Column, Rows, Table, assemble, cells_table, each, ratio, status, step_us
+from snn.tables.table import Column, Row, Rows, Table, assemble, cells_table, ratio, status, step_us
 
-Row = Mapping[str, Any]
 Published = Mapping[str, Any]
 
 _LOADER = "torch_loader"
@@ -32,6 +30,7 @@ _PROGRAMS = {"synchronous": ("naive", "naive"), "pipelined": ("optimised", "fuse
 On a CPU NumPy takes the place of every kernel, under the name naive.
 """
 
+_RAN_ON = {"cuda": "GPU", "cpu": "CPU"}
 _AS_PUBLISHED = "as published"
 _NAMES = "dataset program gradient reduction learning_rate strategy kernel"
 _RATIO = (ratio(), "verdict note")
@@ -43,18 +42,16 @@ def _rows(cells: pd.DataFrame) -> pd.DataFrame:
     ``loss`` is the mean loss of the last epoch. The initial weights of the first run are the published ones.
     """
     listed = cells.to_dict("records")
+    curves = [row["curve"] for row in listed]
     return cells.assign(
         program=[_program(row) for row in listed],
         gradient=[_AS_PUBLISHED if _trains_as_published(row) else "exact" for row in listed],
         reduction=cells["training.reduction"],
         learning_rate=cells["training.learning_rate"],
-        threads=[_threads(row) for row in listed],
+        block=cells["kernel.block"],
+        threads=[prod(_block(row)) for row in listed],
         step_us=step_us(cells),
-        loss=pd.Series(
-            [row["curve"][-1]["first_mean_loss"] if row["curve"] else None for row in listed],
-            cells.index,
-            float,
-        ),
+        loss=np.array([curve[-1]["first_mean_loss"] if curve else None for curve in curves], float),
         accuracy=cells["first_accuracy"],
         mean_accuracy=cells["test_accuracy"],
         accuracy_std=cells["test_accuracy_std"],
@@ -79,19 +76,16 @@ def _trains_as_published(row: Row) -> bool:
     return bool(row["training.gradient"] != EXACT.name or row["strategy"] == _LOADER)
 
 
-def _threads(row: Row) -> int:
-    """The threads of a row's block."""
-    return prod(map(int, row["kernel.block"].split("-")))
+def _block(row: Row) -> list[int]:
+    return [int(size) for size in row["kernel.block"].split("-")]
 
 
 def _over(is_baseline: Callable[[Row], bool]) -> Callable[[pd.DataFrame], list[int]]:
     """The number of the baseline that does the same work as each row; -1 where there is none."""
 
     def numbers(rows: pd.DataFrame) -> list[int]:
-        trained = texts(rows, ("dataset", "gradient", "reduction", "learning_rate")).tolist()
-        listed = zip(trained, rows.to_dict("records"), strict=True)
-        baselines = {key: i for i, (key, row) in enumerate(listed) if is_baseline(row)}
-        return [baselines.get(key, -1) for key in trained]
+        points = texts(rows, ("dataset", "gradient", "reduction", "learning_rate"))
+        return first_at(points, [i for i, row in enumerate(rows.to_dict("records")) if is_baseline(row)])
 
     return numbers
 
@@ -99,32 +93,24 @@ def _over(is_baseline: Callable[[Row], bool]) -> Callable[[pd.DataFrame], list[i
 def _is_reports(row: Row, published: Published) -> bool:
     """Whether a row trained on as many images of a data set of the report, as long and in such batches."""
     wanted = published["training"]
-    return row["dataset"] in wanted["data"] and all(
-        row[column] == wanted[key]
-        for column, key in (
-            ("dataset.rows", "rows"),
-            ("training.epochs", "epochs"),
-            ("training.batch_size", "batch_size"),
-        )
-    )
+    keys = {"dataset.rows": "rows", "training.epochs": "epochs", "training.batch_size": "batch_size"}
+    is_as_long = all(row[column] == wanted[key] for column, key in keys.items())
+    return is_as_long and row["dataset"] in wanted["data"]
 
 
 def _data(rows: Rows) -> pd.Series:
-    """What each row was trained and tested on, and that it is not the report's data, where it is not."""
-
-    def text(row: Row) -> str:
-        images = (
-            f"{row['dataset.rows']} images of {row['dataset']}, {row['training.epochs']} epochs, "
-            f"tested on {row.get('dataset.test_rows')}"
-        )
+    """What each row was trained and tested on, and that it is not the report's data, if it is not."""
+    said = []
+    for row in rows.frame.to_dict("records"):
+        on = f"{row['dataset.rows']} images of {row['dataset']}, {row['training.epochs']} epochs, "
+        on += f"tested on {row.get('dataset.test_rows')}"
         is_same = _is_reports(row, rows.published)
-        return images if is_same else f"{images}: not the report's data, so nothing published is shown"
-
-    return each(data=text)(rows)["data"]
+        said.append(on if is_same else f"{on}: not the report's data, so nothing published is shown")
+    return pd.Series(said, rows.frame.index, name="data")
 
 
 def _beside(
-    rows: Rows, values: Callable[[Published, Row], Mapping[str, Any]], columns: list[str]
+    rows: Rows, values: Callable[[Published, Row], Mapping[str, Any]], columns: Sequence[str]
 ) -> pd.DataFrame:
     """The published values of each row that trained on the report's data."""
     listed = rows.frame.to_dict("records")
@@ -132,6 +118,7 @@ def _beside(
     return pd.DataFrame(found, rows.frame.index, columns)
 
 
+_SCORES = "loss accuracy mean_accuracy accuracy_std"
 _END: tuple[Column, ...] = (status, "machine", _data, "device backend")
 
 
@@ -141,17 +128,19 @@ _END: tuple[Column, ...] = (status, "machine", _data, "device backend")
 def _published_programs(rows: Rows) -> pd.DataFrame:
     """What the report has of a row's data set and of the program with its gradient, and whether it agrees.
 
-    ``images_apart`` is how many more test images are right than published; the accuracy ``agrees`` where it
-    is within ``agrees_accuracy`` of the published one.
+    ``images_apart`` is how many more test images are right than published, with ``drop_last`` of those of
+    whole batches; the accuracy ``agrees`` if it is within ``agrees_accuracy`` of the published one.
     """
-    devices = rows.published["devices"]
+    devices, cells = rows.published["devices"], rows.frame
     columns = [f"published_{name}{end}" for end in ("_s", "_step_us", "_test_s") for name in devices]
     columns += ["published_speedup_min", "published_speedup_max", "published_accuracy"]
     table = _beside(rows, _published_program, columns).astype(float)
-    difference = rows.frame["first_accuracy"] - table["published_accuracy"]
+    difference = cells["first_accuracy"] - table["published_accuracy"]
+    tested, batches = cells["dataset.test_rows"], cells["training.batch_size"]
+    tested = tested - (tested % batches).where(cells["training.drop_last"].astype(bool), 0)
     agrees = np.where(difference.abs() <= rows.thresholds["agrees_accuracy"], AGREES, DIFFERS)
     return table.assign(
-        images_apart=(difference * each(tested=_images_tested)(rows)["tested"]).round().astype("Int64"),
+        images_apart=(difference * tested).round().astype("Int64"),
         agreement=np.where(difference.notna(), agrees, ""),
     )
 
@@ -172,17 +161,11 @@ def _published_program(published: Published, row: Row) -> dict[str, float]:
     return values | {"published_speedup_min": min(speedups), "published_speedup_max": max(speedups)}
 
 
-def _images_tested(row: Row) -> int:
-    """The test images of a row: with ``drop_last`` those of whole batches."""
-    rows, batch = int(row["dataset.test_rows"]), int(row["training.batch_size"])
-    return rows - rows % batch if row["training.drop_last"] else rows
-
-
 cnn_programs = cells_table(
     "The CNN report's programs, as published and with the exact gradient (Tables 3 to 6)",
     f"{_NAMES} mean_s std_s step_us",
     *_RATIO,
-    "loss accuracy mean_accuracy accuracy_std test_s test_std_s runs",
+    f"{_SCORES} test_s test_std_s runs",
     _published_programs,
     *_END,
     rows=_rows,
@@ -192,7 +175,7 @@ cnn_programs = cells_table(
 
 # ---- Tables 1 and 2: the PyTorch program by the workers of its loader, and pinned memory
 
-_RAN_ON = {"cuda": "GPU", "cpu": "CPU"}
+_NUMBERS = ("published_s", "published_step_us", "published_test_s", "published_accuracy")
 
 
 def _published_loaders(published: Published, dataset: str) -> list[dict[str, Any]]:
@@ -232,12 +215,11 @@ def _loader_rows(cells: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-_NUMBERS = ["published_s", "published_step_us", "published_test_s", "published_accuracy"]
 _measured_loader = cells_table(
     "The CNN report's PyTorch program by its loader's settings (Tables 1 and 2)",
     "dataset ran_on workers pin_memory mean_s std_s step_us",
     *_RATIO,
-    "loss accuracy mean_accuracy accuracy_std test_s test_std_s runs",
+    f"{_SCORES} test_s test_std_s runs",
     lambda rows: _beside(rows, _counterpart, [*_NUMBERS, "published_device"]),
     *_END,
     rows=_loader_rows,
@@ -254,9 +236,9 @@ def _loader(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -
     rest = []
     for dataset in dict.fromkeys(row["dataset"] for row in listed):
         for one in _published_loaders(published, dataset):
-            measured = one["ran_on"] in set(table["ran_on"])
             backend = next(name for name, where in _RAN_ON.items() if where == one["ran_on"])
-            why = "not in the sweep" if measured else f"--config device={backend} measures it"
+            is_there = one["ran_on"] in set(table["ran_on"])
+            why = "not in the sweep" if is_there else f"--config device={backend} measures it"
             rest += [one | {"reason": f"published only: {why}"}] if one not in shown else []
     if rest:
         if "reason" not in table:
@@ -265,7 +247,7 @@ def _loader(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -
     return table.astype(dict.fromkeys(_NUMBERS, float) | {"workers": "Int64"})
 
 
-cnn_loader = replace(_measured_loader, build=_loader)
+cnn_loader = Table(_measured_loader.title, _loader, _measured_loader.pairs)
 
 
 # ---- Figures 3 and 4: the naive program by block size
@@ -274,50 +256,47 @@ BLOCK = 256
 """The threads of a block in every other experiment of the report: what others are compared with."""
 
 
-def _used(row: Row) -> dict[str, float]:
+def _used(rows: Rows) -> pd.DataFrame:
     """How much of a batch's gradient is computed with a row's block.
 
     ``logit_gradients`` are the gradients of a batch's outputs that are computed, ``samples_used`` the rows of
     the batch that they are of, and ``mean_loss_step`` the learning rate along the gradient of a mean loss
     over as many rows of which a step is as long.
     """
-    rows, outputs = row["training.batch_size"], int(re.findall(r"linear(\d+)", row["network"])[-1])
-    block = [int(size) for size in row["kernel.block"].split("-")]
-    written = gradients.of(row["training.gradient"], block).written(rows, outputs)
-    used = written / outputs
-    per_sample = 1 / rows if row["training.reduction"] == "mean" else 1
-    return {
-        "logit_gradients": written,
-        "samples_used": used,
-        "mean_loss_step": row["training.learning_rate"] * used * per_sample,
-    }
+    found = []
+    for row in rows.frame.to_dict("records"):
+        batch, outputs = row["training.batch_size"], int(re.findall(r"linear(\d+)", row["network"])[-1])
+        written = gradients.of(row["training.gradient"], _block(row)).written(batch, outputs)
+        per_sample = 1 / batch if row["training.reduction"] == "mean" else 1
+        length = row["training.learning_rate"] * (written / outputs) * per_sample
+        found.append(
+            {"logit_gradients": written, "samples_used": written / outputs, "mean_loss_step": length}
+        )
+    return pd.DataFrame(found, rows.frame.index)
 
 
-def _end_of_curve(published: Published, row: Row) -> dict[str, float]:
-    """The end of the published curve of a row's block size, by column."""
-    curve = published["curves"].get(str(row["threads"])) if _trains_as_published(row) else None
-    if curve is None:
-        return {}
-    seconds = curve["cumulative_s"][-1]
-    return {
-        "published_s": seconds,
-        "published_step_us": 1e6 * seconds / published["training"]["steps"],
-        "published_loss": curve["mean_loss"][-1],
-    }
+def _ends_of_curves(rows: Rows) -> pd.DataFrame:
+    """The ends of the published curves of the rows' block sizes."""
+
+    def end(published: Published, row: Row) -> dict[str, float]:
+        curve = published["curves"].get(str(row["threads"])) if _trains_as_published(row) else None
+        if curve is None:
+            return {}
+        seconds, steps_there = curve["cumulative_s"][-1], published["training"]["steps"]
+        return dict(zip(columns, (seconds, 1e6 * seconds / steps_there, curve["mean_loss"][-1]), strict=True))
+
+    columns = ("published_s", "published_step_us", "published_loss")
+    return _beside(rows, end, columns).astype(float)
 
 
 cnn_block_size = cells_table(
     "The block size of the CNN report's naive program (Figures 3 and 4)",
-    _NAMES,
-    lambda rows: rows.frame["kernel.block"].rename("block"),
-    "threads",
-    lambda rows: pd.DataFrame(map(_used, rows.frame.to_dict("records")), rows.frame.index),
+    f"{_NAMES} block threads",
+    _used,
     "mean_s std_s step_us",
     *_RATIO,
-    "loss accuracy mean_accuracy accuracy_std runs",
-    lambda rows: _beside(rows, _end_of_curve, ["published_s", "published_step_us", "published_loss"]).astype(
-        float
-    ),
+    f"{_SCORES} runs",
+    _ends_of_curves,
     *_END,
     rows=_rows,
     over=_over(lambda row: row["threads"] == BLOCK),
@@ -344,37 +323,35 @@ _PUBLISHED = ("published_cumulative_s", "published_loss")
 def _epochs(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell and epoch, each of which was timed; of a cell without a time one row.
 
-    Where a row trains as published on the report's data, the published curves that have no row here have rows
+    If a row trains as published on the report's data, the published curves that have no row here have rows
     without a measured value.
     """
     made = _rows(cells)
-    listed = made.to_dict("records")
-    reports = [_is_reports(row, published) for row in listed]
     names = made[[*_NAMES.split(), "threads"]]
     beside = assemble(Rows(made, published, thresholds), status, "runs machine", _data, "device backend")
-    if any(reports) and "reason" not in beside:
+    is_reports = [_is_reports(row, published) for row in made.to_dict("records")]
+    if any(is_reports) and "reason" not in beside:
         beside["reason"] = ""
-    per_epoch = (steps(cells) / cells["training.epochs"]).tolist()
+    curves = _published_curves(published) if any(is_reports) else {}
+    rest = dict(curves)
     found: list[dict[str, Any]] = []
-    rest = _published_curves(published) if any(reports) else {}
-    for i, row in enumerate(listed):
-        name = _curve_of(row, published) if reports[i] else None
-        rest.pop(name, None)
-        ends = beside.iloc[i].to_dict()
-        curve = _published_curves(published)[name] if name else [{} for _ in row["curve"]]
-        for epoch, one in zip(row["curve"], curve, strict=True):
+    per_epoch = (steps(cells) / cells["training.epochs"]).tolist()
+    for i, row in enumerate(made.to_dict("records")):
+        name = _curve_of(row, published) if is_reports[i] else None
+        rest.pop(name or "", None)
+        whole = names.iloc[i].to_dict() | beside.iloc[i].to_dict()
+        for n, epoch in enumerate(row["curve"]):
             timed = epoch | {"step_us": 1e6 * epoch["seconds"] / per_epoch[i]}
             values = {column: timed[key] for column, key in _EPOCH.items()}
-            found.append(one | names.iloc[i].to_dict() | values | ends)
-        if not row["curve"]:
-            found.append(names.iloc[i].to_dict() | ends)
+            found.append((curves[name][n] if name else {}) | whole | values)
+        found += [] if row["curve"] else [whole]
     why = {"gradient": _AS_PUBLISHED, "reason": "published only: not measured on this device"}
     found += [one | why for curve in rest.values() for one in curve]
     table = pd.DataFrame(found, columns=[*names, *_EPOCH, *_PUBLISHED, "published_device", *beside])
     return table.astype({"epoch": "Int64", "threads": "Int64"} | dict.fromkeys(_PUBLISHED, float))
 
 
-def _published_curves(published: Published) -> dict[str | None, list[dict[str, Any]]]:
+def _published_curves(published: Published) -> dict[str, list[dict[str, Any]]]:
     """The published curves by name, epoch by epoch.
 
     A curve with a ``dataset`` is of another data set than the file's, or of one that is not stated.

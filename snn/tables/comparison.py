@@ -1,13 +1,13 @@
 """Two sets of results side by side: the cells measured in both, divided only where they are comparable."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from snn.analysis.grouping import is_empty
+from snn.analysis.grouping import is_empty, settings
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, common_rounds, over_baselines, speedup
@@ -16,10 +16,9 @@ from snn.config.cell import NONE
 from snn.tables.table import reference
 
 NEIGHBOUR = "protocol.neighbour"
-_ASIDE = ("device", "protocol", "strategy")
 _NAMES = ["dataset", "strategy", "network", "kernel"]
 _SHOWN_BY_NAMES = ("network.hidden", "network.layers", "dataset.name", "strategy.name", "kernel.name")
-_SECTIONS = {"dataset", "network", "strategy", "training", *_ASIDE}
+_TRAINED = ("dataset", "network", "training")
 _OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work")
 
 
@@ -32,47 +31,48 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
     """
     if NEIGHBOUR in frame:
         frame = frame[frame[NEIGHBOUR].fillna(NONE) == NONE]
-    points = [_key(row, _ASIDE) for row in frame.to_dict("records")]
-    frame = frame.assign(point=points, key=[_key(row, _ASIDE[:2]) for row in frame.to_dict("records")])
+    listed = frame.to_dict("records")
+    points, keys = ([_key(row, of) for row in listed] for of in (_TRAINED, (*_TRAINED, "strategy")))
+    frame = frame.assign(point=points, key=keys)
     return frame.sort_values("runs").drop_duplicates("key", keep="last").set_index("key").sort_index()
 
 
 def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell that both of these frames of ``keyed`` hold.
 
-    ``ratio`` is A's mean time over B's, with its 95% interval; ``verdict`` says whether B is faster, or that
-    the times may not be divided, for the reason in ``note``. The ratio is of the rounds in common, by their
-    numbers; ``note`` says so where a side has others, of which its mean time is too. ``speedup_a`` and
-    ``speedup_b`` are each side's own speedups over its own reference: these may be compared whatever the
-    devices. ``agreement`` is ``agrees`` where the interval of their quotient is within the threshold ``same``
-    of 1, ``differs`` where it excludes 1, otherwise ``inconclusive``; that interval takes the two for
-    independent.
+    ``ratio`` is of the rounds in common, by their numbers. ``speedup_a`` and ``speedup_b`` are each side's
+    own, over its own reference: these may be compared whatever the devices. ``agreement`` is ``agrees`` if
+    the interval of their quotient, which takes the two for independent, is within the threshold ``same`` of
+    1, ``differs`` if it excludes 1, otherwise ``inconclusive``.
     """
     both = [key for key in a.index if key in b.index]
     sides = {"a": a.loc[both], "b": b.loc[both]}
-    left, right = sides.values()
-    ratios = speedup(left, right, thresholds)
-    own = {
-        side: over_baselines(rows, reference("point")(rows), thresholds).loc[both, list(SPEEDUP)]
-        for side, rows in (("a", a), ("b", b))
+    ratios = speedup(sides["a"], sides["b"], thresholds)
+    own = [
+        over_baselines(rows, reference("point")(rows), thresholds).loc[both, list(SPEEDUP)] for rows in (a, b)
+    ]
+    triples = zip(*(rows.to_dict("records") for rows in (*sides.values(), ratios)), strict=True)
+    times = {"s": "mean_s", "std_s": "std_s"}
+    columns = {
+        **{f"{side}_{name}": rows[of] for side, rows in sides.items() for name, of in times.items()},
+        **_renamed(ratios, "ratio"),
+        "verdict": ratios["verdict"],
+        "note": ["; ".join(filter(None, (_left_out(*three), three[2]["note"]))) for three in triples],
+        **_renamed(own[0], "speedup_a"),
+        **_renamed(own[1], "speedup_b"),
+        "agreement": _agreement(own[0], own[1], thresholds["same"]),
+        **{
+            f"{name}_{side}": rows[name]
+            for name in ("device", "commit", "started")
+            for side, rows in sides.items()
+        },
     }
-    table = left[[*_NAMES, *_further_settings(left)]].copy()
-    for side, rows in sides.items():
-        table[f"{side}_s"], table[f"{side}_std_s"] = rows["mean_s"], rows["std_s"]
-    columns = {"ratio": ratios, **{f"speedup_{side}": speedups for side, speedups in own.items()}}
-    for column, found in columns.items():
-        for name in SPEEDUP:
-            table[name.replace("speedup", column)] = found[name]
-    triples = zip(*(rows.to_dict("records") for rows in (left, right, ratios)), strict=True)
-    notes = ["; ".join(filter(None, (_left_out(*three), three[2]["note"]))) for three in triples]
-    at = table.columns.get_loc("speedup_a")
-    table.insert(at, "verdict", ratios["verdict"])
-    table.insert(at + 1, "note", notes)
-    pairs = zip(*(speedups.to_dict("records") for speedups in own.values()), strict=True)
-    table["agreement"] = [_agreement(x, y, thresholds) for x, y in pairs]
-    for name in ("device", "commit", "started"):
-        table[f"{name}_a"], table[f"{name}_b"] = left[name], right[name]
-    return table.reset_index(drop=True)
+    names = [*_NAMES, *_further_settings(sides["a"])]
+    return sides["a"][names].assign(**columns).reset_index(drop=True)
+
+
+def _renamed(found: pd.DataFrame, name: str) -> dict[str, pd.Series]:
+    return {one.replace("speedup", name): found[one] for one in SPEEDUP}
 
 
 def _left_out(a: Mapping[str, Any], b: Mapping[str, Any], found: Mapping[str, Any]) -> str:
@@ -83,14 +83,12 @@ def _left_out(a: Mapping[str, Any], b: Mapping[str, Any], found: Mapping[str, An
     return f"rounds are unequal: the ratio is of {common} in common, the times are of all"
 
 
-def _key(row: Mapping[str, Any], aside: tuple[str, ...]) -> str:
-    """A row's settings without the sections ``aside``, as JSON; a setting that is empty is left out."""
+def _key(row: Mapping[str, Any], sections: Sequence[str]) -> str:
+    """A row's kernel, precision and settings in these sections, as JSON; one that is empty is left out."""
     cell = {
         key: value
         for key, value in row.items()
-        if (key in _OF_KERNEL or key.partition(".")[0] in _SECTIONS - set(aside))
-        and "." in key
-        and not is_empty(value)
+        if (key in _OF_KERNEL or ("." in key and key.partition(".")[0] in sections)) and not is_empty(value)
     }
     return json.dumps(cell | {"precision": row["precision"]}, sort_keys=True, default=str)
 
@@ -99,17 +97,17 @@ def _further_settings(rows: pd.DataFrame) -> list[str]:
     """The settings in which rows differ that have the same four names."""
     if not rows.duplicated(_NAMES).any():
         return []
-    sections = {*_SECTIONS, "kernel"} - {"device", "protocol"}
-    settings = ["precision", *(c for c in rows if "." in c and c.split(".")[0] in sections)]
-    return [c for c in settings if c not in _SHOWN_BY_NAMES and rows[c].astype(str).nunique() > 1]
+    names = ["precision", *settings(rows, (*_TRAINED, "strategy", "kernel"))]
+    return [c for c in names if c not in _SHOWN_BY_NAMES and rows[c].astype(str).nunique() > 1]
 
 
-def _agreement(a: Mapping[str, float], b: Mapping[str, float], thresholds: Thresholds) -> str:
-    values = [side[key] for side in (a, b) for key in SPEEDUP]
-    if not np.isfinite(values).all():
-        return ""
-    (x, x_low, x_high), (y, y_low, y_high) = (np.log(values[i : i + 3]) for i in (0, 3))
-    low = x - y - np.hypot(x - x_low, y_high - y)
-    high = x - y + np.hypot(x_high - x, y - y_low)
-    verdict = speedup_verdict(np.exp(low), np.exp(high), thresholds["same"])
-    return {SAME: AGREES, NOT_SIGNIFICANT: INCONCLUSIVE}.get(verdict, DIFFERS)
+def _agreement(a: pd.DataFrame, b: pd.DataFrame, same: float) -> list[str]:
+    """The word for each pair of speedups; empty where one of them has no interval."""
+    (x, x_low, x_high), (y, y_low, y_high) = (np.log(side.to_numpy(float).T) for side in (a, b))
+    low = np.exp(x - y - np.hypot(x - x_low, y_high - y))
+    high = np.exp(x - y + np.hypot(x_high - x, y - y_low))
+    words = {SAME: AGREES, NOT_SIGNIFICANT: INCONCLUSIVE}
+    return [
+        words.get(speedup_verdict(*ends, same), DIFFERS) if np.isfinite(ends).all() else ""
+        for ends in zip(low, high, strict=True)
+    ]

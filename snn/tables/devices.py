@@ -6,23 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis import frame, published
-from snn.analysis.baseline import baselines
-from snn.analysis.grouping import is_empty, setting, varied
+from snn.analysis import frame, published, verdicts
+from snn.analysis.grouping import baselines, is_empty, setting, varied
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
-from snn.analysis.verdicts import (
-    BASELINE,
-    DIFFERS,
-    FASTER,
-    INCONCLUSIVE,
-    NOT_COMPARABLE,
-    NOT_SIGNIFICANT,
-    REFERENCE,
-    SAME,
-    SLOWER,
-)
+from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, SLOWER
 from snn.config.cell import Cell
 from snn.errors import RecordError
 from snn.tables.sweep import SHOWN_BY_NETWORK
@@ -40,7 +29,6 @@ _WORK = ("dataset", "network", "training")
 _WHERE_VARIED = ("kernel", "precision")
 _OF_CHOICE = ("strategy.name", "strategy._target_")
 _OPTIONS_OF_KERNEL = ("block", "work")
-_CLAIMS = (FASTER, SAME, SLOWER)
 _TO_BASELINE = {
     FASTER: "than",
     SAME: "as",
@@ -48,57 +36,39 @@ _TO_BASELINE = {
     NOT_SIGNIFICANT: "against",
     NOT_COMPARABLE: "with",
 }
-_TRIVIAL = ("", REFERENCE, BASELINE)
+_TRIVIAL = ("", verdicts.REFERENCE, verdicts.BASELINE)
 
+Records = Mapping[str, Mapping[str, frame.Record]]
+Paper = Mapping[str, Mapping[str, Any]]
 Row = dict[str, Any]
 
 
-def build(
-    devices: Mapping[str, Mapping[str, frame.Record]],
-    paper: Mapping[str, Mapping[str, Any]],
-    paper_device: str,
-    thresholds: Thresholds,
-) -> pd.DataFrame:
+def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresholds) -> pd.DataFrame:
     """One row per data set, network, strategy and whatever else varies, from the records of each device.
 
-    A device's ``speedup`` is its own baseline's mean time over the row's, with interval and verdict: both
-    were measured on that device with the same protocol. ``baseline`` names it by the rules of
-    ``snn.analysis.baseline``; a row is of one baseline. Of a cell measured with several protocols that with
-    a speedup and the most runs is shown, and of those with equally many the one with the longest time limit.
-    ``published_speedup`` is the paper's, without an interval.
-
-    ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
-    where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
-    ``advice`` says it in words, with the baseline where that is not the reference. Records of cells
-    beside a neighbour are left out. Raises RecordError as ``frame.tabulate`` does, and where none is left.
+    A row is of one baseline. Of a cell measured with several protocols that with a speedup and the most runs
+    is shown, and of those with equally many the one with the longest time limit. Records of cells beside a
+    neighbour are left out. Raises RecordError as ``frame.tabulate`` does, and where none is left.
     """
     alone = {
-        name: {place: one for place, one in records.items() if not Cell(one["cell"]).strategy_beside}
-        for name, records in devices.items()
+        device: {place: one for place, one in records.items() if not Cell(one["cell"]).strategy_beside}
+        for device, records in devices.items()
     }
-    measured = {name: records for name, records in alone.items() if records}
+    measured = {device: records for device, records in alone.items() if records}
     if not measured:
         raise RecordError("every record is of a cell beside a neighbour: there is no time of one alone")
-    cells = {
-        frame.name_of(record["cell"]): record["cell"]
-        for records in measured.values()
-        for record in records.values()
-    }
+    listed = [Cell(record["cell"]) for records in measured.values() for record in records.values()]
+    cells = {cell.name: cell for cell in listed}
     rows: dict[str, Row] = {}
     for one in _speedups(measured, cells, thresholds):
-        cell, baseline = cells[one["cell"]], one["baseline"]
-        row = rows.setdefault(
-            _text([_settings(cell), baseline]), {"cell": cell, "baseline": baseline, "devices": {}}
-        )
-        known = row["devices"].setdefault(one["measured_on"], one)
-        if _weight(one) > _weight(known):
-            row["devices"][one["measured_on"]] = one
+        cell, baseline, device = cells[one["cell"]], one["baseline"], one["measured_on"]
+        row = {"cell": cell, "baseline": baseline, "devices": {}}
+        found = rows.setdefault(_text([_settings(cell), baseline]), row)["devices"]
+        found[device] = max(found.get(device, one), one, key=_weight)
     return _table(list(rows.values()), list(measured), paper, paper_device, thresholds)
 
 
-def _speedups(
-    devices: Mapping[str, Mapping[str, frame.Record]], cells: Mapping[str, Cell], thresholds: Thresholds
-) -> list[Row]:
+def _speedups(devices: Records, cells: Mapping[str, Cell], thresholds: Thresholds) -> list[Row]:
     """A row per device and cell, with its speedup. Each device is a point of its own: no ratio spans two."""
     frames = [
         frame.tabulate(records, thresholds).assign(measured_on=name) for name, records in devices.items()
@@ -134,13 +104,14 @@ def _weight(row: Row) -> tuple[bool, int, float]:
 
 
 def _table(
-    rows: Sequence[Row],
-    devices: Sequence[str],
-    paper: Mapping[str, Mapping[str, Any]],
-    paper_device: str,
-    thresholds: Thresholds,
+    rows: Sequence[Row], devices: Sequence[str], paper: Paper, paper_device: str, thresholds: Thresholds
 ) -> pd.DataFrame:
-    """The rows in the order in which they were met, with the columns in which they differ."""
+    """The rows in the order in which they were met, with the columns in which they differ.
+
+    ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
+    where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
+    ``advice`` says it in words.
+    """
     of_paper = [published.speedups(row["cell"], paper) for row in rows]
     pairs = zip(rows, of_paper, strict=True)
     words = [_words(row, values, paper_device, thresholds) for row, values in pairs]
@@ -153,13 +124,10 @@ def _table(
         for column in PER_DEVICE
     }
     columns[f"published_speedup {paper_device}"] = [next(iter(values), None) for values in of_paper]
-    columns["published_note"] = [
-        f"elsewhere in the paper {', '.join(f'{value:.2f}' for value in values[1:])}" if values[1:] else ""
-        for values in of_paper
-    ]
+    others = [", ".join(f"{value:.2f}" for value in values[1:]) for values in of_paper]
+    columns["published_note"] = [f"elsewhere in the paper {said}" if said else "" for said in others]
     filled = {name: values for name, values in columns.items() if not all(map(is_empty, values))}
-    counts = {name: "Int64" for name in filled if name.startswith("runs ")}
-    return table.join(pd.DataFrame(filled, index=table.index).infer_objects().astype(counts))
+    return table.join(pd.DataFrame(filled, table.index, dtype=object))
 
 
 def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
@@ -167,7 +135,7 @@ def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
     which rows differ that have all of these in common."""
     firsts = [next(iter(row["devices"].values())) for row in rows]
     kernels = [frame.joined(one["kernel"] for one in row["devices"].values()) for row in rows]
-    names = pd.DataFrame([{name: first[name] for name in _NAMES} for first in firsts]).assign(kernel=kernels)
+    names = pd.DataFrame(firsts)[list(_NAMES)].assign(kernel=kernels)
     texts = [{key: str(value) for key, value in _settings(row["cell"]).items()} for row in rows]
     settings = pd.DataFrame(texts).fillna("")
     settings = settings[[name for name in settings if name not in _SHOWN_BY_NAMES]]
@@ -189,19 +157,17 @@ def _words(row: Row, of_paper: Sequence[float], paper_device: str, thresholds: T
     }
     words = {name: word for name, word in words.items() if word not in _TRIVIAL}
     if words and of_paper:
-        margin = thresholds["same"]
-        words[as_published(paper_device)] = speedup_verdict(of_paper[0], of_paper[0], margin)
+        words[as_published(paper_device)] = speedup_verdict(of_paper[0], of_paper[0], thresholds["same"])
     return words
 
 
 def _on_all(words: Mapping[str, str]) -> str:
-    found = [word for word in words.values() if word in (*_CLAIMS, NOT_SIGNIFICANT)]
+    found = [word for word in words.values() if word in (FASTER, SAME, SLOWER, NOT_SIGNIFICANT)]
     if len(found) < 2:
         return ""
-    claims = set(found) - {NOT_SIGNIFICANT}
-    if len(claims) > 1:
-        return DIFFERS
-    return INCONCLUSIVE if NOT_SIGNIFICANT in found else found[0]
+    if len({*found} - {NOT_SIGNIFICANT}) > 1:
+        return verdicts.DIFFERS
+    return verdicts.INCONCLUSIVE if NOT_SIGNIFICANT in found else found[0]
 
 
 def _advice(strategy: str, baseline: str, words: Mapping[str, str]) -> str:

@@ -1,24 +1,21 @@
 """Device memory: the peak by purpose, and ways to train in less of it, with the time that these take."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 import pandas as pd
 
 from snn.analysis.frame import mean_loss
-from snn.analysis.grouping import is_empty, settings, texts
+from snn.analysis.grouping import first_at, is_empty, settings, texts
 from snn.analysis.speedups import SPEEDUP
 from snn.analysis.verdicts import BASELINE
 from snn.profiling.memory import PURPOSES
-from snn.tables.table import DEVICE, Rows, cells_table, copy, optional, status, step_times
+from snn.tables.table import DEVICE, Row, Rows, cells_table, copy, each, optional, status, step_times
 
 _MEMORY = "memory."
 
 
 def _by_purpose(rows: Rows) -> pd.DataFrame:
     """Bytes at the peak by purpose, and what a record has besides: see ``snn.analysis.frame``."""
-    columns = [name for name in rows.frame if name.startswith(_MEMORY)]
-    return rows.frame[columns].rename(columns={name: name.removeprefix(_MEMORY) for name in columns})
+    columns = rows.frame[[name for name in rows.frame if name.startswith(_MEMORY)]]
+    return columns.rename(columns=lambda name: name.removeprefix(_MEMORY))
 
 
 memory = cells_table(
@@ -37,36 +34,26 @@ def _plain(cells: pd.DataFrame) -> list[int]:
 
     It is the first that is trained whole, with every output kept, in fp32.
     """
-    trained = settings(cells, ("dataset", "network", "training"))
-    points = texts(cells, [name for name in trained if name not in (_PARTS, _AGAIN)])
-    first: dict[str, int] = {}
-    for number, (row, point) in enumerate(zip(cells.to_dict("records"), points, strict=True)):
-        if row[_PARTS] == 1 and is_empty(row[_AGAIN]) and row["precision"] == "fp32":
-            first.setdefault(point, number)
-    return [first.get(point, number) for number, point in enumerate(points)]
+    trained = [
+        name for name in settings(cells, ("dataset", "network", "training")) if name not in (_PARTS, _AGAIN)
+    ]
+    is_plain = (cells[_PARTS] == 1) & cells[_AGAIN].map(is_empty) & (cells["precision"] == "fp32")
+    numbers = first_at(texts(cells, trained), cells.index[is_plain])
+    return [number if number >= 0 else i for i, number in enumerate(numbers)]
 
 
-def _with_plain(rows: Rows) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each row, and the plain one of its network."""
-    listed = rows.frame.to_dict("records")
-    return zip(listed, [listed[number] for number in _plain(rows.frame)], strict=True)
-
-
-def _remedies(rows: Rows) -> pd.Series:
+def _remedy(row: Row, plain: Row) -> str:
     """What differs from the plain row, in words."""
-    remedies = []
-    for row, plain in _with_plain(rows):
-        said = [f"accumulate {row[_PARTS]}"] if row[_PARTS] != plain[_PARTS] else []
-        said += [f"recompute {row[_AGAIN]}"] if row[_AGAIN] != plain[_AGAIN] else []
-        said += [str(row[key]) for key in ("strategy", "precision") if row[key] != plain[key]]
-        remedies.append(", ".join(said) or PLAIN)
-    return pd.Series(remedies, rows.frame.index, name="remedy")
+    said = [f"accumulate {row[_PARTS]}"] if row[_PARTS] != plain[_PARTS] else []
+    said += [f"recompute {row[_AGAIN]}"] if row[_AGAIN] != plain[_AGAIN] else []
+    said += [str(row[key]) for key in ("strategy", "precision") if row[key] != plain[key]]
+    return ", ".join(said) or PLAIN
 
 
 def _saved(rows: Rows) -> pd.DataFrame:
     peaks = pd.to_numeric(rows.frame.get("memory.peak_bytes", pd.Series(index=rows.frame.index)))
     peaks = peaks.astype("float")
-    saved = peaks.iloc[_plain(rows.frame)].set_axis(peaks.index) - peaks
+    saved = peaks.iloc[rows.over].set_axis(peaks.index) - peaks
     return pd.DataFrame({"saved_bytes": saved, "saved_fraction": saved / (saved + peaks)})
 
 
@@ -78,31 +65,26 @@ def _time_ratio(rows: Rows) -> pd.DataFrame:
     )
 
 
-def _loss_difference(rows: Rows) -> pd.Series:
+def _loss_difference(row: Row, plain: Row) -> float | None:
     """The final loss minus that of the plain row, over the latter, of the draws that both have."""
-
-    def difference(row: Mapping[str, Any], plain: Mapping[str, Any]) -> float | None:
-        draws = [one["draw_losses"] for one in (row, plain)]
-        own, other = (mean_loss(losses, draws[0].keys() & draws[1].keys()) for losses in draws)
-        return own / other - 1 if own is not None and other else None
-
-    found = [difference(*both) for both in _with_plain(rows)]
-    return pd.Series(found, rows.frame.index, name="loss_difference")
+    draws = row["draw_losses"].keys() & plain["draw_losses"].keys()
+    own, other = (mean_loss(one["draw_losses"], draws) for one in (row, plain))
+    return own / other - 1 if own is not None and other else None
 
 
 memory_remedies = cells_table(
     "Training in less memory: bytes saved, and time",
     "network",
-    _remedies,
+    each(remedy=_remedy),
     "dataset strategy kernel precision",
     copy(batch_size="training.batch_size"),
-    optional(_MEMORY, "peak_bytes", *(f"{kind}_bytes" for kind in PURPOSES)),
+    optional(_MEMORY, " ".join(["peak_bytes", *(f"{kind}_bytes" for kind in PURPOSES)])),
     _saved,
     step_times,
     _time_ratio,
     lambda rows: rows.frame["verdict"].replace(BASELINE, PLAIN),
     "note final_loss draws",
-    _loss_difference,
+    each(loss_difference=_loss_difference),
     optional("ledger.", "launches"),
     status,
     DEVICE,

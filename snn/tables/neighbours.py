@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.grouping import first_at, settings, texts, varied
 from snn.analysis.intervals import Ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import common_rounds, speedup
@@ -17,16 +17,15 @@ from snn.tables.sweep import NAMES, SHOWN_BY_NETWORK
 from snn.tables.table import DEVICE, Pairs, Rows, Table, assemble, ratio, status
 
 _NEIGHBOUR = "protocol.neighbour"
-_WORDS: dict[bool | None, str] = {True: "yes", False: "no"}
+_YES_NO = {True: "yes", False: "no"}
 
 
 def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell and neighbour: its time alone, beside the neighbour, and ``slowdown``, their ratio.
 
-    ``slowdown`` is beside over alone, with its 95% interval over the rounds that both had on one GPU. The
-    probe's costs are not compared, for the neighbour may change them, too. ``untouched`` says whether the
-    strategy is that in every row of it, and ``in_file`` whether config/neighbours.yaml says so, which is
-    about GPUs; ``note`` says where they differ.
+    The interval is over the rounds that both had on one GPU. The probe's costs are not compared, for the
+    neighbour may change them, too. ``untouched`` says whether the strategy is that in every row of it, and
+    ``in_file`` whether config/neighbours.yaml says so, which is about GPUs; ``note`` says where they differ.
     """
     numbers = _pairs(cells)
     alone, beside = (cells.iloc[[pair[i] for pair in numbers]].reset_index(drop=True) for i in (0, 1))
@@ -34,7 +33,7 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
     hidden = (_NEIGHBOUR, *SHOWN_BY_NETWORK)
     more = [key for key in varied(beside, _settings(beside), list(NAMES)) if key not in hidden]
     both = zip(alone.to_dict("records"), beside.to_dict("records"), strict=True)
-    rows = beside.assign(
+    made = beside.assign(
         **ratios,
         neighbour=beside[_NEIGHBOUR],
         alone_s=alone["mean_s"],
@@ -43,33 +42,26 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
         beside_std_s=beside["std_s"],
         rounds=[sum(map(all, zip(*common_rounds(*pair), strict=True))) for pair in both],
     )
-    table = assemble(
-        Rows(rows, paper, thresholds),
-        " ".join([*NAMES, *more, "neighbour alone_s alone_std_s beside_s beside_std_s rounds"]),
-        ratio("slowdown"),
-    )
+    rows = Rows(made, paper, thresholds)
+    names = " ".join([*NAMES, *more, "neighbour alone_s alone_std_s beside_s beside_std_s rounds"])
+    table = assemble(rows, names, ratio("slowdown"))
     words = pd.Series([verdict(row, thresholds) for row in table.to_dict("records")], dtype=object)
     table["verdict"] = words.mask(ratios["verdict"] == NOT_COMPARABLE, NOT_COMPARABLE)
-    untouched, in_file = _untouched(table), groups.untouched()
-    table["untouched"] = [_WORDS.get(untouched.get(name), "") for name in table["strategy"]]
-    on_gpu = (beside["backend"] == "cuda") & (table["untouched"] != "")
-    table["in_file"] = table["strategy"].isin(in_file).map(_WORDS).where(on_gpu, "")
-    differs = on_gpu & (table["untouched"] != table["in_file"])
-    notes = [
-        f"config/neighbours.yaml {'names' if name in in_file else 'does not name'} {name} as untouched"
-        for name in table["strategy"]
-    ]
-    both_notes = zip(ratios["note"], pd.Series(notes, dtype=object).where(differs, ""), strict=True)
-    table["note"] = ["; ".join(filter(None, two)) for two in both_notes]
-    return table.join(assemble(Rows(rows, paper, thresholds), status, DEVICE))
+    measured, in_file = table["strategy"].map(_untouched(table)), table["strategy"].isin(groups.untouched())
+    on_gpu = (beside["backend"] == "cuda") & measured.notna()
+    table["untouched"] = measured.map(_YES_NO).fillna("")
+    table["in_file"] = in_file.map(_YES_NO).where(on_gpu, "")
+    said = in_file.map({True: "names", False: "does not name"})
+    said = "config/neighbours.yaml " + said + " " + table["strategy"] + " as untouched"
+    notes = zip(ratios["note"], said.where(on_gpu & (measured != in_file), ""), strict=True)
+    table["note"] = ["; ".join(filter(None, two)) for two in notes]
+    return table.join(assemble(rows, status, DEVICE))
 
 
 def _pairs(cells: pd.DataFrame) -> Pairs:
     """A cell alone, and the same beside a neighbour."""
-    points = texts(cells, _settings(cells)).tolist()
-    by = cells[_NEIGHBOUR].tolist()
-    alone = {point: i for i, point in enumerate(points) if by[i] == NONE}
-    return [(alone[point], i) for i, point in enumerate(points) if i != alone[point]]
+    alone = first_at(texts(cells, _settings(cells)), cells.index[cells[_NEIGHBOUR] == NONE])
+    return [(number, i) for i, number in enumerate(alone) if i != number]
 
 
 def _settings(cells: pd.DataFrame) -> list[str]:

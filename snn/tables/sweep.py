@@ -1,7 +1,7 @@
 """The table of any sweep, and those of three with a form of their own: peers, learning rates, precisions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from itertools import chain, islice, repeat
 from math import inf, sqrt
 from statistics import fmean, stdev
 from typing import Any
@@ -9,32 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.baseline import baselines
 from snn.analysis.frame import Losses, joined, mean_loss, outcome
-from snn.analysis.grouping import settings, texts, varied
+from snn.analysis.grouping import baselines, first_at, settings, texts, varied
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.roofline import FLOOR
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.protocol import student_quantile
+from snn.tables import table
 from snn.tables.overview import options_of
-from snn.tables.table import (
-    DEVICE,
-    LEDGER,
-    Column,
-    Rows,
-    Table,
-    assemble,
-    cells_table,
-    copy,
-    fraction_of_limit,
-    optional,
-    ratio,
-    scores,
-    status,
-    step_times,
-)
+from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
 
 NAMES = ("strategy", "dataset", "network", "kernel")
 SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
@@ -54,21 +39,21 @@ def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> 
     if any(number >= 0 for number in numbers):
         named = pd.Series(names, cells.index).where(cells["mean_s"].notna(), "")
         cells = cells.assign(**over_baselines(cells, numbers, thresholds), baseline=named)
-        compared = (ratio(), "verdict baseline note")
+        compared = (table.ratio(), "verdict baseline note")
     rows = Rows(cells, {}, thresholds)
-    with_floor = [fraction_of_limit] if fraction_of_limit(rows).notna().any() else []
-    return assemble(
+    with_floor = [table.fraction_of_limit] if table.fraction_of_limit(rows).notna().any() else []
+    return table.assemble(
         rows,
         " ".join([*NAMES, *shown, *several, "mean_s", "std_s"]),
         *with_floor,
-        scores,
+        table.scores,
         *compared,
         "runs stopped_by",
-        copy(final_mse="final_loss"),
+        table.copy(final_mse="final_loss"),
         "draws",
         status,
         "machine machine_note",
-        optional("ledger.", *LEDGER),
+        table.optional("ledger.", table.LEDGER),
         "device backend",
     )
 
@@ -87,53 +72,46 @@ def _point(cells: pd.DataFrame) -> list[str]:
 
 def _best_peers(cells: pd.DataFrame) -> list[int]:
     """The number of the peer with the shortest mean time at each row's point; -1 where there is none."""
-    points = texts(cells, _point(cells))
     timed = cells[(cells["runtime"] != "") & cells["mean_s"].notna()]
-    best = timed["mean_s"].astype(float).groupby(points[timed.index]).idxmin().to_dict()
-    return [int(best.get(point, -1)) for point in points]
+    return first_at(texts(cells, _point(cells)), timed.sort_values("mean_s", kind="stable").index)
+
+
+def with_options(cells: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the ``options`` of their strategies, if rows of one strategy differ in them."""
+    return cells.assign(
+        options=[", ".join(options_of(row, cells, "strategy")) for _, row in cells.iterrows()]
+    )
+
+
+def full_name(row: Row) -> str:
+    """The strategy of a row of ``with_options``, with its options."""
+    return f"{row['strategy']} ({row['options']})" if row["options"] else row["strategy"]
 
 
 def _trained(rows: Rows) -> pd.DataFrame:
-    """What a row trained, and its ``options``, if rows of one strategy differ in them."""
     more = varied(rows.frame, _point(rows.frame), ["dataset", "network"])
-    table = rows.frame[["network", "dataset", "strategy", *more]]
-    options = _options(rows.frame)
-    return table.assign(options=options) if any(options) else table
-
-
-def _options(cells: pd.DataFrame) -> list[str]:
-    return [", ".join(options_of(row, cells, "strategy")) for _, row in cells.iterrows()]
-
-
-def _named_peers(rows: Rows) -> pd.Series:
-    cells, options = rows.frame, _options(rows.frame)
-    names = [
-        f"{name} ({option})" if option else name
-        for name, option in zip(cells["strategy"], options, strict=True)
-    ]
-    best = zip(_best_peers(cells), cells["mean_s"].notna(), strict=True)
-    return pd.Series(
-        [names[i] if i >= 0 and has_time else "" for i, has_time in best], cells.index, name="best_peer"
-    )
+    options = ["options"] if any(rows.frame["options"]) else []
+    return rows.frame[["network", "dataset", "strategy", *more, *options]]
 
 
 peers = cnn_peers = cells_table(
     "The same training in PyTorch and JAX",
     _trained,
     "kernel runtime",
-    step_times,
+    table.step_times,
     lambda rows: (1e6 * rows.frame.get(FLOOR, np.nan * rows.frame["mean_s"])).rename("floor_us"),
-    fraction_of_limit,
+    table.fraction_of_limit,
     "runs",
-    ratio("speedup_over_best_peer"),
+    table.ratio("speedup_over_best_peer"),
     lambda rows: rows.frame["verdict"].replace(BASELINE, BEST_PEER),
-    _named_peers,
+    table.each(best_peer=lambda row, peer: full_name(peer) if peer and not pd.isna(row["mean_s"]) else ""),
     "note",
-    copy(final_mse="final_loss"),
+    table.copy(final_mse="final_loss"),
     "draws",
-    lambda rows: scores(rows).drop(columns="step_us", errors="ignore"),
+    lambda rows: table.scores(rows).drop(columns="step_us", errors="ignore"),
     status,
     DEVICE,
+    rows=with_options,
     over=_best_peers,
 )
 
@@ -144,30 +122,23 @@ peers = cnn_peers = cells_table(
 def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per learning rate and initialiser of each cell, in the order of its members.
 
-    Losses are of those of its ``trainings`` whose loss is ``finite``; where not all are, ``status`` is
-    diverged. A cell whose strategy trains one network per run has one row; one that did not train has no
-    loss.
+    Losses are of those of its ``trainings`` whose loss is ``finite``; if not all are, ``status`` is diverged.
+    A cell whose strategy trains one network per run has one row; one that did not train has no loss.
     """
-    ends = outcome(cells)
-    rows = [
-        {
-            **cell[["dataset", "network", "strategy"]],
-            "initialiser": init,
-            "learning_rate": rate,
-            **losses,
-            **cell[["members", "launch_s", "mean_s"]],
-            **ends.loc[i],
-            # Of a cell without members its own status remains.
-            **(
-                {"status": OK if losses["finite"] == losses["trainings"] else DIVERGED}
-                if "finite" in losses
-                else {}
-            ),
-            **cell[DEVICE.split()],
-        }
-        for i, cell in cells.iterrows()
-        for (init, rate), losses in _rates(cell).items()
-    ]
+    ends, rows = outcome(cells), []
+    for i, cell in cells.iterrows():
+        for (init, rate), losses in _rates(cell).items():
+            row = {
+                **cell[["dataset", "network", "strategy"]],
+                "initialiser": init,
+                "learning_rate": rate,
+                **losses,
+                **cell[["members", "launch_s", "mean_s"]],
+                **ends.loc[i],
+            }
+            if "finite" in losses:  # of a cell without members its own status remains
+                row["status"] = OK if losses["finite"] == losses["trainings"] else DIVERGED
+            rows.append({**row, **cell[DEVICE.split()]})
     return pd.DataFrame(rows)
 
 
@@ -218,20 +189,21 @@ def _pool(cells: pd.DataFrame) -> pd.DataFrame:
 
 def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
     cells = {row["place"]: row for row in rows.to_dict("records")}
-    nothing: dict[str, list[Any]] = {"rounds": [], "gpus": []}
-    rounds, gpus = [], []
+    rounds: list[Sequence[float]] = []
+    gpus: list[str | None] = []
     for place, count in longest.items():
-        cell = cells.get(place, nothing)
-        rounds += [*cell["rounds"], *([] for _ in range(count - len(cell["rounds"])))]
-        gpus += [*cell["gpus"], *[None] * (count - len(cell["gpus"]))]
+        cell = cells.get(place, {"rounds": [], "gpus": []})
+        rounds += islice(chain(cell["rounds"], repeat([])), count)
+        gpus += islice(chain(cell["gpus"], repeat(None)), count)
     times = [time for seconds in rounds for time in seconds]
-    losses = [None if pd.isna(loss) else loss for loss in rows["final_loss"]]
+    losses = {
+        cell[_SEED]: None if pd.isna(cell["final_loss"]) else cell["final_loss"] for cell in cells.values()
+    }
     return rows.iloc[0].to_dict() | {
         "seeds": len(rows),
-        "losses": dict(zip(rows[_SEED], losses, strict=True)),
+        "losses": losses,
         "losses_by_draw": {
-            seed: draws or {0: loss}
-            for seed, draws, loss in zip(rows[_SEED], rows["draw_losses"], losses, strict=True)
+            cell[_SEED]: cell["draw_losses"] or {0: losses[cell[_SEED]]} for cell in cells.values()
         },
         "rounds": rounds,
         "gpus": gpus,
@@ -252,81 +224,71 @@ def _points(pooled: pd.DataFrame) -> list[str]:
 
 def _fp32(pooled: pd.DataFrame) -> list[int]:
     """The number of each row's fp32 row: with its kernel, or else the first at its point with a time."""
-    points, numbers = texts(pooled, _points(pooled)), []
-    for i, point in points.items():
-        fp32 = pooled[(points == point) & (pooled["precision"] == "fp32") & pooled["mean_s"].notna()]
-        own = fp32[fp32["kernel"] == pooled["kernel"][i]]
-        chosen = own if len(own) else fp32
-        numbers.append(int(chosen.index[0]) if len(chosen) else -1)
-    return numbers
+    fp32 = pooled.index[(pooled["precision"] == "fp32") & pooled["mean_s"].notna()]
+    columns = _points(pooled)
+    own, first = (first_at(texts(pooled, names), fp32) for names in ([*columns, "kernel"], columns))
+    return [a if a >= 0 else b for a, b in zip(own, first, strict=True)]
 
 
 def _seeds(rows: Rows) -> pd.DataFrame:
     more = varied(rows.frame, _points(rows.frame), ["dataset", "network", "strategy"])
-    names = ["" if i < 0 else f"{rows.frame['kernel'][i]} fp32" for i in _fp32(rows.frame)]
-    table = rows.frame[[*NAMES, "precision", *more, "seeds", "mean_s", "std_s", *SPEEDUP, "verdict"]]
-    return table.assign(baseline=names)
+    return rows.frame[[*NAMES, "precision", *more, "seeds", "mean_s", "std_s", *SPEEDUP, "verdict"]]
 
 
-@dataclass(frozen=True)
-class Convergence:
-    """The mean over seeds of loss / fp32's loss - 1, its 95% interval (None with one seed), the verdict."""
-
-    seeds: int
-    relative_difference: float | None
-    ci_low: float | None
-    ci_high: float | None
-    verdict: str
+_CONVERGENCE = (
+    "relative_difference",
+    "relative_difference_ci_low",
+    "relative_difference_ci_high",
+    "convergence",
+)
 
 
 def convergence(
     fp32: Mapping[int, float | None], other: Mapping[int, float | None], margin: float
-) -> Convergence:
+) -> dict[str, Any]:
     """Compare final losses by seed, None where one is not finite, with fp32's from the same initial weights.
 
     A seed determines the initial weights, so losses of two seeds differ more than those of two precisions:
-    each is compared with that of its own seed. ``converges`` where the whole 95% interval (Student's t) of
-    the mean relative difference lies within ``margin`` of 0; ``differs`` where it lies outside, or where a
-    loss is not finite though fp32's is; otherwise ``inconclusive``, as with a single seed.
+    each is compared with that of its own seed. ``relative_difference`` is the mean over seeds of
+    loss / fp32's loss - 1; one seed has no interval. ``converges`` if the whole 95% interval (Student's t)
+    lies within ``margin`` of 0; ``differs`` if it lies outside, or a loss is not finite though fp32's is;
+    otherwise ``inconclusive``, as with a single seed.
     """
     pairs = [(fp32[seed], other[seed]) for seed in other if fp32.get(seed)]
     ratios = [loss / expected - 1 for expected, loss in pairs if expected is not None and loss is not None]
-    mean = fmean(ratios) if ratios else None
+    mean, several = fmean(ratios) if ratios else None, len(ratios) > 1
+    low = high = None
     if len(ratios) < len(pairs):
-        return Convergence(len(pairs), mean, None, None, DIFFERS)
-    if mean is None:
-        return Convergence(0, None, None, None, INCONCLUSIVE)
-    several = len(ratios) > 1
-    reach = student_quantile(len(ratios) - 1) * stdev(ratios) / sqrt(len(ratios)) if several else inf
-    low, high = mean - reach, mean + reach
-    if -margin <= low and high <= margin:
-        verdict = CONVERGES
+        verdict = DIFFERS
+    elif mean is None:
+        verdict = INCONCLUSIVE
     else:
-        verdict = DIFFERS if low > margin or high < -margin else INCONCLUSIVE
-    return Convergence(len(ratios), mean, low if several else None, high if several else None, verdict)
+        reach = student_quantile(len(ratios) - 1) * stdev(ratios) / sqrt(len(ratios)) if several else inf
+        low, high = mean - reach, mean + reach
+        apart = DIFFERS if low > margin or high < -margin else INCONCLUSIVE
+        verdict = CONVERGES if -margin <= low and high <= margin else apart
+    interval = (low, high) if several else (None, None)
+    return dict(zip(_CONVERGENCE, (mean, *interval, verdict), strict=True))
 
 
 def _losses(rows: Rows) -> pd.DataFrame:
     """Final losses over seeds, fp32's, and their relative difference over the draws that both have."""
-    listed = rows.frame.to_dict("records")
     found = []
-    for row, number in zip(listed, _fp32(rows.frame), strict=True):
-        baseline = listed[number] if number >= 0 and row["runs"] else None
-        losses = {"final_mse": row["losses"], "fp32_mse": baseline["losses"] if baseline else {}}
+    for row, fp32 in rows.with_baselines():
+        compared = fp32 if fp32 and row["runs"] else None
         columns: dict[str, Any] = {}
-        for name, by_seed in losses.items():
-            finite = [loss for loss in by_seed.values() if loss is not None]
+        for name, losses in (
+            ("final_mse", row["losses"]),
+            ("fp32_mse", compared["losses"] if compared else {}),
+        ):
+            finite = [loss for loss in losses.values() if loss is not None]
             columns[name] = fmean(finite) if finite else None
             columns[f"{name}_std"] = stdev(finite) if len(finite) > 1 else None
-        difference = Convergence(0, None, None, None, "")
-        if baseline:
-            expected, found_here = _over_common_draws(baseline["losses_by_draw"], row["losses_by_draw"])
-            difference = convergence(expected, found_here, rows.thresholds["converges"])
-        columns["relative_difference"] = difference.relative_difference
-        columns["relative_difference_ci_low"] = difference.ci_low
-        columns["relative_difference_ci_high"] = difference.ci_high
-        columns["convergence"] = "" if row is baseline else difference.verdict
-        found.append(columns)
+        columns |= dict.fromkeys(_CONVERGENCE) | {"convergence": ""}
+        if compared:
+            expected, own = _over_common_draws(compared["losses_by_draw"], row["losses_by_draw"])
+            columns |= convergence(expected, own, rows.thresholds["converges"])
+        found.append(columns | ({"convergence": ""} if row is fp32 else {}))
     return pd.DataFrame(found, rows.frame.index)
 
 
@@ -339,6 +301,7 @@ def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list
 _precision = cells_table(
     "Precision: time, and convergence over several seeds",
     _seeds,
+    table.each(baseline=lambda row, fp32: f"{fp32['kernel']} fp32" if fp32 else ""),
     "note",
     _losses,
     status,
@@ -346,4 +309,4 @@ _precision = cells_table(
     rows=_pool,
     over=_fp32,
 )
-precision = replace(_precision, pairs=None)  # its rows are not the cells
+precision = Table(_precision.title, _precision.build)  # its rows are not the cells

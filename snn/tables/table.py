@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from snn.analysis import frame, roofline
+from snn.analysis.grouping import first_at, texts
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
 
+Row = Mapping[str, Any]
 Pairs = list[tuple[int, int]]
 """Numbers of rows that are compared: a baseline, and a row over it."""
 
@@ -27,7 +30,7 @@ class Table:
 
     A table of cells is built from the rows of ``snn.analysis.frame``, published values and thresholds;
     ``pairs`` gives the cells that it compares, if that is another choice than that of
-    ``snn.analysis.baseline``. Any other table is built from what its function says.
+    ``snn.analysis.grouping.baselines``. Any other table is built from what its function says.
     """
 
     title: str
@@ -40,12 +43,20 @@ class Rows:
     """What the columns of a table of cells are made from.
 
     ``frame`` has the columns of ``snn.analysis.frame`` and, of rows that are compared with others, those of
-    ``snn.analysis.speedups.over_baselines``, whose ``machine`` is the state of both machines.
+    ``snn.analysis.speedups.over_baselines``, whose ``machine`` is the state of both machines. ``over`` are
+    the numbers of these others, -1 for none.
     """
 
     frame: pd.DataFrame
     published: Mapping[str, Any]
     thresholds: Thresholds
+    over: Sequence[int] = ()
+
+    def with_baselines(self) -> list[tuple[Row, Row | None]]:
+        """Each row, and the one that it is compared with."""
+        listed = self.frame.to_dict("records")
+        over = self.over or [-1] * len(listed)
+        return [(row, listed[i] if i >= 0 else None) for row, i in zip(listed, over, strict=True)]
 
 
 Column = str | Callable[[Rows], pd.Series | pd.DataFrame]
@@ -65,13 +76,14 @@ def cells_table(
     """
 
     def build(cells: pd.DataFrame, published: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-        made = rows(cells)
+        made, numbers = rows(cells), []
         if over is not None:
-            made = made.assign(**over_baselines(made, over(made), thresholds))
-        return assemble(Rows(made, published, thresholds), *columns)
+            numbers = over(made)
+            made = made.assign(**over_baselines(made, numbers, thresholds))
+        return assemble(Rows(made, published, thresholds, numbers), *columns)
 
     def pairs(cells: pd.DataFrame) -> Pairs:
-        return pair_up(over(rows(cells))) if over else []
+        return [(other, i) for i, other in enumerate(over(rows(cells))) if other >= 0] if over else []
 
     return Table(title, build, pairs if over else None)
 
@@ -80,11 +92,6 @@ def assemble(rows: Rows, *columns: Column) -> pd.DataFrame:
     """The table with these columns."""
     parts = [rows.frame[one.split()] if isinstance(one, str) else one(rows) for one in columns]
     return pd.concat(parts, axis=1)
-
-
-def pair_up(baselines: Sequence[int]) -> Pairs:
-    """The pairs of a baseline for each row, -1 where there is none."""
-    return [(baseline, i) for i, baseline in enumerate(baselines) if baseline >= 0]
 
 
 def find_table(form: str) -> Table:
@@ -123,16 +130,7 @@ def build(
 DEVICE = "machine device backend"
 """The columns that tables end with: the state of the machine, and which device it was."""
 
-LEDGER = [
-    "mallocs",
-    "host_allocs",
-    "h2d_copies",
-    "h2d_bytes",
-    "d2h_copies",
-    "d2h_bytes",
-    "launches",
-    "synchronizations",
-]
+LEDGER = "mallocs host_allocs h2d_copies h2d_bytes d2h_copies d2h_bytes launches synchronizations"
 
 
 def copy(**columns: str) -> Column:
@@ -140,14 +138,16 @@ def copy(**columns: str) -> Column:
     return lambda rows: pd.DataFrame({new: rows.frame[old] for new, old in columns.items()})
 
 
-def each(**columns: Callable[[Mapping[str, Any]], Any]) -> Callable[[Rows], pd.DataFrame]:
-    """Columns by name, each a function of the row."""
+def each(**columns: Callable[[Row, Any], Any]) -> Callable[[Rows], pd.DataFrame]:
+    """Columns by name, each a function of a row and of the one that it is compared with, or None."""
 
-    def computed(rows: Rows) -> pd.DataFrame:
-        listed = rows.frame.to_dict("records")
-        return pd.DataFrame({name: list(map(of, listed)) for name, of in columns.items()}, rows.frame.index)
+    def compute(rows: Rows) -> pd.DataFrame:
+        both = rows.with_baselines()
+        return pd.DataFrame(
+            {name: [of(*two) for two in both] for name, of in columns.items()}, rows.frame.index
+        )
 
-    return computed
+    return compute
 
 
 def ratio(name: str = "speedup") -> Column:
@@ -170,10 +170,10 @@ def published_value(name: str, *keys: str, field: str | None = None) -> Column:
     return numbers
 
 
-def optional(prefix: str, *names: str) -> Column:
+def optional(prefix: str, names: str) -> Column:
     """Columns of which the frame may lack some, since no cell was measured: ``ledger.``, ``memory.``."""
     return lambda rows: pd.DataFrame(
-        {name: rows.frame.get(prefix + name) for name in names}, index=rows.frame.index
+        {name: rows.frame.get(prefix + name) for name in names.split()}, index=rows.frame.index
     )
 
 
@@ -208,11 +208,4 @@ def step_times(rows: Rows) -> pd.DataFrame:
 
 def reference(*keys: str) -> Callable[[pd.DataFrame], list[int]]:
     """The number of the reference with each row's values in these columns, -1 where there is none."""
-
-    def numbers(cells: pd.DataFrame) -> list[int]:
-        points = list(cells[list(keys)].itertuples(index=False, name=None))
-        named = zip(points, cells["strategy"], strict=True)
-        references = {point: i for i, (point, name) in enumerate(named) if name == "reference"}
-        return [references.get(point, -1) for point in points]
-
-    return numbers
+    return lambda cells: first_at(texts(cells, keys), np.flatnonzero(cells["strategy"] == "reference"))

@@ -13,8 +13,6 @@ from garbage import PAGE, POINTER, cut, damaged, given
 from hypothesis import strategies as st
 from idx_files import NAMES, TRAIN_IMAGES, TRAIN_LABELS, idx, image_set, table, zipped
 
-from snn import datasets as prepared
-
 GOOD = image_set()
 FOLDER = {f"images/{name}": content for name, content in GOOD.items()}
 """Files of an input, for others that need a folder of images."""
@@ -141,5 +139,5 @@ def _as_in_the_files(here: Path) -> bool:
         expected = table([(here / "images" / name).read_bytes() for name in NAMES])
     except (AssertionError, ValueError, OSError, EOFError, struct.error, gzip.zlib.error):
         return False
-    found, _ = prepared._verified(here / "t.npy")
+    found = np.load(here / "t.npy")
     return bool(np.array_equal(expected, found))

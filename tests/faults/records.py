@@ -22,7 +22,7 @@ from test_record_door import IMPOSSIBLE
 
 from snn.grid import catalogue, naming
 from snn.records import untrusted
-from snn.records.digest import sealed
+from snn.records.store import sealed
 
 Record = dict[str, Any]
 

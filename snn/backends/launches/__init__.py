@@ -196,8 +196,8 @@ def products_of(widths: tuple[int, ...], rows: int) -> dict[str, list[Product]]:
     pairs = list(pairwise(widths))
     return {
         "FORWARD": [Product(rows, n, k) for k, n in pairs],
-        "DESCEND": [Product(k, n, rows) for k, n in pairs],
-        "PROPAGATE": [Product(rows, k, n) for k, n in pairs],
+        "WGRAD": [Product(k, n, rows) for k, n in pairs],
+        "DGRAD": [Product(rows, k, n) for k, n in pairs],
     }
 
 

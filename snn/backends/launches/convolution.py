@@ -20,7 +20,7 @@ THREADS = 384
 _MOST_BLOCKS = 128  # of a launch, each on an SM of its own: an H100 or an H200 has 132
 _MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 3  # what a thread's registers allow
 _MOST_OUTPUTS = 32  # a lane of a warp for each
-_APART = 28  # floats between a workspace's head and the rest, as in image_strips.cuh
+_APART = 28  # floats between a workspace's head and the rest, as in convolution_layout.cuh
 _WARPS = THREADS // 32
 
 
@@ -143,7 +143,7 @@ def _why_not(shape: ConvolutionalShape, device: DeviceCapability) -> str:
 
 
 class Layout:
-    """What the kernel holds in a block's shared memory and in the workspace: sizes as in image_strips.cuh.
+    """What the kernel holds in a block's shared memory and in the workspace: see convolution_layout.cuh.
 
     ``parts``: of an image.
     """

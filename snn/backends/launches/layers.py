@@ -100,7 +100,7 @@ class LayeredShape(TrainingShape):
         counts = [
             _count(product, tile)
             for name, of_each in products.items()
-            for product, tile in list(zip(of_each, tiles[name], strict=True))[name == "PROPAGATE" :]
+            for product, tile in list(zip(of_each, tiles[name], strict=True))[name == "DGRAD" :]
         ]
         grid, most = min(blocks, max(counts)), math.ceil(max(counts) / blocks)
         sums = partial_sums(pair for name in tiles for pair in zip(products[name], tiles[name], strict=True))

@@ -122,7 +122,7 @@ def _of_clusters(shape: PerceptronShape, device: DeviceCapability) -> Iterator[L
         many = f"{clusters * shape.members} clusters" if clusters * shape.members > 1 else "one cluster"
         parts = _parts(shape, size, clusters, neurons)
         yield LaunchConfiguration(
-            "kernels/persistent/one_layer.cu",
+            "kernels/persistent/special/one_layer.cu",
             blocks * shape.members,
             _CLUSTER_THREADS,
             _defines(shape, CLUSTER=size, CLUSTERS=clusters, MEMBERS=shape.members, PARTS=parts),
@@ -196,7 +196,7 @@ def _of_groups(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfig
         )
     deep = len(shape.widths) == 4
     return LaunchConfiguration(
-        f"kernels/persistent/{'three' if deep else 'two'}_layers.cu",
+        f"kernels/persistent/special/{'three' if deep else 'two'}_layers.cu",
         8 * groups,
         _THREADS,
         _defines(shape, GRID=8 * groups, GROUPS=groups, CLIP=shape.clipped, SEQUENTIAL=shape.sequential),
@@ -289,13 +289,13 @@ def _of_the_grid(shape: PerceptronShape, device: DeviceCapability) -> LaunchConf
         name: ",".join(f"{{{rows},{cols}}}" for rows, cols in of_each) for name, of_each in tiles.items()
     }
     # The kernel's ``Shared``, in floats.
-    descend = tiles["DESCEND"]
+    wgrad = tiles["WGRAD"]
     cols = 16 if shape.clipped and device.capability >= (10, 0) else 32  # of a warp
     sums = partial_sums(
         (pair for name in tiles for pair in zip(products[name], tiles[name], strict=True)), cols
     )
-    of_clip = max(math.ceil(m * n / _THREADS) for m, n in descend) if shape.clipped else 1
-    further = shape.rows + shape.widths[-1] + WARPS * descend[-1][1] + 4 * WARPS
+    of_clip = max(math.ceil(m * n / _THREADS) for m, n in wgrad) if shape.clipped else 1
+    further = shape.rows + shape.widths[-1] + WARPS * wgrad[-1][1] + 4 * WARPS
     return LaunchConfiguration(
         "kernels/persistent/grid.cu",
         most,

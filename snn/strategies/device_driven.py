@@ -1,0 +1,483 @@
+"""Device-driven strategies: a step is launches on buffers that ``setup`` has allocated."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.backends.ops import OPS
+from snn.models.network import Network
+from snn.models.remedies import sharing
+from snn.models.step import Launch, Step, transposed
+from snn.models.training_step import batch_steps, micro_batch, prediction_step
+from snn.strategies.base import Strategy
+
+KERNELS = ("kernels/elementwise.cu",)
+"""What is launched beside the products: a cell of a strategy that imports this module depends on it."""
+
+
+_OF_BATCH = ("X", "Y")
+"""Operands of which every micro-batch has its own part; it has one of E, too."""
+
+
+class Batch(NamedTuple):
+    """A batch on the device: X and Y of each of its micro-batches in turn, and its rows."""
+
+    operands: tuple[Any, ...]
+    rows: int
+
+
+class _Errors(NamedTuple):
+    """The errors E of a batch, and the part of each of its micro-batches."""
+
+    whole: Any
+    parts: tuple[Any, ...]
+
+
+class _Bound(NamedTuple):
+    """A launch on the device's buffers, but for those in ``own``, which differ from batch to batch.
+
+    Of each of them: its place, whether it is of the batch (0) or of its errors (1), and its number there.
+    """
+
+    op: str
+    buffers: tuple[Any, ...]
+    numbers: tuple[float, ...]
+    own: tuple[tuple[int, int, int], ...]
+
+
+class OnDevice(Strategy):
+    """One stream, device buffers and pinned host arrays, all of which ``close`` frees."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._stream: Any = None
+        self._buffers: list[Any] = []
+        self._host: list[np.ndarray] = []
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+            self.backend.stream_destroy(self._stream)
+            self._stream = None
+        while self._buffers:
+            self.backend.free(self._buffers.pop())
+        while self._host:
+            self.backend.host_free(self._host.pop())
+
+
+class DeviceDriven(OnDevice):
+    """Parameters, activations and gradients live on the device, allocated once; one stream does all work.
+
+    A step is the list of launches that ``training_step`` computes from the network's layers. A strategy says
+    where batches come from, in ``epoch``, and calls ``step`` for each. The backend's kernel decides on the
+    list: whether it is fused, and whether W^T is kept beside W (``pretransposed``). With ``keeps_losses``
+    every batch of an epoch has its own part of the errors E.
+
+    Of a network that is trained in micro-batches, buffers hold one of them, but for the data, E and the
+    gradients of the parameters. The buffers of layers that are computed again share memory.
+    """
+
+    any_network = remedies = True
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._rows = self._trained = 0
+        self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self.network = network
+        self._stream = self.backend.stream_create()
+        batch = self._batch = min(batch_size, len(X))
+        self._micro = min(batch, micro_batch(network, batch_size))
+        self._row_bytes = 4 * X.shape[1], 4 * Y.shape[1]
+        steps = {rows: self._plan(network, rows, rate) for rows in (batch, len(X) % batch or batch)}
+        of_row = network.loss.errors(network.outputs)
+        rows_of_errors = len(X) if self.keeps_losses else batch
+        self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)
+        self._errors = self._parts_of_errors(rows_of_errors, 4 * of_row)
+        self._steps = {
+            rows: [self._bind(launch, part) for part, step in enumerate(of_batch) for launch in step.launches]
+            for rows, of_batch in steps.items()
+        }
+        self._host_parameters = [self.host(shape, "weights") for shape in network.shapes]
+        self._host_errors = self.host((rows_of_errors, of_row), "gradients")
+
+    def malloc(self, elements: int, purpose: str) -> Any:
+        """Device memory for this many float32, until ``close``."""
+        buffer = self.backend.malloc(4 * elements, purpose)
+        self._buffers.append(buffer)
+        return buffer
+
+    def host(self, shape: tuple[int, ...], purpose: str) -> np.ndarray:
+        """A pinned host array, until ``close``."""
+        array = self.backend.host_alloc(shape, purpose)
+        self._host.append(array)
+        return array
+
+    def upload(self, matrix: np.ndarray, purpose: str) -> Any:
+        """A matrix copied to the device, until ``close``; the pinned array it is copied from is freed."""
+        buffer, staged = self.malloc(matrix.size, purpose), self.backend.host_alloc(matrix.shape, purpose)
+        try:
+            staged[...] = matrix
+            self.backend.copy_in(buffer, staged)
+        finally:
+            self.backend.host_free(staged)
+        return buffer
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        for parameter, host, fresh in zip(
+            self.network.parameters, self._host_parameters, weights, strict=True
+        ):
+            host[...] = fresh
+            W = self._named[parameter.name]
+            self.backend.copy_in(W, host, self._stream)
+            if transposed(parameter.name) in self._named:
+                W_T = self._named[transposed(parameter.name)]
+                self.backend.launch("transpose", (W, W_T), fresh.shape, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        self._rows = self._trained = 0
+
+    def loss(self) -> float:
+        if not self._rows:
+            return float("nan")
+        errors = self._host_errors[: self._rows]
+        self.backend.copy_out(errors, self._errors[-1].whole, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return self.network.loss.value(errors)
+
+    def epoch_losses(self) -> np.ndarray:
+        self.backend.copy_out(self._host_errors, self._named["E"], self._stream)
+        self.backend.stream_synchronize(self._stream)
+        starts = range(0, len(self._host_errors), self._batch)
+        return np.array([self.network.loss.value(self._host_errors[i : i + self._batch]) for i in starts])
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        outputs = np.empty((len(X), self.network.outputs), np.float32)
+        for start in range(0, len(X), self._micro):
+            some = X[start : start + self._micro]
+            launches, result = self._prediction(len(some))
+            self.backend.copy_in(self._named["predicted X"], some, self._stream)
+            for op, buffers, numbers, _ in launches:
+                self.backend.launch(op, buffers, numbers, self._stream)
+            self.backend.copy_out(outputs[start : start + len(some)], result, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return outputs
+
+    def weights(self) -> list[np.ndarray]:
+        for parameter, host in zip(self.network.parameters, self._host_parameters, strict=True):
+            self.backend.copy_out(host, self._named[parameter.name], self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return [host.copy() for host in self._host_parameters]
+
+    def batch(self, X: Any, Y: Any, rows: int) -> Batch:
+        """The batch in these buffers, of so many rows or, in the end of an epoch, fewer."""
+        starts, part = range(0, rows, self._micro), self.backend.part
+        if len(starts) == 1:
+            return Batch((X, Y), rows)
+        parts = (
+            part(buffer, start * row_bytes, min(self._micro, rows - start) * row_bytes)
+            for start in starts
+            for buffer, row_bytes in zip((X, Y), self._row_bytes, strict=True)
+        )
+        return Batch(tuple(parts), rows)
+
+    def step(self, batch: Batch) -> None:
+        """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
+        operands, rows = batch
+        sources = operands, self._errors[self._trained].parts
+        self._trained = (self._trained + 1) % len(self._errors)
+        launch, stream = self.backend.launch, self._stream
+        for op, buffers, numbers, own in self._steps[rows]:
+            if own:
+                filled = list(buffers)
+                for place, source, number in own:
+                    filled[place] = sources[source][number]
+                buffers = tuple(filled)
+            launch(op, buffers, numbers, stream)
+        self._rows = rows
+
+    def _plan(self, network: Network, rows: int, rate: float) -> list[Step]:
+        kernel = self.backend.fused, self.backend.pretransposed, self.backend.convolves
+        return batch_steps(network, rows, self._micro, rate, *kernel)
+
+    def _prediction(self, rows: int) -> tuple[list[_Bound], Any]:
+        """The launches of a forward pass, and the buffer of its outputs; allocated at the first use."""
+        if rows not in self._predictions:
+            step, result = prediction_step(self.network, rows, self.backend.fused, self.backend.convolves)
+            renamed = [
+                launch._replace(
+                    operands=tuple("predicted X" if name == "X" else name for name in launch.operands)
+                )
+                for launch in step.launches
+            ]
+            step.launches, step.purposes["predicted X"] = renamed, "data"
+            for name, elements in self._sizes([step]).items():
+                if name not in self._named:
+                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
+            self._predictions[rows] = [self._bind(launch) for launch in step.launches], self._named[result]
+        return self._predictions[rows]
+
+    def _parts_of_errors(self, rows: int, row_bytes: int) -> list[_Errors]:
+        """The part of E of each batch."""
+
+        def part(start: int, count: int) -> Any:
+            return self.backend.part(self._named["E"], start * row_bytes, count * row_bytes)
+
+        found = []
+        for start in range(0, rows, self._batch):
+            count = min(self._batch, rows - start)
+            micro = range(0, count, self._micro)
+            whole = part(start, count)
+            parts = (
+                [part(start + i, min(self._micro, count - i)) for i in micro] if len(micro) > 1 else [whole]
+            )
+            found.append(_Errors(whole, tuple(parts)))
+        return found
+
+    def _allocate(self, steps: Sequence[Step], errors: int) -> None:
+        """The network's parameters and every buffer that the launches of these steps name.
+
+        ``errors``: the elements of E.
+        """
+        sizes = {parameter.name: prod(parameter.shape) for parameter in self.network.parameters}
+        purposes = dict.fromkeys(sizes, "weights")
+        for step in steps:
+            purposes |= step.purposes
+        for name, elements in self._sizes(steps).items():
+            sizes[name] = max(sizes.get(name, 0), elements, errors if name == "E" else 0)
+        together = {group[0]: group for group in sharing(steps, sizes)}
+        shared = {name for group in together.values() for name in group[1:]}
+        self._named: dict[str, Any] = {}
+        for name, elements in sizes.items():
+            if name not in ("X", "Y") and name not in shared:
+                buffer = self.malloc(elements, purposes[name])
+                self._named |= dict.fromkeys(together.get(name, [name]), buffer)
+
+    @staticmethod
+    def _sizes(steps: Sequence[Step]) -> dict[str, int]:
+        """The most elements that a launch of these steps has in each buffer."""
+        sizes: dict[str, int] = {}
+        for op, operands, numbers, _ in (launch for step in steps for launch in step.launches):
+            for name, elements in zip(operands, OPS[op].elements(*numbers), strict=True):
+                sizes[name] = max(sizes.get(name, 0), elements)
+        return sizes
+
+    def _bind(self, launch: Launch, part: int = 0) -> _Bound:
+        """The launch of a batch's micro-batch of this number."""
+        number = {"E": (1, part)} | {name: (0, len(_OF_BATCH) * part + i) for i, name in enumerate(_OF_BATCH)}
+        buffers = tuple(self._named.get(name) for name in launch.operands)
+        own = ((i, *number[name]) for i, name in enumerate(launch.operands) if name in number)
+        return _Bound(launch.op, buffers, launch.numbers, tuple(own))
+
+
+# ---- the strategies
+
+
+class Resident(DeviceDriven):
+    """Device-driven training with the data on the device.
+
+    ``setup`` allocates everything and copies the data in. Per step there are only launches on one stream:
+    nothing is allocated, copied or waited for, and the host may run ahead of the device.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._batches: list[Batch] = []
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        uploaded = self.upload(X, "data"), self.upload(Y, "data")
+        for start in range(0, len(X), batch_size):
+            rows = min(batch_size, len(X) - start)
+            x, y = (
+                self._rows_of(buffer, matrix, start, rows)
+                for buffer, matrix in zip(uploaded, (X, Y), strict=True)
+            )
+            self._batches.append(self.batch(x, y, rows))
+
+    def epoch(self) -> None:
+        for batch in self._batches:
+            self.step(batch)
+
+    def close(self) -> None:
+        self._batches = []
+        super().close()
+
+    def _rows_of(self, buffer: Any, matrix: np.ndarray, start: int, rows: int) -> Any:
+        """The part of a matrix's device buffer that holds ``rows`` rows from ``start`` on."""
+        row_bytes = 4 * matrix.shape[1]
+        return self.backend.part(buffer, start * row_bytes, rows * row_bytes)
+
+
+class Graph(Resident):
+    """Device-driven training in which a CUDA graph replays an epoch.
+
+    ``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
+    second one. Per epoch: 1 graph launch and no other call.
+    """
+
+    by_epoch = True
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._graph: Any = None
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self.load([np.zeros(shape, dtype=np.float32) for shape in network.shapes])
+        super().epoch()
+        self.backend.graph_begin(self._stream)
+        try:
+            super().epoch()
+        except BaseException:
+            # While a stream captures, nothing can be waited for or freed. What failed has made the capture
+            # invalid, which ending it reports once more.
+            with suppress(Exception):
+                self.backend.graph_destroy(self.backend.graph_end(self._stream))
+            raise
+        self._graph = self.backend.graph_end(self._stream)
+        self._last_rows = self._rows
+
+    def epoch(self) -> None:
+        self.backend.graph_launch(self._graph, self._stream)
+        self._rows = self._last_rows
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+        if self._graph is not None:
+            self.backend.graph_destroy(self._graph)
+            self._graph = None
+        super().close()
+
+
+class _Slot(NamedTuple):
+    """A pinned batch and its device buffers, with events of its last copy and of its last use."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    on_device: tuple[Any, Any]
+    batch: Batch
+    copied: Any
+    used: Any
+
+
+class Pipelined(DeviceDriven):
+    """Device-driven training on data that may be larger than the device's memory.
+
+    The data stays in pageable host memory. ``setup`` allocates ``buffers`` slots, each a pinned batch and a
+    batch on the device, and a stream for copies.
+
+    Per step the host waits for the last copy from the batch's slot, writes the batch to the slot, and issues
+    2 asynchronous copies in. The copies wait for the step that last used the slot, and overlap the steps
+    before this one. The launches of the step wait for the copies. Nothing is allocated.
+    """
+
+    def __init__(self, backend: Backend, buffers: int = 3) -> None:
+        super().__init__(backend)
+        self._slot_count = buffers
+        self._copy_stream: Any = None
+        self._events: list[Any] = []
+        self._slots: list[_Slot] = []
+        self._next = 0
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self._data = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
+        self._copy_stream = self.backend.stream_create()
+        batch = min(batch_size, len(X))
+        for _ in range(self._slot_count):
+            x, y = (self.host((batch, matrix.shape[1]), "data") for matrix in (X, Y))
+            on_device = (self.malloc(x.size, "data"), self.malloc(y.size, "data"))
+            whole = self.batch(*on_device, batch)
+            self._slots.append(_Slot(x, y, on_device, whole, self._event(), self._event()))
+
+    def epoch(self) -> None:
+        backend = self.backend
+        for X, Y in self._data:
+            slot, rows = self._slots[self._next], len(X)
+            self._next = (self._next + 1) % self._slot_count
+            backend.event_synchronize(slot.copied)
+            slot.X[:rows], slot.Y[:rows] = X, Y
+            backend.event_wait(slot.used, self._copy_stream)
+            backend.copy_in(slot.on_device[0], slot.X[:rows], self._copy_stream)
+            backend.copy_in(slot.on_device[1], slot.Y[:rows], self._copy_stream)
+            backend.event_record(slot.copied, self._copy_stream)
+            backend.event_wait(slot.copied, self._stream)
+            self.step(slot.batch._replace(rows=rows))
+            backend.event_record(slot.used, self._stream)
+
+    def close(self) -> None:
+        if self._copy_stream is not None:
+            self.backend.stream_synchronize(self._copy_stream)
+            self.backend.stream_destroy(self._copy_stream)
+            self._copy_stream = None
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+        while self._events:
+            self.backend.event_destroy(self._events.pop())
+        self._slots, self._data = [], []
+        super().close()
+
+    def _event(self) -> Any:
+        event = self.backend.event_create()
+        self._events.append(event)
+        return event
+
+
+class Synchronous(DeviceDriven):
+    """Device-driven training in which the host waits for every copy, and so for every step.
+
+    ``setup`` copies the data to pageable host memory and allocates what every ``DeviceDriven`` does, one
+    batch on the device, and the losses of an epoch in pageable memory. Per step there are 2 blocking copies
+    in, the launches, and 1 blocking copy out of the batch's losses, which waits until the device has finished
+    the step. Nothing is allocated, and nothing of two steps overlaps.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray, Any]] = []
+        self._on_device: tuple[Any, Any]
+        self._whole: Batch
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        data = [self._pageable(matrix.shape, "data") for matrix in (X, Y)]
+        for held, matrix in zip(data, (X, Y), strict=True):
+            held[...] = matrix
+        batch = min(batch_size, len(X))
+        self._on_device = self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data")
+        self._whole = self.batch(*self._on_device, batch)
+        errors = self._pageable((len(X), network.loss.errors(network.outputs)), "gradients")
+        for number, start in enumerate(range(0, len(X), batch_size)):
+            E = self._errors[number if self.keeps_losses else 0].whole
+            some = slice(start, start + batch_size)
+            self._batches.append((data[0][some], data[1][some], errors[some], E))
+
+    def epoch(self) -> None:
+        backend, (x, y) = self.backend, self._on_device
+        for X, Y, errors, E in self._batches:
+            backend.copy_in(x, X)
+            backend.copy_in(y, Y)
+            self.step(self._whole._replace(rows=len(X)))
+            backend.copy_out(errors, E)
+
+    def loss(self) -> float:
+        return self.network.loss.value(self._batches[-1][2]) if self._rows else float("nan")
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.array([self.network.loss.value(errors) for _, _, errors, _ in self._batches])
+
+    def close(self) -> None:
+        self._batches = []
+        super().close()
+
+    def _pageable(self, shape: tuple[int, ...], purpose: str) -> np.ndarray:
+        """A pageable host array, until ``close``."""
+        array = self.backend.host_alloc(shape, purpose, False)
+        self._host.append(array)
+        return array

@@ -1,0 +1,316 @@
+"""A peer: JAX, with a whole training compiled as one program."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.errors import OutOfMemory, Unsupported
+from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.losses import CROSS_ENTROPY, Loss
+from snn.models.network import Network
+from snn.strategies.base import PEERS, Strategy, check_exact_gradient, required
+
+Step = Callable[[Any, Any, Any], tuple[Any, Any]]
+"""The new parameters and the errors E of a batch, from the parameters, X and Y."""
+
+
+def make_step(jax: Any, network: Network, rate: float) -> Step:
+    """A training step on one batch, as a pure function. Raises Unsupported for a layer without a form."""
+    return _perceptron(jax, network, rate) if network.widths is not None else _layers(jax, network, rate)
+
+
+def make_outputs(jax: Any, network: Network) -> Callable[[Any, Any], Any]:
+    """The outputs of a network, (rows, outputs), as a function of its parameters and X, (rows, features)."""
+    own = _slices(network)
+
+    def outputs(W: Any, X: Any) -> Any:
+        x = X.reshape(len(X), *network.inputs)
+        for layer, some in zip(network.layers, own, strict=True):
+            x = _forward(jax, layer, W[some], x)
+        return x.reshape(len(x), -1)
+
+    return outputs
+
+
+def _perceptron(jax: Any, network: Network, rate: float) -> Step:
+    """Equations (1) to (4) of the paper."""
+    jnp = jax.numpy
+    sequential, max_norm = network.update_order == "sequential", network.clip_norm
+
+    def step(W: Any, X: Any, Y: Any) -> Any:
+        H, new = [X], list(W)
+        for w in W[:-1]:
+            H.append(jax.nn.relu(H[-1] @ w))
+        error = H[-1] @ W[-1] - Y
+        dZ = error * (2.0 / len(X))
+        for i in reversed(range(len(W))):
+            new[i] = W[i] - rate * _clipped(jnp, H[i].T @ dZ, max_norm)
+            if i > 0:
+                dZ = jnp.where(H[i] > 0, dZ @ (new if sequential else W)[i].T, 0.0)
+        return tuple(new), error
+
+    return step
+
+
+def _layers(jax: Any, network: Network, rate: float) -> Step:
+    """Each layer is differentiated by JAX, so that it can be updated before or after its gradient passes."""
+    jnp, layers, own = jax.numpy, network.layers, _slices(network)
+    first = next(i for i, some in enumerate(own) if some.start < some.stop)
+    sequential, summed = network.update_order == "sequential", network.reduction == "sum"
+    for layer in layers:
+        if type(layer) not in (Linear, Conv2d, MaxPool2d, ReLU):
+            raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
+
+    def gradient(outputs: Any, Y: Any) -> tuple[Any, Any]:
+        """The errors E, and the gradient of the outputs."""
+        scale = 1.0 if summed else 1.0 / len(Y)
+        if network.loss is CROSS_ENTROPY:
+            log = jax.nn.log_softmax(outputs)
+            return -(log * Y).sum(1, keepdims=True), (jnp.exp(log) - Y) * scale
+        errors = outputs - Y
+        return errors, errors * (2.0 * scale)
+
+    def step(W: Any, X: Any, Y: Any) -> Any:
+        x, new, inputs, pulls = X.reshape(len(X), *network.inputs), list(W), [], []
+        for layer, some in zip(layers, own, strict=True):
+            inputs.append(x)
+            x, pull = jax.vjp(partial(_forward, jax, layer), tuple(W[some]), x)
+            pulls.append(pull)
+        errors, dy = gradient(x.reshape(len(x), -1), Y)
+        dy = dy.reshape(x.shape)
+        for i in reversed(range(first, len(layers))):
+            some = own[i]
+            gradients, dx = pulls[i](dy)
+            new[some] = [
+                w - rate * _clipped(jnp, dW, network.clip_norm)
+                for w, dW in zip(W[some], gradients, strict=True)
+            ]
+            if sequential and new[some]:
+                forward = partial(_forward, jax, layers[i], tuple(new[some]))
+                (dx,) = jax.vjp(forward, inputs[i])[1](dy)
+            dy = dx
+        return tuple(new), errors
+
+    return step
+
+
+def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
+    """A layer's outputs on a batch, images as (rows, channels, height, width)."""
+    jnp = jax.numpy
+    if isinstance(layer, Linear):
+        z = x.reshape(len(x), -1) @ W[0]
+        return z + W[1] if layer.bias else z
+    if isinstance(layer, Conv2d):
+        filters = W[0].reshape(layer.filters, x.shape[1], layer.kernel, layer.kernel)
+        padding = 2 * [2 * (layer.padding,)]
+        return jax.lax.conv_general_dilated(x, filters, (1, 1), padding) + W[1].reshape(-1, 1, 1)
+    if isinstance(layer, MaxPool2d):
+        size = layer.size
+        height, width = (side // size * size for side in x.shape[2:])
+        views = [x[:, :, u:height:size, v:width:size] for u in range(size) for v in range(size)]
+        largest = views[0]
+        for view in views[1:]:  # of equal values the first has the gradient; a maximum would divide it
+            largest = jnp.where(view > largest, view, largest)
+        return largest
+    return jax.nn.relu(x)
+
+
+def _clipped(jnp: Any, gradient: Any, max_norm: float | None) -> Any:
+    """The gradient scaled to an L2 norm of at most ``max_norm``: g max_norm / (norm + 1e-6)."""
+    if max_norm is None:
+        return gradient
+    norm = jnp.sqrt((gradient * gradient).sum())
+    return gradient * jnp.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0)
+
+
+def _slices(network: Network) -> list[slice]:
+    """Which of the network's parameters are those of each layer."""
+    shapes = zip(network.layers, network.layer_shapes, strict=False)
+    counts = [len(layer.parameters(i, shape)) for i, (layer, shape) in enumerate(shapes)]
+    return [slice(end - n, end) for n, end in zip(counts, np.cumsum(counts).tolist(), strict=True)]
+
+
+_PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32"}
+
+
+class JaxScan(Strategy):
+    """Training by one compiled JAX program per run.
+
+    ``setup`` copies the data in, with all full batches in one array. ``prepare`` compiles a training: a scan
+    over epochs of a scan over batches, with ``unroll`` steps in its body. A run is one call, which is waited
+    for. The weights are donated to the call, which returns the new ones in the same memory. JAX allocates on
+    demand instead of ahead, and keeps its memory until the process ends. Products and convolutions are
+    float32 without TF32, unless the precision is tf32; how images lie in memory is left to the compiler.
+    ``predict`` compiles its program when it is first called, and fills up the last batch.
+    """
+
+    own_runtime = "jax"
+    at_once = True
+    any_network = True
+
+    def __init__(self, backend: Backend, unroll: int = 10) -> None:
+        super().__init__(backend)
+        self._unroll = unroll
+        self._programs: dict[int, Any] = {}
+        self._W: tuple[Any, ...] = ()
+        self._data: tuple[Any, ...] = ()
+        self._error: Any = None
+        self._losses: Any = None
+        self._outputs: Any = None
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        check_exact_gradient(network, "JAX")
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        self._jax = required("jax", PEERS)
+        self._device = self.device()
+        self.network, self._batch = network, min(batch_size, len(X))
+        step = make_step(self._jax, network, float(np.float32(rate)))
+        self._train = make_training(self._jax, step, self.keeps_losses, self._unroll, network.loss)
+        batch = self._batch
+        whole = len(X) // batch * batch
+        batches = [M[:whole].reshape(-1, batch, M.shape[1]) for M in (X, Y)]
+        rest = [M[whole:] for M in (X, Y)] if whole < len(X) else []
+        with self.translated_errors():
+            self._data = tuple(self._put(M) for M in (*batches, *rest))
+            self._W = tuple(self._put(np.zeros(shape, np.float32)) for shape in network.shapes)
+
+    def device(self) -> Any:
+        """The JAX device of the backend. Raises Unsupported, with the reason, if there is none."""
+        jax, platform = self._jax, "cpu" if self.backend.is_processor else "cuda"
+        if self.backend.precision not in _PRECISIONS:
+            raise Unsupported(f"this peer trains in float32 or tf32, not {self.backend.precision}")
+        if self.backend.is_processor and self.backend.precision != "fp32":
+            raise Unsupported(f"on the CPU this peer trains in float32, not {self.backend.precision}")
+        try:
+            return jax.devices(platform)[0]
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise Unsupported(
+                f"jax {jax.__version__} has no {platform} device ({reason}): `{PEERS}`"
+            ) from error
+
+    @contextmanager
+    def translated_errors(self) -> Iterator[None]:
+        """A context in which JAX's RESOURCE_EXHAUSTED becomes OutOfMemory."""
+        try:
+            yield
+        except self._jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            raise OutOfMemory(str(error).splitlines()[0]) from error
+
+    def prepare(self, epochs: int) -> None:
+        for length in (1, epochs):
+            self._program(length)
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        with self.translated_errors():
+            self._W = self._jax.block_until_ready(tuple(map(self._put, weights)))
+        self._error = None
+
+    def epoch(self) -> None:
+        self.train(1)
+
+    def train(self, epochs: int) -> None:
+        program = self._program(epochs)
+        with self.translated_errors():
+            self._W, self._error, self._losses = self._jax.block_until_ready(program(self._W, *self._data))
+
+    def loss(self) -> float:
+        return float("nan") if self._error is None else self.network.loss.value(np.asarray(self._error))
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.array(self._losses)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        if self._outputs is None:
+            jitted = self._jax.jit(make_outputs(self._jax, self.network))
+            with self._precise(), self.translated_errors():
+                self._outputs = jitted.lower(self._W, self._put(self._filled_up(X[:1]))).compile()
+        found = []
+        with self.translated_errors():
+            for start in range(0, len(X), self._batch):
+                some = X[start : start + self._batch]
+                found.append(
+                    np.asarray(self._outputs(self._W, self._put(self._filled_up(some))))[: len(some)]
+                )
+        return np.concatenate(found)
+
+    def weights(self) -> list[np.ndarray]:
+        return [np.array(W) for W in self._W]
+
+    def close(self) -> None:
+        for array in (*self._W, *self._data):
+            array.delete()
+        self._programs, self._W, self._data = {}, (), ()
+        self._error = self._losses = self._outputs = None
+
+    def _put(self, array: np.ndarray) -> Any:
+        """A copy of the array on the device; also on the CPU, since weights are overwritten."""
+        return self._jax.device_put(array, self._device, may_alias=False)
+
+    def _filled_up(self, X: np.ndarray) -> np.ndarray:
+        """These rows of data, with rows of zeros behind them up to a batch."""
+        filled = np.zeros((self._batch, X.shape[1]), np.float32)
+        filled[: len(X)] = X
+        return filled
+
+    def _precise(self) -> Any:
+        """A context in which what is compiled has the backend's precision."""
+        return self._jax.default_matmul_precision(_PRECISIONS[self.backend.precision])
+
+    def _program(self, epochs: int) -> Any:
+        """The compiled training of this many epochs."""
+        if epochs not in self._programs:
+            jitted = self._jax.jit(self._train, static_argnums=0, donate_argnums=1)
+            with self._precise(), self.translated_errors():
+                self._programs[epochs] = jitted.lower(epochs, self._W, *self._data).compile()
+        return self._programs[epochs]
+
+
+def make_training(jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: Loss) -> Any:
+    """The training as a function of (epochs, W, X, Y).
+
+    It returns the new W, the errors E of the last batch and, with ``keeps_losses``, the losses of the last
+    epoch's batches. X is (batches, rows, features), Y (batches, rows, outputs). If the last batch is smaller,
+    its X and Y are two further arguments.
+    """
+    jnp, scan = jax.numpy, jax.lax.scan
+
+    def kept(errors: Any) -> Any:
+        """The loss of a batch, where it is kept."""
+        if not keeps_losses:
+            return None
+        return jnp.mean(errors if loss is CROSS_ENTROPY else errors * errors)
+
+    def train(epochs: int, W: Any, X: Any, Y: Any, *rest: Any) -> Any:
+        def batch(state: Any, one: Any) -> Any:
+            new = step(state[0], *one)
+            return new, kept(new[1])
+
+        def epoch(carry: Any, _: None) -> Any:
+            return scan(batch, carry, (X, Y), unroll=unroll)
+
+        def uneven_epoch(carry: Any, _: None) -> Any:
+            def batch(W: Any, one: Any) -> Any:
+                new, errors = step(W, *one)
+                return new, kept(errors)
+
+            W, losses = scan(batch, carry[0], (X, Y), unroll=unroll)
+            W, errors = step(W, *rest)
+            return (W, errors), jnp.append(losses, kept(errors)) if keeps_losses else None
+
+        last = rest[1] if rest else Y[0]
+        start = (W, jnp.zeros((len(last), loss.errors(last.shape[1])), last.dtype))
+        (W, errors), losses = scan(uneven_epoch if rest else epoch, start, None, length=epochs)
+        return W, errors, losses[-1] if keeps_losses else None
+
+    return train

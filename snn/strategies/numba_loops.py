@@ -1,0 +1,376 @@
+"""Loops compiled by Numba, for one thread or several: a perceptron's step, and operations of layers."""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from math import exp, log
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from snn.backends.ops import PARTIAL_SUMS
+from snn.errors import Unsupported
+from snn.files.cache import writable
+from snn.strategies.base import required
+
+_STRIP = 16  # rows of dW whose elements of H share a cache line: 64 bytes of float32
+FASTMATH = {"reassoc", "contract", "nsz"}
+"""Sums may be reordered, so that they vectorise; NaN stays NaN."""
+
+
+class Arithmetic(NamedTuple):
+    """The operations of a step on C-contiguous float32 matrices. Each writes its last argument.
+
+    ``forward(A, W, relu, Z)``: Z = A W, or max(A W, 0) if ``relu``.
+    ``gradient(H, dZ, dW)``: dW = H^T dZ.
+    ``clip(max_norm, dW)``: scales dW to an L2 norm of at most ``max_norm``.
+    ``propagate(dZ, W, H, dH)``: dH = dZ W^T where H > 0, else 0.
+    ``update(rate, dW, W)``: W -= rate dW. It may overwrite dW, which is not read afterwards.
+    """
+
+    forward: Callable[..., None]
+    gradient: Callable[..., None]
+    clip: Callable[..., None]
+    propagate: Callable[..., None]
+    update: Callable[..., None]
+
+
+def keeps(numba: Any, parallel: bool) -> bool:
+    """Whether Numba keeps what it compiles from now on in the user's cache, so that no process does it again.
+
+    Numba asks for the loop, its source file and the processor, but neither for its options nor for other
+    modules: those decide the folder.
+    """
+    decided_by = Path(__file__).read_bytes() + b"parallel" * parallel
+    place = writable(f"numba/{hashlib.sha256(decided_by).hexdigest()[:16]}")
+    if place is not None:
+        numba.config.CACHE_DIR = str(place)
+    return place is not None
+
+
+@cache
+def perceptron_loops(parallel: bool) -> Arithmetic:
+    """The compiled loops; if ``parallel``, the outer loops are divided among Numba's threads.
+
+    Inner loops run along rows, so memory is read and written contiguously. Raises Unsupported without Numba.
+    """
+    numba = required("numba")
+    kept = keeps(numba, parallel)
+    prange, float32 = numba.prange, numba.float32
+    matrix, zero = float32[:, ::1], float32(0)
+
+    def jit(*types: Any) -> Callable[..., Any]:
+        return numba.njit(numba.void(*types), parallel=parallel, fastmath=FASTMATH, cache=kept)
+
+    @jit(matrix, matrix, numba.boolean, matrix)
+    def forward(A, W, relu, Z):
+        for i in prange(Z.shape[0]):
+            for j in range(Z.shape[1]):
+                Z[i, j] = zero
+            if Z.shape[1] == 1:
+                for k in range(A.shape[1]):
+                    Z[i, 0] += A[i, k] * W[k, 0]
+            else:
+                for k in range(A.shape[1]):
+                    for j in range(Z.shape[1]):
+                        Z[i, j] += A[i, k] * W[k, j]
+            if relu:
+                for j in range(Z.shape[1]):
+                    if Z[i, j] < zero:
+                        Z[i, j] = zero
+
+    @jit(matrix, matrix, matrix)
+    def gradient(H, dZ, dW):
+        if dW.shape[1] == 1:
+            for strip in prange((dW.shape[0] + _STRIP - 1) // _STRIP):
+                start, end = strip * _STRIP, min((strip + 1) * _STRIP, dW.shape[0])
+                for i in range(start, end):
+                    dW[i, 0] = zero
+                for r in range(H.shape[0]):
+                    for i in range(start, end):
+                        dW[i, 0] += H[r, i] * dZ[r, 0]
+        else:
+            for i in prange(dW.shape[0]):
+                for j in range(dW.shape[1]):
+                    dW[i, j] = zero
+                for r in range(H.shape[0]):
+                    for j in range(dW.shape[1]):
+                        dW[i, j] += H[r, i] * dZ[r, j]
+
+    @jit(float32, matrix)
+    def clip(max_norm, dW):
+        total = zero
+        for i in prange(dW.shape[0]):
+            for j in range(dW.shape[1]):
+                total += dW[i, j] * dW[i, j]
+        norm = float32(total**0.5)
+        if norm > max_norm:
+            scale = float32(max_norm / (norm + 1e-6))
+            for i in prange(dW.shape[0]):
+                for j in range(dW.shape[1]):
+                    dW[i, j] *= scale
+
+    @jit(matrix, matrix, matrix, matrix)
+    def propagate(dZ, W, H, dH):
+        for r in prange(dH.shape[0]):
+            for i in range(dH.shape[1]):
+                total = zero
+                for j in range(dZ.shape[1]):
+                    total += dZ[r, j] * W[i, j]
+                dH[r, i] = total if H[r, i] > zero else zero
+
+    @jit(float32, matrix, matrix)
+    def update(rate, dW, W):
+        for i in prange(W.shape[0]):
+            for j in range(W.shape[1]):
+                W[i, j] -= rate * dW[i, j]
+
+    return Arithmetic(forward, gradient, clip, propagate, update)
+
+
+_CHUNK = 4096  # elements of an element-wise operation that a thread takes at a time: 16 KiB
+
+
+def operation(parallel: bool, name: str) -> Callable[..., None]:
+    """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if there is no loop."""
+    loops = _layer_loops(parallel)
+    if name not in loops:
+        raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")
+    return loops[name]
+
+
+@cache
+def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
+    """The compiled loops by the names of their operations.
+
+    If ``parallel``, the outer loops over images and large matrices are divided among Numba's threads. Each
+    result is computed by one thread, so that it does not depend on their number. Raises Unsupported without
+    Numba.
+    """
+    numba = required("numba")
+    kept = keeps(numba, parallel)
+    prange, float32 = numba.prange, numba.float32
+    flat, count, real, zero = float32[::1], numba.int64, numba.float64, float32(0)
+
+    def jit(*types: Any) -> Callable[..., Any]:
+        return numba.njit(numba.void(*types), fastmath=FASTMATH, cache=kept)
+
+    def divided(*types: Any) -> Callable[..., Any]:
+        """Compiles a loop that is worth dividing."""
+        fastmath = FASTMATH
+        return numba.njit(numba.void(*types), parallel=parallel, fastmath=fastmath, cache=kept)
+
+    @divided(flat, flat, flat, count, count, count)
+    def matmul_nt(A, B, C, m, k, n):
+        for i in prange(m):
+            row = A[i * k : (i + 1) * k]
+            for j in range(n):
+                column, total = B[j * k : (j + 1) * k], zero
+                for p in range(k):
+                    total += row[p] * column[p]
+                C[i * n + j] = total
+
+    @jit(flat, flat, count, count)
+    def add_bias(Z, b, rows, width):
+        for r in range(rows):
+            row = Z[r * width : (r + 1) * width]
+            for j in range(width):
+                row[j] += b[j]
+
+    @jit(flat, flat, count, count)
+    def sum_rows(G, s, rows, width):
+        for j in range(width):
+            s[j] = zero
+        for r in range(rows):
+            row = G[r * width : (r + 1) * width]
+            for j in range(width):
+                s[j] += row[j]
+
+    @divided(flat, count)
+    def relu(Z, n):
+        for chunk in prange((n + _CHUNK - 1) // _CHUNK):
+            part = Z[chunk * _CHUNK : min((chunk + 1) * _CHUNK, n)]
+            for i in range(len(part)):
+                if part[i] < zero:
+                    part[i] = zero
+
+    @divided(flat, flat, count)
+    def mask(D, H, n):
+        for chunk in prange((n + _CHUNK - 1) // _CHUNK):
+            start, end = chunk * _CHUNK, min((chunk + 1) * _CHUNK, n)
+            gradient, activation = D[start:end], H[start:end]
+            for i in range(end - start):
+                gradient[i] = gradient[i] if activation[i] > zero else zero
+
+    @divided(flat, flat, count, real)
+    def update(W, G, n, rate):
+        step = float32(rate)
+        for chunk in prange((n + _CHUNK - 1) // _CHUNK):
+            start, end = chunk * _CHUNK, min((chunk + 1) * _CHUNK, n)
+            weight, gradient = W[start:end], G[start:end]
+            for i in range(end - start):
+                weight[i] -= step * gradient[i]
+
+    @jit(flat, flat, count)
+    def sum_squares(G, S, n):
+        for i in range(PARTIAL_SUMS):
+            S[i] = zero
+        for i in range(n):
+            S[0] += G[i] * G[i]
+
+    @jit(flat, flat, flat, flat, count, real)
+    def error(P, Y, E, D, n, scale):
+        for i in range(n):
+            E[i] = P[i] - Y[i]
+            D[i] = float32(scale) * E[i]
+
+    @jit(flat, flat, flat, flat, count, count, real)
+    def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
+        for r in range(rows):
+            start, end = r * width, (r + 1) * width
+            outputs, targets, gradient = P[start:end], Y[start:end], D[start:end]
+            largest, total, loss = outputs[0], zero, zero
+            for j in range(1, width):
+                largest = max(largest, outputs[j])
+            for j in range(width):
+                total += float32(exp(outputs[j] - largest))
+            for j in range(width):
+                shifted = outputs[j] - largest
+                loss += (float32(log(total)) - shifted) * targets[j]
+                gradient[j] = float32(scale) * (float32(exp(shifted)) / total - targets[j])
+            E[r] = loss
+
+    @divided(flat, flat, count, count, count, count, count)
+    def max_pool2d(X, Z, rows, channels, height, width, size):
+        high, wide = height // size, width // size
+        for image in prange(rows * channels):
+            pixels = X[image * height * width : (image + 1) * height * width]
+            pooled = Z[image * high * wide : (image + 1) * high * wide]
+            for y in range(high):
+                for x in range(wide):
+                    largest = pixels[y * size * width + x * size]
+                    for u in range(size):
+                        for v in range(size):
+                            largest = max(largest, pixels[(y * size + u) * width + x * size + v])
+                    pooled[y * wide + x] = largest
+
+    @divided(flat, flat, flat, count, count, count, count, count)
+    def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
+        high, wide = height // size, width // size
+        for image in prange(rows * channels):
+            pixels = X[image * height * width : (image + 1) * height * width]
+            gradient = D[image * height * width : (image + 1) * height * width]
+            for p in range(height * width):
+                gradient[p] = zero
+            for y in range(high):
+                for x in range(wide):
+                    at = y * size * width + x * size
+                    for u in range(size):
+                        for v in range(size):
+                            other = (y * size + u) * width + x * size + v
+                            if pixels[other] > pixels[at]:
+                                at = other
+                    gradient[at] = G[(image * high + y) * wide + x]
+
+    def convolution(*types: Any) -> Callable[..., Any]:
+        """Compiles a loop over images or weights.
+
+        Each weight is multiplied by a row of pixels at a time, so that the innermost loop reads and writes
+        contiguously.
+        """
+        return divided(*types, *7 * [count])
+
+    @convolution(flat, flat, flat, flat)
+    def conv2d(X, W, b, Z, rows, channels, height, width, filters, kernel, padding):
+        high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+        for image in prange(rows * filters):
+            r, f = image // filters, image % filters
+            output = Z[image * high * wide : (image + 1) * high * wide]
+            for p in range(high * wide):
+                output[p] = b[f]
+            for c in range(channels):
+                pixels = X[(r * channels + c) * height * width : (r * channels + c + 1) * height * width]
+                for u in range(kernel):
+                    top, bottom = max(0, padding - u), min(high, height + padding - u)
+                    for v in range(kernel):
+                        left, right = max(0, padding - v), min(wide, width + padding - v)
+                        w = W[((f * channels + c) * kernel + u) * kernel + v]
+                        for y in range(top, bottom):
+                            x = (y + u - padding) * width + v - padding
+                            z_row, x_row = output[y * wide + left :], pixels[x + left :]
+                            for j in range(right - left):
+                                z_row[j] += w * x_row[j]
+
+    @convolution(flat, flat, flat, flat)
+    def conv2d_wgrad(G, X, dW, db, rows, channels, height, width, filters, kernel, padding):
+        high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+        for tap in prange(filters * channels * kernel * kernel):
+            v, u = tap % kernel, tap // kernel % kernel
+            c, f = tap // (kernel * kernel) % channels, tap // (kernel * kernel * channels)
+            top, bottom = max(0, padding - u), min(high, height + padding - u)
+            left, right = max(0, padding - v), min(wide, width + padding - v)
+            sums = np.zeros(max(right - left, 0), np.float32)  # one for each column, so that rows add up
+            for r in range(rows):
+                pixels = X[(r * channels + c) * height * width : (r * channels + c + 1) * height * width]
+                gradient = G[(r * filters + f) * high * wide : (r * filters + f + 1) * high * wide]
+                for y in range(top, bottom):
+                    x = (y + u - padding) * width + v - padding
+                    g_row, x_row = gradient[y * wide + left :], pixels[x + left :]
+                    for j in range(right - left):
+                        sums[j] += g_row[j] * x_row[j]
+            total = zero
+            for j in range(right - left):
+                total += sums[j]
+            dW[tap] = total
+        for f in prange(filters):
+            total = zero
+            for r in range(rows):
+                gradient = G[(r * filters + f) * high * wide : (r * filters + f + 1) * high * wide]
+                for p in range(high * wide):
+                    total += gradient[p]
+            db[f] = total
+
+    @convolution(flat, flat, flat)
+    def conv2d_dgrad(G, W, D, rows, channels, height, width, filters, kernel, padding):
+        high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+        for image in prange(rows * channels):
+            r, c = image // channels, image % channels
+            pixels = D[image * height * width : (image + 1) * height * width]
+            for p in range(height * width):
+                pixels[p] = zero
+            for f in range(filters):
+                gradient = G[(r * filters + f) * high * wide : (r * filters + f + 1) * high * wide]
+                for u in range(kernel):
+                    top, bottom = max(0, padding - u), min(high, height + padding - u)
+                    for v in range(kernel):
+                        left, right = max(0, padding - v), min(wide, width + padding - v)
+                        w = W[((f * channels + c) * kernel + u) * kernel + v]
+                        for y in range(top, bottom):
+                            x = (y + u - padding) * width + v - padding
+                            d_row, g_row = pixels[x + left :], gradient[y * wide + left :]
+                            for j in range(right - left):
+                                d_row[j] += w * g_row[j]
+
+    forward, gradient = perceptron_loops(parallel)[:2]
+
+    def matmul(A: np.ndarray, B: np.ndarray, C: np.ndarray, m: int, k: int, n: int) -> None:
+        forward(_matrix(A, m, k), _matrix(B, k, n), False, _matrix(C, m, n))
+
+    def matmul_tn(A: np.ndarray, B: np.ndarray, C: np.ndarray, m: int, k: int, n: int) -> None:
+        gradient(_matrix(A, k, m), _matrix(B, k, n), _matrix(C, m, n))
+
+    def clipped_update(
+        W: np.ndarray, G: np.ndarray, S: np.ndarray, n: int, rate: float, max_norm: float
+    ) -> None:
+        norm = float(S[0]) ** 0.5
+        update(W, G, n, rate * (max_norm / (norm + 1e-6) if norm > max_norm else 1.0))
+
+    loops: list[Any] = [matmul, matmul_tn, matmul_nt, add_bias, sum_rows, relu, mask, update, sum_squares]
+    loops += [clipped_update, error, softmax_cross_entropy, max_pool2d, max_pool2d_gradient]
+    loops += [conv2d, conv2d_wgrad, conv2d_dgrad]
+    return {loop.__name__: loop for loop in loops}
+
+
+def _matrix(flat: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    return flat[: rows * columns].reshape(rows, columns)

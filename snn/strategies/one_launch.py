@@ -1,0 +1,525 @@
+"""One launch trains for many steps, a network or many, if the backend has a launch configuration for it."""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from math import prod
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, padded
+from snn.backends.launches.convolution import ConvolutionalShape
+from snn.backends.launches.layers import LayeredShape, LinearLayer
+from snn.backends.launches.perceptron import PerceptronShape, has_outliers
+from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
+from snn.models.glibc_random import GlibcRandom
+from snn.models.gradients import EXACT
+from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network, draw_weights
+from snn.strategies.base import Progress, Strategy
+from snn.strategies.device_driven import DeviceDriven, Graph
+
+KERNELS = (
+    "kernels/persistent/special/one_layer.cu",
+    "kernels/persistent/special/two_layers.cu",
+    "kernels/persistent/special/three_layers.cu",
+    "kernels/persistent/grid.cu",
+    "kernels/persistent/layers.cu",
+    "kernels/persistent/convolution.cu",
+)
+"""Sources of all kernels; a cell depends on them if its strategy imports this module."""
+
+_LONG = 1.0  # seconds of a launch that lets the next ones be shorter
+_AFTER_STOP = 16  # steps
+_CONVOLUTIONAL = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
+
+
+class LaunchedTraining:
+    """Splits a training run into launches, for data of ``rows`` rows.
+
+    A training that takes less than about a second is one launch. Of others a launch takes less than that, and
+    the host waits between them: so an interrupt is heard, progress is reported, and a device that ends long
+    kernels does not end these. Weights and all else stay on the device. However the steps are split, the bits
+    are those of one launch.
+
+    A kernel may stop where weights grow too much in one step for its numbers (``TrainingLaunch.may_stop``),
+    and has then trained nothing. It is launched again for the steps before, and the kernel for data with
+    outliers trains some; after such launches, too, the host waits.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        shape: TrainingShape,
+        rows: int,
+        rate: float,
+        max_norm: float = 0.0,
+        may_stop: bool = False,
+    ) -> None:
+        self._backend, self._shape, self._rows = backend, shape, rows
+        self._rate, self._max_norm = float(np.float32(rate)), max_norm
+        self._batches = math.ceil(rows / shape.batch)
+        self._most = backend.steps_per_launch(shape)
+        self._asked = 0
+        self._after_stop: PerceptronShape | None = None
+        if may_stop and isinstance(shape, PerceptronShape):
+            self._after_stop = replace(shape, outliers=True)
+            backend.training_launch(self._after_stop)  # compiles it
+
+    def train(self, epochs: int, buffers: tuple[Any, ...], stream: Any, progress: Progress) -> None:
+        """Train from the first batch on. Returns before the last launch ends, unless its kernel may stop."""
+        steps, done, began = epochs * self._batches, 0, time.perf_counter()
+        self._asked += steps * self._shape.members
+        while done < steps:
+            most_in_whole_epochs = self._most // self._batches * self._batches or self._most
+            of_launch = min(most_in_whole_epochs, steps - done)
+            started = time.perf_counter()
+            self._launch(self._shape, done, of_launch, buffers, stream)
+            if self._after_stop:
+                before_stop = self._before_stop(buffers[-1], stream)
+                if before_stop is not None:
+                    if before_stop:
+                        self._launch(self._shape, done, before_stop, buffers, stream)
+                    done += before_stop
+                    of_launch = min(_AFTER_STOP, steps - done)
+                    self._launch(self._after_stop, done, of_launch, buffers, stream)
+            done += of_launch
+            if done < steps:
+                self._backend.stream_synchronize(stream)
+                now = time.perf_counter()
+                progress(done / self._batches, epochs, now - began)
+                if now - started > _LONG:  # others use the device, or the data are slower than zeros
+                    self._most = max(1, self._most // 2)
+
+    def _launch(
+        self, shape: TrainingShape, done: int, count: int, buffers: tuple[Any, ...], stream: Any
+    ) -> None:
+        steps = Steps(self._rows, done % self._batches, count, self._rate, self._max_norm)
+        self._backend.train(shape, buffers, steps, stream)
+
+    def _before_stop(self, workspace: Any, stream: Any) -> int | None:
+        """Number of steps before the one at which the last launch stopped; None if it did not stop."""
+        stopped = int(self._head(workspace, stream)[STOPPED : STOPPED + 1].view(np.uint32)[0])
+        return stopped - 1 if stopped else None
+
+    def _head(self, workspace: Any, stream: Any = None) -> np.ndarray:
+        """A copy of the workspace's head, once the stream has done its work."""
+        head = self._backend.host_alloc((HEAD,), "workspace", page_locked=False)
+        try:
+            self._backend.copy_out(head, workspace, stream)
+            if stream is not None:
+                self._backend.stream_synchronize(stream)
+            return head.copy()
+        finally:
+            self._backend.host_free(head)
+
+    def check(self, workspace: Any) -> None:
+        """Raise MeasurementError if the device has not trained exactly the steps that it was asked for.
+
+        The device counts them in the workspace, which was 0 before the first launch.
+        """
+        trained = int(self._head(workspace)[TRAINED].view(np.uint64)[0])
+        if trained != self._asked % (1 << 64):
+            raise MeasurementError(
+                f"the device has trained {trained} steps, and was asked for {self._asked}: neither times nor "
+                "losses of this training are right"
+            )
+
+
+# ---- what a kernel is compiled for
+
+
+Describe = Callable[[Network, int, np.ndarray, int], TrainingShape]
+"""The shape of a network with a batch, data X and a number of members. Raises Unsupported."""
+
+
+def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int = 1) -> PerceptronShape:
+    """What a kernel for perceptrons has to be compiled for."""
+    widths = tuple(map(padded, network.mlp_widths()[:-1]))
+    is_clipped = (network.clip_norm or 0.0) > 0
+    outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers minds
+    return PerceptronShape(widths, batch, network.update_order == "sequential", is_clipped, members, outliers)
+
+
+def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
+    """What the kernel for linear layers has to be compiled for. Raises Unsupported for another network."""
+    others = [layer for layer in network.layers if not isinstance(layer, (Linear, ReLU))]
+    relu = [isinstance(layer, ReLU) for layer in network.layers]
+    reason = ""
+    if others:
+        reason = f"its layers are linear and relu, and this one is {type(others[0]).__name__.lower()}"
+    elif relu[-1] or (True, True) in pairwise(relu):
+        reason = "its kernel has one relu between two linear layers, and none at the end"
+    elif network.clip_norm is not None:
+        reason = "its kernel does not clip"
+    elif network.gradient != EXACT:
+        reason = "its kernel descends along the gradient itself"
+    if reason:
+        raise Unsupported(f"no stack of layers in one launch: {reason}")
+    layers: tuple[Layer | None, ...] = (*network.layers, None)
+    linear = tuple(
+        LinearLayer(layer.width, layer.bias, isinstance(after, ReLU))
+        for layer, after in pairwise(layers)
+        if isinstance(layer, Linear)
+    )
+    flags = network.update_order == "sequential", network.reduction == "mean", network.loss is CROSS_ENTROPY
+    return LayeredShape(batch, *flags, prod(network.inputs), linear)
+
+
+def convolutional_shape(network: Network, batch: int, *unused: Any) -> ConvolutionalShape:
+    """What the kernel for convolutions has to be compiled for. Raises Unsupported for another network."""
+    reason, last = "", network.layers[-1]
+    if tuple(map(type, network.layers)) != _CONVOLUTIONAL or not (isinstance(last, Linear) and last.bias):
+        own, kernels = (
+            ", ".join(cls.__name__.lower() for cls in classes)
+            for classes in (map(type, network.layers), _CONVOLUTIONAL)
+        )
+        reason = f"its layers are {own}, the kernel's {kernels}"
+    elif network.loss is not CROSS_ENTROPY:
+        reason = f"its loss is {network.loss.name}, the kernel's {CROSS_ENTROPY.name}"
+    elif network.update_order != "simultaneous" or network.clip_norm is not None:
+        reason = "its kernel updates simultaneously and does not clip"
+    elif network.gradient != EXACT:
+        reason = "its kernel descends along the gradient itself"
+    if reason:
+        raise Unsupported(f"no convolutional network in one launch: {reason}")
+    first, _, second, _, pooling, linear = network.layers
+    assert isinstance(first, Conv2d) and isinstance(second, Conv2d)
+    assert isinstance(pooling, MaxPool2d) and isinstance(linear, Linear)
+    channels, height, width = network.inputs
+    return ConvolutionalShape(
+        batch,
+        network.reduction == "mean",
+        *(channels, height, width),
+        *(first.filters, first.kernel, first.padding),
+        *(second.filters, second.kernel, second.padding),
+        *(pooling.size, linear.width),
+    )
+
+
+# ---- the strategies
+
+
+class OneLaunch(DeviceDriven):
+    """Training of one or several networks in one launch of at most about a second, or several of them.
+
+    ``describe`` gives the shape. Data, parameters, errors and workspace are on the device, padded as the
+    shape says: what is trained is a network of the padded widths, whose further parameters are and stay zero.
+    ``setup`` raises Unsupported, before it allocates anything, if the network is another or the backend has
+    no launch for it. Lists of weights hold those of the first network, then those of the next one. If
+    ``load`` is given the weights of one network, all start from them. A prediction is launched layer by
+    layer, as by ``resident``; perceptrons have none.
+    """
+
+    by_epoch = at_once = True
+    remedies = False
+
+    rates: Sequence[float] = ()
+    """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
+
+    def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
+        super().__init__(backend)
+        self._describe, self._members = describe, 1
+        self._weights: list[tuple[Any, np.ndarray]] = []
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        rows, rates = len(X), self.rates or [rate]
+        batch = self._batch = self._micro = min(batch_size, rows)
+        self._members = len(rates)
+        shape = self._describe(network, batch, X, self._members)
+        launch = self.backend.training_launch(shape)
+        self.plan, self.launch = launch.words, launch.record
+        max_norm = network.clip_norm or 0.0
+        self._training = LaunchedTraining(self.backend, shape, rows, rates[0], max_norm, launch.may_stop)
+        self._shapes, self.network = network.shapes, _widened(network, shape.padded_widths)
+        self._outputs, self._last = network.outputs, rows % batch or batch
+        self._stream = self.backend.stream_create()
+        sizes = dict(zip(shape.operands, shape.elements(rows), strict=True))
+        of_data = (batch, X.shape[1]), shape.padded_batch, (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
+        self.plan = "; ".join(filter(None, [self.plan, words_of_padding(*of_data)]))
+
+        lines, features = shape.padded_batch
+        outputs = shape.padded_widths[-1] if shape.padded_widths else Y.shape[1]
+        self._named: dict[str, Any] = {}
+        for name, matrix, width in (("X", X, features), ("Y", Y, outputs)):
+            stored = matrix if matrix.size == sizes[name] else in_batches(matrix, batch, width, lines)
+            self._named[name] = self.upload(stored, "data")
+        of_weights = [sizes[name] for name in shape.operands[2:-2]]
+        weights = [self.malloc(size, "weights") for size in of_weights]
+        if shape.keeps_errors:
+            self._named["E"] = self.malloc(sizes["E"], "gradients")
+        else:
+            self._named["E"] = self.upload(np.zeros(sizes["E"], dtype=np.float32), "gradients")
+        workspace = np.zeros(sizes["S"], dtype=np.float32)
+        if self._members > 1:
+            workspace[HEAD:] = rates
+        self._named["S"] = self.upload(workspace, "workspace")
+        self._operands = *map(self._named.get, "XY"), *weights, *map(self._named.get, "ES")
+        self._weights = [
+            (buffer, self.host((size,), "weights")) for buffer, size in zip(weights, of_weights, strict=True)
+        ]
+        self._views = self._views_of_parameters()
+        of_errors, start = (rows, rows - self._last) if shape.keeps_errors else (self._members * lines, 0)
+        of_row = sizes["E"] // of_errors
+        self._host_errors = self.host((of_errors, of_row), "gradients")
+        self._last_errors = self._host_errors[start:]
+        self._last_E = self.backend.part(self._named["E"], 4 * start * of_row, self._last_errors.nbytes)
+
+    def _views_of_parameters(self) -> list[np.ndarray]:
+        """The padded parameters of each network in the host's arrays; those on the device get their names."""
+        views: list[np.ndarray] = []
+        remaining, at = list(self._weights), 0
+        for parameter in self.network.parameters * self._members:
+            (buffer, flat), size = remaining[0], prod(parameter.shape)
+            views.append(flat[at : at + size].reshape(parameter.shape))
+            self._named[parameter.name] = self.backend.part(buffer, 4 * at, 4 * size)
+            at += size
+            if at == flat.size:
+                remaining, at = remaining[1:], 0
+        return views
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        given = weights * self._members if len(weights) == len(self._shapes) else weights
+        for _, flat in self._weights:
+            flat.fill(0)
+        for view, W in zip(self._views, given, strict=True):
+            view[tuple(map(slice, W.shape))] = W
+        for buffer, flat in self._weights:
+            self.backend.copy_in(buffer, flat, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        self._rows = 0
+
+    def epoch(self) -> None:
+        self.train(1)
+
+    def train(self, epochs: int) -> None:
+        self._training.train(epochs, self._operands, self._stream, self.progress)
+        self._rows = self._last
+
+    def check_trained(self) -> None:
+        self._training.check(self._named["S"])
+
+    def loss(self) -> float:
+        return fmean(self.losses())
+
+    def losses(self) -> list[float]:
+        if not self._rows:
+            return [float("nan")] * self._members
+        self.backend.copy_out(self._last_errors, self._last_E, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        of_members = np.split(self._last_errors, self._members)
+        return [self.network.loss.value(errors[: self._last]) for errors in of_members]
+
+    def epoch_losses(self) -> np.ndarray:
+        if self._describe is perceptron_shape:
+            raise Unsupported("a training in one launch keeps the loss of its last batch only")
+        return super().epoch_losses()
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        if self._describe is perceptron_shape:
+            raise Unsupported("there is no prediction in one launch: its kernels only train")
+        features = prod(self.network.inputs)
+        if X.shape[1] == features and self._outputs == self.network.outputs:
+            return super().predict(X)
+        larger = np.zeros((len(X), features), dtype=np.float32)
+        larger[:, : X.shape[1]] = X
+        return super().predict(larger)[:, : self._outputs].copy()
+
+    def weights(self) -> list[np.ndarray]:
+        for buffer, flat in self._weights:
+            self.backend.copy_out(flat, buffer, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        shapes = self._shapes * self._members
+        return [
+            view[tuple(map(slice, shape))].copy() for view, shape in zip(self._views, shapes, strict=True)
+        ]
+
+
+def _widened(network: Network, widths: tuple[int, ...]) -> Network:
+    """The network with these features and widths of linear layers; as it is if there are none."""
+    if not widths:
+        return network
+    remaining = iter(widths[1:])
+    layers = (
+        replace(one, width=next(remaining)) if isinstance(one, Linear) else one for one in network.layers
+    )
+    return replace(network, inputs=widths[:1], layers=tuple(layers))
+
+
+def words_of_padding(of_batch: tuple[int, int], stored: tuple[int, int], times: float) -> str:
+    """What a plan says of data whose batches are stored as larger matrices; "" if they are not.
+
+    ``times``: the memory that all data take, relative to the data themselves.
+    """
+    if of_batch == stored:
+        return ""
+    (rows, features), (lines, width) = of_batch, stored
+    padded_to = f"batches of {rows} x {features} padded to {lines} x {width}"
+    return f"{padded_to}: data take {times:.2f} times their memory"
+
+
+def in_batches(matrix: np.ndarray, batch: int, width: int, lines: int) -> np.ndarray:
+    """The matrix as an array (batches, lines, width), with rows and columns padded by zeros."""
+    batches = -(-len(matrix) // batch)
+    result = np.zeros((batches, lines, width), dtype=np.float32)
+    for i in range(batches):
+        rows = matrix[i * batch : (i + 1) * batch]
+        result[i, : len(rows), : rows.shape[1]] = rows
+    return result
+
+
+def _shapes_for(network: Network) -> tuple[Describe, ...]:
+    """What the network may be to a kernel, the one to be preferred first."""
+    if network.widths is not None and network.outputs == 1:
+        return perceptron_shape, layered_shape
+    linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
+    return (layered_shape,) if linear else (convolutional_shape,)
+
+
+def _delegated(name: str) -> Callable[..., Any]:
+    """The method of this name of the strategy that trains."""
+    return lambda self, *arguments: getattr(self._strategy, name)(*arguments)
+
+
+class Persistent(Strategy):
+    """Training by one kernel launch per run, or by ``graph`` if no kernel fits the network.
+
+    ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
+    network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
+    A run that takes longer than about a second is several, each of at most about a second, between which the
+    host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
+    kernel has stopped.
+
+    The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
+    other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
+    network a block for each part of an image. If there is none for the network, if its buffers do not fit,
+    or if the driver refuses the launch, ``graph`` trains instead, and ``plan`` says why.
+    """
+
+    by_epoch = at_once = any_network = True
+
+    fallback: type[Strategy] | None = Graph
+    """What trains if no launch can; None: ``setup`` raises Unsupported with the reasons, or OutOfMemory."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._strategy: Strategy = OneLaunch(backend)
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        reasons: list[str] = []
+        failure: type[SnnError] = Unsupported
+        for describe in _shapes_for(network):
+            self._strategy = OneLaunch(self.backend, describe)
+            try:
+                self._strategy.check_network(network)
+                self._strategy.setup(network, X, Y, batch_size, rate)
+            except (Unsupported, OutOfMemory) as error:
+                planned, failure = self._strategy.plan, type(error)
+                reason = f"{planned}: {error}" if planned else str(error)
+                reasons += [one for one in [reason] if one not in reasons]
+                self._strategy.close()
+                if planned or failure is OutOfMemory:
+                    break  # what was planned is refused, and so would the next launch be
+            else:
+                self.plan = "; ".join([str(self._strategy.plan), *reasons])
+                self.launch = self._strategy.launch
+                return
+        if self.fallback is None:
+            raise failure("; ".join(reasons))
+        self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
+        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.setup(network, X, Y, batch_size, rate)
+
+    def train(self, epochs: int) -> None:
+        self._strategy.progress = self.progress
+        self._strategy.train(epochs)
+
+    load, epoch, check_trained = _delegated("load"), _delegated("epoch"), _delegated("check_trained")
+    loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
+    weights, close = _delegated("weights"), _delegated("close")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One training: its learning rate, and the ``start``-th draw (from 1) of a seed as initial weights."""
+
+    seed: int
+    init: str
+    learning_rate: float
+    start: int
+
+
+class Ensemble(OneLaunch):
+    """Training of many members in one launch: every combination of the listed values, times ``starts``.
+
+    An empty list stands for the value of the cell. Start k has the initial weights that run k of any other
+    strategy has, so ten starts are the protocol's ten runs. All members share the data on the device; each
+    has its own weights and learning rate.
+
+    A run is one launch of all members, or several (``LaunchedTraining``). Every run trains the same members:
+    the protocol repeats it to measure its time. A member is trained by the kernel of ``persistent`` for one
+    hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
+    Members that do not fit on the device at the same time follow in the same launch when others have
+    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
+    Unsupported with the reason. On a CPU, NumPy trains the members one after the other.
+    """
+
+    side_by_side = True
+    any_network = False
+
+    def __init__(
+        self,
+        backend: Backend,
+        starts: int = 1,
+        seeds: Sequence[int] = (),
+        initialisers: Sequence[str] = (),
+        learning_rates: Sequence[float] = (),
+    ) -> None:
+        super().__init__(backend)
+        self._starts, self._seeds = starts, seeds
+        self._initialisers, self._learning_rates = initialisers, learning_rates
+        self._rate = float("nan")  # the cell's; set by ``setup``
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self._rate = rate
+        any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
+        self.rates = [member.learning_rate for member in self._members_for(network, any_seed)]
+        super().setup(network, X, Y, batch_size, rate)
+
+    def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
+        """Initial weights of all members, one after the other; the same for every run."""
+        streams = {
+            (each_seed, init): _first_draws(replace(network, init=init), each_seed, self._starts)
+            for each_seed in self._seeds or [seed]
+            for init in self._initialisers or [network.init]
+        }
+        members = self._members_for(network, seed)
+        yield from itertools.repeat(
+            [W for member in members for W in streams[member.seed, member.init][member.start - 1]]
+        )
+
+    def members(self, seed: int) -> list[dict[str, Any]]:
+        return [asdict(member) for member in self._members_for(self.network, seed)]
+
+    def _members_for(self, network: Network, seed: int) -> list[Member]:
+        """The members, given the cell's network and seed for what is not listed."""
+        combinations = itertools.product(
+            self._seeds or [seed],
+            self._initialisers or [network.init],
+            self._learning_rates or [self._rate],
+            range(1, self._starts + 1),
+        )
+        return [Member(*combination) for combination in combinations]
+
+
+def _first_draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:
+    """The initial weights of the first ``count`` runs of a seed."""
+    random = GlibcRandom(seed)
+    return [draw_weights(network, random) for _ in range(count)]

@@ -1,0 +1,343 @@
+"""PyTorch's settings, and networks as tensors with steps as functions."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.errors import OutOfMemory, Unsupported
+from snn.hardware.devices import usable_processors
+from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network
+from snn.models.step import Shape
+from snn.strategies.base import PEERS
+
+_MATMUL = {"fp32": "highest", "tf32": "high"}
+
+
+class Settings:
+    """PyTorch's settings for training in fp32 or tf32, until ``restore``.
+
+    Products and convolutions are in float32 without TF32, or with it. On the CPU they use as many threads as
+    PyTorch would by default, although the environment limits NumPy to one. For each shape cuDNN times its
+    algorithms, at the first use, and takes the fastest; ``as_published`` has it deterministic instead, as the
+    PyTorch program of the CNN report does.
+    """
+
+    def __init__(self, torch: Any, precision: str, as_published: bool = False) -> None:
+        self._torch = torch
+        self._previous = torch.get_float32_matmul_precision(), torch.get_num_threads()
+        cudnn = torch.backends.cudnn
+        self._cudnn = cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic
+        torch.set_float32_matmul_precision(_MATMUL[precision])
+        torch.set_num_threads(usable_processors())
+        cudnn.allow_tf32 = precision == "tf32"
+        cudnn.benchmark, cudnn.deterministic = not as_published, as_published
+
+    def restore(self) -> None:
+        """Set everything back."""
+        precision, threads = self._previous
+        self._torch.set_float32_matmul_precision(precision)
+        self._torch.set_num_threads(threads)
+        cudnn = self._torch.backends.cudnn
+        cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = self._cudnn
+
+
+@contextmanager
+def translated(torch: Any) -> Iterator[None]:
+    """A context in which PyTorch's OutOfMemoryError becomes OutOfMemory."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(str(error)) from error
+
+
+def device_of(torch: Any, backend: Backend) -> Any:
+    """The PyTorch device of a backend. Raises Unsupported, with the reason, if it has none to train on."""
+    if backend.precision not in _MATMUL:
+        raise Unsupported(f"this peer trains in float32 or tf32, not {backend.precision}")
+    if backend.is_processor:
+        if backend.precision != "fp32":
+            raise Unsupported(f"on the CPU this peer trains in float32, not {backend.precision}")
+        return torch.device("cpu")
+    if torch.version.cuda is None:
+        raise Unsupported(
+            f"torch {torch.__version__} is built without CUDA: run `pip uninstall torch`, then `{PEERS}`"
+        )
+    if not torch.cuda.is_available():
+        raise Unsupported(f"torch {torch.__version__}, built for CUDA {torch.version.cuda}, finds no GPU")
+    return torch.device("cuda", 0)
+
+
+Tensor = Any
+Descend = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
+"""New parameters, which may be the old ones, from old ones and their gradients."""
+
+
+class _Op(ABC):
+    """A layer as calls of PyTorch on a batch, images as (rows, channels, height, width).
+
+    ``parameters`` is how many tensors it trains. ``forward`` returns the outputs and what else the backward
+    pass needs.
+    """
+
+    parameters = 0
+
+    def __init__(self, torch: Any, layer: Any, shape: Shape, channels_last: bool) -> None:
+        self.torch, self.layer, self.shape = torch, layer, shape
+        self.channels_last = channels_last and len(shape) == 3
+
+    def held(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Parameters as the tensors hold them."""
+        return arrays
+
+    def given(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Parameters as the network shapes them, from those that tensors hold."""
+        return arrays
+
+    @abstractmethod
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        """The outputs, and what else the backward pass needs."""
+
+    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+        return []
+
+    @abstractmethod
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        """The gradient of the inputs x, from that of the outputs y and what ``forward`` kept."""
+
+
+class _Linear(_Op):
+    """Of images that lie with their channels last, W has its rows in that order, so that nothing is moved."""
+
+    layer: Linear
+
+    @property
+    def parameters(self) -> int:  # type: ignore[override]
+        return 2 if self.layer.bias else 1
+
+    def held(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        if not self.channels_last:
+            return arrays
+        W, *rest = arrays
+        return [W.reshape(*self.shape, -1).transpose(1, 2, 0, 3).reshape(W.shape), *rest]
+
+    def given(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        if not self.channels_last:
+            return arrays
+        W, *rest = arrays
+        channels, height, width = self.shape
+        return [W.reshape(height, width, channels, -1).transpose(2, 0, 1, 3).reshape(W.shape), *rest]
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        rows = self._rows(x)
+        return (self.torch.addmm(W[1], rows, W[0]) if self.layer.bias else rows @ W[0]), None
+
+    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+        dW = self._rows(x).t() @ dy
+        return [dW, dy.sum(0)] if self.layer.bias else [dW]
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        dx = dy @ W[0].t()
+        if not self.channels_last:
+            return dx.reshape(x.shape)
+        channels, height, width = self.shape
+        return dx.reshape(len(dx), height, width, channels).permute(0, 3, 1, 2)
+
+    def _rows(self, x: Tensor) -> Tensor:
+        """Each sample as a row."""
+        return (x.permute(0, 2, 3, 1) if self.channels_last else x).reshape(len(x), -1)
+
+
+class _Conv2d(_Op):
+    layer: Conv2d
+    parameters = 2
+
+    def held(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        W, b = arrays
+        return [W.reshape(len(W), self.shape[0], self.layer.kernel, self.layer.kernel), b]
+
+    def given(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        W, b = arrays
+        return [W.reshape(len(W), -1), b]
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        return self.torch.conv2d(x, W[0], W[1], padding=self.layer.padding), None
+
+    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+        return list(self._backward(W, x, dy, [False, True, True])[1:])
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        return self._backward(W, x, dy, [True, False, False])[0]
+
+    def _backward(self, W: list[Tensor], x: Tensor, dy: Tensor, wanted: list[bool]) -> tuple[Tensor, ...]:
+        """The gradients of images, filters and biases that are wanted."""
+        padding, zero = 2 * [self.layer.padding], [0, 0]
+        sizes = ([1, 1], padding, [1, 1], False, zero, 1)  # stride, padding, dilation, not transposed, groups
+        return self.torch.ops.aten.convolution_backward(dy, x, W[0], [len(W[0])], *sizes, wanted)
+
+
+class _ReLU(_Op):
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        return self.torch.relu(x), None
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        return self.torch.ops.aten.threshold_backward(dy, y, 0)
+
+
+class _MaxPool2d(_Op):
+    layer: MaxPool2d
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        size = 2 * [self.layer.size]
+        return self.torch.ops.aten.max_pool2d_with_indices(x, size, size)
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        size, padding, dilation = 2 * [self.layer.size], [0, 0], [1, 1]
+        backward = self.torch.ops.aten.max_pool2d_with_indices_backward
+        return backward(dy, x, size, size, padding, dilation, False, kept)
+
+
+_OPS: dict[type[Layer], type[_Op]] = {Linear: _Linear, Conv2d: _Conv2d, ReLU: _ReLU, MaxPool2d: _MaxPool2d}
+
+
+class TorchLayers:
+    """A network of layers: the shapes and layouts of its tensors, and its computations.
+
+    Targets of the cross-entropy are held as -scale Y, with which PyTorch computes the gradient of log softmax
+    in one call; ``scale`` is 1 / rows, or 1 where the gradient is that of the sum. With ``channels_last``
+    images lie as (rows, height, width, channels). Raises Unsupported for a layer that has no form here.
+    """
+
+    def __init__(self, torch: Any, network: Network, channels_last: bool) -> None:
+        self._torch, self._network, self._channels_last = torch, network, channels_last
+        self._ops = []
+        for layer, shape in zip(network.layers, network.layer_shapes, strict=False):
+            if type(layer) not in _OPS:
+                raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
+            self._ops.append(_OPS[type(layer)](torch, layer, shape, channels_last))
+        ends = np.cumsum([op.parameters for op in self._ops]).tolist()
+        self._own = [slice(end - op.parameters, end) for op, end in zip(self._ops, ends, strict=True)]
+        self._first = next(i for i, op in enumerate(self._ops) if op.parameters)
+        self._is_classification = network.loss is CROSS_ENTROPY
+
+    def parameters(self, weights: Sequence[np.ndarray], device: Any) -> list[Tensor]:
+        """The parameters as tensors of a device."""
+        held = self._by_layer(weights, "held")
+        return [self._laid_out(np.ascontiguousarray(array)).to(device) for array in held]
+
+    def arrays(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        """The parameters of these tensors as the network shapes them."""
+        given = self._by_layer([tensor.cpu().contiguous().numpy() for tensor in tensors], "given")
+        return [np.array(array, order="C") for array in given]
+
+    def inputs(self, X: np.ndarray) -> Tensor:
+        """Rows of data as a tensor of the host."""
+        return self._laid_out(X.reshape(len(X), *self._network.inputs))
+
+    def targets(self, Y: np.ndarray) -> Tensor:
+        """The targets of a batch as a tensor of the host."""
+        return self._torch.from_numpy(np.float32(-self._scale(len(Y))) * Y if self._is_classification else Y)
+
+    def outputs(self, W: list[Tensor], x: Tensor) -> Tensor:
+        """The network's outputs, (rows, outputs)."""
+        for op, own in zip(self._ops, self._own, strict=True):
+            x, _ = op.forward(W[own], x)
+        return x.reshape(len(x), -1)
+
+    def step(
+        self, W: list[Tensor], x: Tensor, targets: Tensor, descend: Descend
+    ) -> tuple[list[Tensor], Tensor]:
+        """One training step: the new parameters, and what ``total`` computes the batch's loss from."""
+        inputs, activations, y = [], [], x
+        for op, own in zip(self._ops, self._own, strict=True):
+            inputs.append(y)
+            y, kept = op.forward(W[own], y)
+            activations.append((y, kept))
+        errors, dy = self._gradient(y.reshape(len(y), -1), targets)
+        dy, new, gradients = dy.reshape(y.shape), list(W), list(W)
+        sequential = self._network.update_order == "sequential"
+        for i in range(len(self._ops) - 1, self._first - 1, -1):
+            op, own, x = self._ops[i], self._own[i], inputs[i]
+            gradients[own] = op.gradients(W[own], x, dy)
+            if sequential and op.parameters:
+                new[own] = descend(W[own], gradients[own])
+            if i > self._first:
+                dy = op.propagate(new[own], x, *activations[i], dy)
+        return (new if sequential else descend(W, gradients)), errors
+
+    def total(self, errors: Tensor, targets: Tensor) -> Tensor:
+        """A batch's loss before the factor of ``losses``, as a scalar of the device."""
+        return (errors * (targets if self._is_classification else errors)).sum()
+
+    def losses(self, totals: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The mean losses of batches, from their totals and their numbers of rows."""
+        return totals / (rows * [self._scale(n) for n in rows]) if self._is_classification else totals / rows
+
+    def _gradient(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """What the loss is computed from, and the gradient of the outputs."""
+        if not self._is_classification:
+            errors = outputs - targets
+            return errors, errors * (2.0 * self._scale(len(errors)))
+        log = self._torch.log_softmax(outputs, 1)
+        return log, self._torch.ops.aten._log_softmax_backward_data(targets, log, 1, log.dtype)
+
+    def _scale(self, rows: int) -> float:
+        return 1.0 / rows if self._network.reduction == "mean" else 1.0
+
+    def _by_layer(self, arrays: Sequence[np.ndarray], method: str) -> list[np.ndarray]:
+        return [
+            array
+            for op, own in zip(self._ops, self._own, strict=True)
+            for array in (getattr(op, method)(list(arrays[own])) if op.parameters else [])
+        ]
+
+    def _laid_out(self, array: np.ndarray) -> Tensor:
+        tensor = self._torch.from_numpy(array)
+        if not self._channels_last or tensor.dim() != 4:
+            return tensor
+        return tensor.contiguous(memory_format=self._torch.channels_last)
+
+
+class TorchPerceptron(TorchLayers):
+    """A multilayer perceptron, in fewer operations."""
+
+    def outputs(self, W: list[Tensor], x: Tensor) -> Tensor:
+        for w in W[:-1]:
+            x = self._torch.relu(x @ w)
+        return x @ W[-1]
+
+    def step(self, W: list[Tensor], X: Tensor, Y: Tensor, descend: Descend) -> tuple[list[Tensor], Tensor]:
+        """The new W, and Y_pred - Y: equations (1) to (4) of the paper on one batch."""
+        torch, product, last = self._torch, self._product, len(W) - 1
+        H, sequential = [X], self._network.update_order == "sequential"
+        for w in W[:-1]:
+            H.append(torch.relu(H[-1] @ w))
+        error = product(H[-1], W[-1]) - Y
+        dZ, new = error * (2.0 / len(X)), list(W)
+        for i in range(last, -1, -1):
+            new[i : i + 1] = descend([W[i]], [product(H[i].t(), dZ)])
+            if i > 0:
+                w = new[i] if sequential else W[i]
+                dZ = torch.where(H[i] > 0, product(dZ, w.t()), 0.0)
+        return new, error
+
+    @staticmethod
+    def _product(A: Tensor, B: Tensor) -> Tensor:
+        """A B; with a single column in A or B, in a form that fuses with the element-wise work around it."""
+        if A.shape[1] == 1:
+            return A * B
+        return (A * B.t()).sum(1, keepdim=True) if B.shape[1] == 1 else A @ B
+
+
+def clipped(torch: Any, gradients: list[Any], max_norm: float | None) -> list[Any]:
+    """Gradients scaled to L2 norms of at most ``max_norm`` each: g max_norm / (norm + 1e-6)."""
+    if max_norm is None:
+        return gradients
+    norms = map(torch.linalg.vector_norm, gradients)
+    pairs = zip(gradients, norms, strict=True)
+    return [g * torch.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0) for g, norm in pairs]
