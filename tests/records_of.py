@@ -13,7 +13,7 @@ from snn.profiling.profile import TimingBackend
 from snn.profiling.tracer import Event, Signature, Trace
 from snn.records import store
 from snn.records.store import sealed
-from snn.strategies.common.traits import traits
+from snn.strategies.factory import traits
 
 PROVENANCE = {
     "device": "NVIDIA H200",

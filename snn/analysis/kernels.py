@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from snn.strategies.common.traits import of_record, uses_kernel
+from snn.strategies.factory import of_record, uses_kernel
 
 
 def used(record: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from snn.planning.plan import predicted
 from snn.profiling.memory import size
 from snn.recommending.question import Question
 from snn.report.write import read
-from snn.strategies.common.traits import own_runtime
+from snn.strategies.factory import own_runtime
 
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3

@@ -9,7 +9,7 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT
 from snn.tables import overview
-from snn.tables.speedup_reasons import reason
+from snn.tables.attribution import reason
 
 TITLE = "Recommended strategy for each network, and why"
 
