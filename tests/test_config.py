@@ -108,6 +108,12 @@ def test_fewest_runs_of_a_protocol_may_be_more_than_the_runs_that_are_set():
     assert compose.composed(["protocol.runs=5", "protocol.min_runs=5"])["protocol"]["min_runs"] == 5
 
 
+def test_layers_to_compute_again_in_another_order_are_the_same_cell():
+    layers = ("network=layers", "network.layers=[linear 8, relu, linear 4, linear 1, relu]")
+    one, other = (compose.composed([*layers, f"network.recompute={given}"]) for given in ("[3,1]", "[1,3]"))
+    assert one["network"] == other["network"] and one["network"]["recompute"] == [1, 3]
+
+
 def test_networks_of_an_ensemble_may_be_many():
     ensemble = ("strategy=ensemble", "strategy.seeds=[1,2]", "strategy.learning_rates=[1,2]")
     assert compose.composed(["strategy.starts=1000", *ensemble])

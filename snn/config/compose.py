@@ -48,9 +48,7 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
     plain = deepcopy(_compose_choices(chosen))
     for key, value in given.items():
         section, _, leaf = key.rpartition(".")
-        if (
-            key not in groups.GROUPS
-        ):  # of any type: OmegaConf would convert it, and refuse it in its own words
+        if key not in groups.GROUPS:  # OmegaConf would convert it, or reject it in its own words
             (plain[section] if section else plain)[leaf] = value
     beside = {key: plain[key] for key in BESIDE_THE_CELL}
     for key, value in beside.items():
