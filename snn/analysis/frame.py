@@ -70,19 +70,18 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
     for name, record in records.items():
         key = json.dumps(record["cell"], sort_keys=True)
         cells.setdefault(key, {})[name] = record
-    rows = [pool(of_cell, thresholds) for of_cell in cells.values()]
+    frame = frame_of([pool(of_cell, thresholds) for of_cell in cells.values()])
+    return frame.astype(dict.fromkeys(_REAL, "float")).copy()  # in one block
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """A frame of these rows, in which integers stay integers if some rows have none."""
     frame = pd.DataFrame(rows)
-    integers = [key for key in frame if _integers_with_gaps([row.get(key) for row in rows])]
-    return frame.astype(
-        dict.fromkeys(integers, "Int64") | dict.fromkeys(_REAL, "float")
-    ).copy()  # in one block
-
-
-def _integers_with_gaps(values: Sequence[Any]) -> bool:
-    """Whether pandas would turn these integers into floats, because some rows have none."""
-    given = [value for value in values if value is not None]
-    integers = all(isinstance(value, int) and not isinstance(value, bool) for value in given)
-    return bool(given) and integers and len(given) < len(values)
+    for key in frame:
+        given = {type(row.get(key)) for row in rows}
+        if given == {int, type(None)}:
+            frame[key] = frame[key].astype("Int64")
+    return frame
 
 
 def _check(path: str, record: Record, wanted: str) -> None:

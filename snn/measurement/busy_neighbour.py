@@ -120,7 +120,6 @@ class BusyNeighbour:
             )
 
     def _said(self) -> str:
-        """The last line that the process printed."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")

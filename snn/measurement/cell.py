@@ -100,7 +100,6 @@ def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
 
 
 def make_backend(cell: Mapping[str, Any]) -> Backend:
-    """The backend of a cell's device, kernel, precision and gradient."""
     published = cell["training"]["gradient"] == PublishedNaive.name
     precision = cell["precision"]["name"]
     return backends.make(cell["device"]["backend"], cell["kernel"], ROOT, precision, published)
