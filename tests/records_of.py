@@ -156,7 +156,7 @@ def halves(times):
 
 
 def write_all(folder, cells, seconds, **provenance):
-    """Write two rounds of each cell under the folder; returns what ``frame.load`` expects of them."""
+    """Write two rounds of each cell under the folder; returns what ``frame.checked`` expects of them."""
     expected = {}
     for cell, times in zip(cells, seconds, strict=True):
         for number, some in enumerate(halves(times), 1):

@@ -27,7 +27,9 @@ THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 @pytest.fixture
 def load(tmp_path):
     def loaded(name, seconds, **provenance):
-        return frame.load(write_all(tmp_path, SWEEPS[name].cells, seconds, **provenance), THRESHOLDS)
+        return frame.tabulate(
+            frame.checked(write_all(tmp_path, SWEEPS[name].cells, seconds, **provenance)), THRESHOLDS
+        )
 
     return loaded
 
@@ -133,7 +135,9 @@ def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
     )
     found = sweeps.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
     table = sweep.build(
-        frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes, THRESHOLDS
+        frame.tabulate(frame.checked(write_all(tmp_path, found.cells, [[1.0], [2.0]])), THRESHOLDS),
+        found.axes,
+        THRESHOLDS,
     )
     assert "speedup" not in table
     assert table["strategy.tile_rows"].tolist() == [32, 64]
