@@ -31,7 +31,7 @@ from snn.hardware import devices
 from snn.hardware.limits import Measured
 from snn.models.network import Network, label, mlp
 from snn.records.store import read
-from snn.strategies.common.traits import own_runtime
+from snn.strategies.factory import own_runtime
 
 STRATEGIES = ("torch_eager", "torch_graph", "torch_compile", "jax_scan", "graph", "persistent")
 OURS = "persistent"

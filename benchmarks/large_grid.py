@@ -41,7 +41,7 @@ import time
 
 import numpy as np
 
-from snn.strategies.common.strategy import Strategy
+from snn.strategies.base import Strategy
 
 
 class Stub(Strategy):

@@ -41,7 +41,7 @@ from snn.planning.plan import plan, planned
 from snn.profiling.calls import DEVICE_MEMORY
 from snn.profiling.ledger import MemoryMap
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
-from snn.strategies.common.job import Job, start
+from snn.strategies.factory import Job, start
 
 MIB = 1 << 20
 WITHIN = 0.05

@@ -113,9 +113,9 @@ def words(given: Sequence[str]) -> list[str]:
 def _options(name: str) -> list[str]:
     if name != "recommend":
         return _OPTIONS.get(name, [])
-    from snn.recommending import settings  # which needs argparse
+    from snn.recommending import question  # which needs argparse
 
-    return [*settings.parser()._option_string_actions]
+    return [*question.parser()._option_string_actions]
 
 
 def _sweeps(before: Sequence[str]) -> list[str]:

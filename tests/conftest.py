@@ -32,7 +32,7 @@ from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.files import cache  # noqa: E402
 from snn.hardware import devices  # noqa: E402
-from snn.strategies.common.traits import own_runtime  # noqa: E402
+from snn.strategies.factory import own_runtime  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 

@@ -20,7 +20,7 @@ from snn.profiling.profile import TimingBackend
 from snn.profiling.tracer import Event, Signature, Trace
 from snn.records import store
 from snn.records.store import sealed
-from snn.strategies.common.traits import traits
+from snn.strategies.factory import traits
 
 THRESHOLDS = read_yaml(CONFIG / "verdicts.yaml")
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")

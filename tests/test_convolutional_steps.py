@@ -26,7 +26,7 @@ from snn.backends import kernel_source
 from snn.backends.cpu import trainings
 from snn.backends.launches import Steps
 from snn.backends.launches.convolution import SOURCE
-from snn.strategies.persistent import Persistent
+from snn.strategies.one_launch import Persistent
 
 LONG = {
     "fifty steps": (replace(SMALL["square"], height=8, width=8), 17),

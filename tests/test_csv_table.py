@@ -28,7 +28,6 @@ from snn.files import regular
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement.passes import job_of
-from snn.recommending.settings import _setting
 
 
 def zipped(name):
@@ -393,8 +392,6 @@ def test_what_is_advised_helps(tmp_path, name):
             more[key] = composed(
                 ["dataset=csv", "dataset.path=t", *([] if key == "target" else ["dataset.target=y"]), word]
             )["dataset"][key]
-            in_recommend = _setting(word, {"dataset": "csv"})[1]
-            assert (in_recommend[0] if isinstance(in_recommend, list) else in_recommend) == more[key]
         assert outcome(**more) != before, words
 
 

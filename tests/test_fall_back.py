@@ -21,9 +21,9 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.profiling.observed import ObservedBackend
 from snn.records.store import lift
-from snn.strategies.common import factory
-from snn.strategies.graph import Graph
-from snn.strategies.persistent import Persistent
+from snn.strategies import factory
+from snn.strategies.device_driven import Graph
+from snn.strategies.one_launch import Persistent
 
 TOO_LARGE = 720
 NAMES = {

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from real_records import reference
-from test_hostile_commands import cells_of, refused
+from test_config import refused
+from test_grid import one_cell
 from test_microbenchmarks import SMALL
 
 from snn import __main__ as snn
@@ -159,7 +160,7 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
 
 
 def test_the_cell_that_runs_is_the_one_that_was_planned(capsys, tmp_path, never_measured):
-    (planned,) = cells_of(tmp_path, {"training.epochs": 3})
+    planned = one_cell(tmp_path, {"training.epochs": 3})
     first, second, *_ = (f"{tmp_path}/{path}" for path in naming.record_paths(planned))
     given = grid.overrides(planned)
     with pytest.raises(AssertionError, match="it measured"):

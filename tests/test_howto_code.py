@@ -28,7 +28,7 @@ from snn.profiling.calls import METHODS, EveryCall, NullBackend
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.profile import TimingBackend
-from snn.strategies.reference import Reference
+from snn.strategies.host_driven import Reference
 
 TUTORIAL = (ROOT / "docs/tutorials/own_data.md").read_text(encoding="utf-8")
 NETWORK = Network((4,), tuple(map(parse, ("linear 8", "relu", "linear 1"))), init="he_uniform")

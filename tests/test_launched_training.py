@@ -39,9 +39,14 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights, mlp
-from snn.strategies.common.one_launch import LaunchedTraining, OneLaunch, convolutional_shape, layered_shape
-from snn.strategies.ensemble import Ensemble
-from snn.strategies.persistent import Persistent
+from snn.strategies.one_launch import (
+    Ensemble,
+    LaunchedTraining,
+    OneLaunch,
+    Persistent,
+    convolutional_shape,
+    layered_shape,
+)
 
 RATE = 0.05
 

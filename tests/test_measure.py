@@ -22,9 +22,9 @@ from snn.measurement.passes import job_of, probe
 from snn.measurement.protocol import Round, of_round
 from snn.models.network import mlp
 from snn.profiling.calls import Unlaunched
-from snn.strategies.common.job import Job
-from snn.strategies.common.strategy import unwatched
-from snn.strategies.reference import Reference
+from snn.strategies.base import unwatched
+from snn.strategies.factory import Job
+from snn.strategies.host_driven import Reference
 
 RANDOM = np.random.default_rng(3)
 JOB = Job(

@@ -14,7 +14,7 @@ from snn import neighbours as check
 from snn.config import groups
 from snn.errors import ConfigError
 from snn.measurement import cell
-from snn.strategies.common.traits import on_host
+from snn.strategies.factory import on_host
 
 
 def test_host_driven_strategies_are_touched_and_those_seen_beside_a_neighbour_are_not():

@@ -23,7 +23,7 @@ from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
 from snn.planning.plan import planned
 from snn.records import store
-from snn.strategies.common.job import start
+from snn.strategies.factory import start
 from snn.tables.sweep import sweep
 
 # ---- a wine-quality-like table, with nothing said but its path and its target

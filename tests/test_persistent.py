@@ -20,8 +20,8 @@ from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.records.store import lift
-from snn.strategies.common import one_launch
-from snn.strategies.persistent import Persistent
+from snn.strategies import one_launch
+from snn.strategies.one_launch import Persistent
 
 
 def test_the_sanitizer_watches_every_kernel_of_whole_trainings():

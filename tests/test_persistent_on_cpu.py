@@ -16,7 +16,7 @@ from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps, 
 from snn.backends.launches.perceptron import PerceptronShape
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common.one_launch import OneLaunch, in_batches
+from snn.strategies.one_launch import OneLaunch, in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 

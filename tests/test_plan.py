@@ -26,9 +26,8 @@ from snn.planning.plan import largest_batch, planned, predicted
 from snn.profiling.memory import CHUNK
 from snn.profiling.rehearsal import mapped, rehearse
 from snn.records.archive import read_all
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job
-from snn.strategies.common.traits import on_host, own_runtime
+from snn.strategies import factory
+from snn.strategies.factory import Job, on_host, own_runtime
 
 H200 = gpus.named("NVIDIA H200")
 WITH_MEMORY = [name_of(path.parent) for path in sorted(PUBLISHED.glob("nvidia-*/*/records.jsonl.gz"))]

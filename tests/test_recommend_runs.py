@@ -6,14 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from recommend_calls import ASKED, lengths, measure, paths, strategies, work_in
+from recommend_calls import ASKED, ask, lengths, measure, paths, strategies, work_in
 
 from snn import recommend
 from snn.errors import OutputError
 from snn.grid import more_rounds
 from snn.recommending import budget, candidates, workflow
 from snn.recommending.budget import Pilot
-from snn.recommending.settings import parse
 from snn.recommending.workflow import WorkflowError
 
 LONG = [*ASKED, "--budget", "10min"]
@@ -84,7 +83,7 @@ def test_a_larger_budget_goes_on_with_the_runs_of_a_smaller_one(
 
 def test_another_training_has_a_length_of_its_own(grids):
     assert recommend.main([*ASKED, "--budget", "20s"]) == 0
-    assert recommend.main([*LONG, "--epochs", "90"]) == 0
+    assert recommend.main([*LONG, "training.epochs=90"]) == 0
     assert {length.epochs for length in lengths(grids[-1])} == {90}
 
 
@@ -147,10 +146,10 @@ def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(grids, pr
     assert len(paths(grid)) == 30 * len(grid.plan.cells)
     grid.limit_rounds()
     assert len(paths(grid)) == had and not grid.missing()
-    first = grid.paths()[name][0]
+    first = next(iter(grid.present()[name]))
     (project / first).unlink()
     grid.limit_rounds()
-    assert grid.paths()[name] == [first] and grid.missing() == [name]
+    assert [*grid.present()[name]] == [first] and grid.missing() == [name]
 
 
 def test_what_is_waited_for_other_measurements_is_not_of_the_budget(grids, project, monkeypatch):
@@ -183,15 +182,19 @@ def test_two_at_once_do_not_mix_their_tables(grids, capsys):
 
 def test_tables_of_another_grid_are_not_taken_for_its_own(project, monkeypatch):
     """Snakemake without its notes keeps a table that is there, and does not look for the records below it."""
-    for path in (workflow.TABLE, workflow.ANSWER):
+    made = (workflow.TABLE, workflow.ANSWER, workflow.FIGURE)
+    for path in made:
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_text("of another grid")
     asked = []
-    monkeypatch.setattr(workflow, "_snakemake", lambda grid, arguments: asked.extend(arguments))
-    grid = candidates.write(parse(ASKED), "cpu")
-    workflow.measure(grid)
-    assert not (project / workflow.TABLE).exists() and not (project / workflow.ANSWER).exists()
-    assert set(paths(grid)) <= set(asked) and len(paths(grid)) == len(grid.plan.cells)
+
+    def run(grid, arguments, *config):
+        assert not any((project / path).exists() for path in made)
+        asked.append({*arguments})
+
+    monkeypatch.setattr(workflow, "_snakemake", run)
+    workflow.report(candidates.write(ask(ASKED), "cpu"), "")
+    assert len(asked) == 2 and all(targets >= {*made} for targets in asked)
 
 
 def test_a_second_pass_that_fails_prints_the_ranking_of_the_first(grids, project, monkeypatch, capsys):
@@ -278,9 +281,9 @@ def test_that_the_answer_to_another_question_is_replaced_is_said_before(grids, p
 
 
 def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
-    grid = candidates.write(parse(ASKED), "cpu")
+    grid = candidates.write(ask(ASKED), "cpu")
     out = [name for name, cell in grid.plan.cells.items() if cell["strategy"]["name"] == "blas"]
-    fewer = candidates.write(parse(ASKED), "cpu", without=out)
+    fewer = candidates.write(ask(ASKED), "cpu", without=out)
     assert list(fewer.plan.cells) == [name for name in grid.plan.cells if name not in out]
     assert fewer.path != grid.path
     again = yaml.safe_load((project / fewer.path).read_text())["sweeps"]["recommend"]

@@ -18,7 +18,7 @@ from snn.grid import catalogue, naming, sweeps
 from snn.measurement.protocol import of_round
 from snn.records import archive, store
 from snn.report.published_set import readme
-from snn.strategies.common.traits import side_by_side
+from snn.strategies.factory import side_by_side
 
 SWEEPS = sweeps_of(host=HOST)
 CELLS = list(sweeps.all_cells(SWEEPS).values())

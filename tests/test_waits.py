@@ -29,7 +29,7 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import parse
 from snn.models.losses import LOSSES
 from snn.models.network import Network, draw_weights, mlp
-from snn.strategies.persistent import Persistent
+from snn.strategies.one_launch import Persistent
 
 needs_compiler = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -211,7 +211,7 @@ from snn.config import groups
 from snn.config.groups import ROOT
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.persistent import Persistent
+from snn.strategies.one_launch import Persistent
 
 layers, options, before, after = eval(sys.argv[1])
 text_of = kernel_source.text

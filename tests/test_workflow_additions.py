@@ -76,7 +76,7 @@ def test_a_new_strategy_is_one_module_and_one_choice(project):
     """One with a list for a key of its own, besides."""
     (project.folder / "snn/strategies/twice.py").write_text(
         '"""The reference, waiting more often."""\n\n'
-        "from snn.strategies.reference import Reference\n\n\n"
+        "from snn.strategies.host_driven import Reference\n\n\n"
         "class Twice(Reference):\n"
         "    def __init__(self, backend, waits):\n"
         "        super().__init__(backend)\n"

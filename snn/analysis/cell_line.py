@@ -12,7 +12,7 @@ from snn.analysis.machine_state import Thresholds, verdict
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
 from snn.errors import one_line
-from snn.strategies.common.traits import of_record, uses_kernel
+from snn.strategies.factory import of_record, uses_kernel
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 

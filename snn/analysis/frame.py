@@ -23,7 +23,7 @@ from snn.measurement.protocol import first_run
 from snn.profiling.memory import PURPOSES
 from snn.records import store
 from snn.records.store import again, check_sources, read
-from snn.strategies.common.traits import of_record
+from snn.strategies.factory import of_record
 
 Record = Mapping[str, Any]
 Expected = Mapping[str, str]

@@ -4,12 +4,16 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from snn.config import choices, groups
 from snn.config.settings import check_text
 from snn.config.suggestions import meant, nearest, one_of_several
 from snn.errors import ConfigError, shown
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 _MOST_TEXT = 1 << 14
 """Characters of a value: those of the longest list that a cell may have."""
@@ -135,8 +139,7 @@ def _value(key: str, text: str) -> Any:
     If Hydra cannot read a text of ``TEXTS`` as one value, it is read as in quotes: so paths with braces,
     commas or letters such as ü need none.
     """
-    from hydra.core.override_parser.overrides_parser import OverridesParser  # which is large
-    from hydra.errors import HydraException
+    from hydra.errors import HydraException  # which is large
 
     bare, is_several = _QUOTED.sub("", text), False
     opened = sum(mark in _OPENING for mark in _BRACKETS.findall(bare))
@@ -145,7 +148,7 @@ def _value(key: str, text: str) -> Any:
         forms.append(written(text))
     for form in forms:
         with suppress(HydraException, ValueError):  # Python reads no number of more than 4,300 digits
-            found = OverridesParser.create().parse_override(f"{key}={form}")
+            found = _parse(f"{key}={form}")
             if not found.is_sweep_override():
                 return found.value()
             is_several = True
@@ -158,6 +161,13 @@ def _value(key: str, text: str) -> Any:
     else:
         why = one_of_several(key, "1, 2" if "(" in text else text)
     raise ConfigError(f"{shown(f'{key}={text}')}: {why}")
+
+
+@lru_cache(1000)  # Hydra takes a millisecond, and commands for many cells have most in common
+def _parse(override: str) -> "Override":
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create().parse_override(override)
 
 
 def written(value: Any) -> str:

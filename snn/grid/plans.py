@@ -114,34 +114,29 @@ def microbenchmarks(path: Path, grid: Mapping[str, Any], device: Device) -> dict
 def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
     """The folder that the command line asks for, as ``mine/``; ``named``: that of a device planned by name.
 
-    Raises ConfigError where it is no name, and where there is such a device.
+    Raises ConfigError if it is not a name, or if there is such a device.
     """
-    folder, wrong = asked.get("folder"), ""
+    folder = asked.get("folder")
     if folder is None:
         return ""
     if not isinstance(folder, str) or not _FOLDER.fullmatch(folder):
-        wrong = (
-            ": it must be a name for the folder in results/tables, at most 64 of a-z, digits, _ and -, "
-            "starting with a letter"
-        )
-    elif named is not None:
-        wrong = f", but devices that are planned by name have folders of their own, as {named}: leave it out"
-    if wrong:
-        raise ConfigError(f"--config folder is {shown(folder)}{wrong}")
+        right = "at most 64 of a-z, digits, _ and -, starting with a letter"
+        raise ConfigError(f"--config folder is {shown(folder)}: it must be the name of a folder, {right}")
+    if named is not None:
+        others = f"devices that are planned by name have folders of their own, as {named}"
+        raise ConfigError(f"--config folder is {shown(folder)}, but {others}: leave it out")
     return f"{folder}/"
 
 
 def _devices_of(
     sweep: str, path: Path, grid: Mapping[str, Any], asked: Mapping[str, Any]
 ) -> tuple[Device, ...]:
-    """The devices that are named for a sweep; empty where none are."""
+    """The devices that are named for a sweep; empty if none are."""
     if "devices" in asked:
         return named(asked["devices"], "--config devices")
-    if asked.get("device"):
-        return ()
-    if "devices" in grid["sweeps"][sweep]:
-        return named(grid["sweeps"][sweep]["devices"], f"{path}: sweeps.{sweep}.devices")
-    return named(grid["devices"], f"{path}: devices") if "devices" in grid else ()
+    places = {f"sweeps.{sweep}.devices": grid["sweeps"][sweep], "devices": grid}
+    given = (named(at["devices"], f"{path}: {place}") for place, at in places.items() if "devices" in at)
+    return () if asked.get("device") else next(given, ())
 
 
 def named(value: object, place: str) -> tuple[Device, ...]:

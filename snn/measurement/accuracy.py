@@ -11,7 +11,7 @@ from snn.hardware.devices import usable_processors
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
 from snn.models.training_step import prediction_step
-from snn.strategies.common.job import Job
+from snn.strategies.factory import Job
 
 _ROWS = 64
 """Of a batch: few enough that a convolution's patches stay in a processor's cache."""

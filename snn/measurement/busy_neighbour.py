@@ -120,7 +120,6 @@ class BusyNeighbour:
             )
 
     def _said(self) -> str:
-        """The last line that the process printed."""
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")
@@ -179,7 +178,7 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
 
     from snn.measurement.cell import load_table, make_backend
     from snn.measurement.passes import job_of
-    from snn.strategies.common.job import start
+    from snn.strategies.factory import start
 
     job = job_of(cell, load_table(cell, data))
     with ExitStack() as held:

@@ -31,9 +31,8 @@ from snn.models.gradients import PublishedNaive
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling import nvtx
 from snn.records.store import SCHEMA_VERSION, sealed
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job
-from snn.strategies.common.traits import traits
+from snn.strategies import factory
+from snn.strategies.factory import Job, traits
 
 
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +100,6 @@ def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
 
 
 def make_backend(cell: Mapping[str, Any]) -> Backend:
-    """The backend of a cell's device, kernel, precision and gradient."""
     published = cell["training"]["gradient"] == PublishedNaive.name
     precision = cell["precision"]["name"]
     return backends.make(cell["device"]["backend"], cell["kernel"], ROOT, precision, published)

@@ -18,8 +18,8 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.profiling.profile import profile
 from snn.profiling.rehearsal import advice
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, Test
+from snn.strategies import factory
+from snn.strategies.factory import Job, Test
 
 T = TypeVar("T")
 
@@ -80,7 +80,6 @@ def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, A
 
 
 def _whole(rows: int, batch_size: int) -> int:
-    """The rows that fill whole batches."""
     return rows // batch_size * batch_size
 
 

@@ -22,10 +22,9 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, mlp
 from snn.profiling.calls import DEVICE_MEMORY, NullBackend
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
-from snn.strategies.common.strategy import Strategy
-from snn.strategies.reference import Reference
-from snn.strategies.resident import Resident
-from snn.strategies.streams import Streams
+from snn.strategies.base import Strategy
+from snn.strategies.device_driven import Resident
+from snn.strategies.host_driven import Reference, Streams
 
 _SMALLEST = 512
 _KIB, _MIB = 1 << 10, 1 << 20

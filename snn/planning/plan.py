@@ -22,9 +22,9 @@ from snn.planning import remedies
 from snn.planning.gpus import Gpu, PlannedGpu
 from snn.planning.remedies import Change
 from snn.profiling.rehearsal import Needs, extrapolated, rehearse
-from snn.strategies.common import factory, traits
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.common.job import Job
+from snn.strategies import factory
+from snn.strategies.factory import Job
+from snn.strategies.host_driven import HostDriven
 
 _FLOAT = 4  # bytes
 _COPIES_OF_ROWS = 3  # that a rehearsal fills, at most: X and Y, and those that a strategy keeps on the host
@@ -169,10 +169,10 @@ def _apart(fits: int) -> int:
 
 def _needs(cell: Cell, gpu: Gpu) -> Needs:
     strategy = cell["strategy"]
-    package = traits.own_runtime(strategy)
+    package = factory.own_runtime(strategy)
     if package:
         raise ConfigError(f"strategy={cell.strategy}: {package} allocates by itself: nothing is predicted")
-    if traits.on_host(strategy):
+    if factory.on_host(strategy):
         raise ConfigError(f"strategy={cell.strategy} trains on the CPU and uses no device memory")
     check_matrices(cell)
     _check_host(cell)

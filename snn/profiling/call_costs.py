@@ -248,27 +248,21 @@ def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> fl
     marks: dict[int, float] = {}
     engines = dict.fromkeys((*_COPIES, "compute"), 0.0)
     for event in events:
-        cost = costs[event.signature]
-        call = event.signature.call
+        cost, call, about = costs[event.signature], event.signature.call, event.call.arguments[:1]
+        stream, mark = event.stream or 0, about[0].number if call.startswith("event_") else 0
         host += cost.host_us
         if call == "stream_synchronize":
-            host = max(host, streams.get(event.stream or 0, 0.0) + cost.host_us)
+            host = max(host, streams.get(stream, 0.0) + cost.host_us)
         elif call == "synchronize":
             host = max(host, max(streams.values(), default=0.0) + cost.host_us)
         elif call == "event_record":
-            marks[_event_of(event)] = streams.get(event.stream or 0, 0.0)
+            marks[mark] = streams.get(stream, 0.0)
         elif call == "event_wait":
-            stream = event.stream or 0
-            streams[stream] = max(streams.get(stream, 0.0), marks.get(_event_of(event), 0.0))
+            streams[stream] = max(streams.get(stream, 0.0), marks.get(mark, 0.0))
         elif call == "event_synchronize":
-            host = max(host, marks.get(_event_of(event), 0.0))
+            host = max(host, marks.get(mark, 0.0))
         elif cost.device_us:
-            stream, engine = event.stream or 0, _ENGINES.get(call, "compute")
+            engine = _ENGINES.get(call, "compute")
             begin = max(host + cost.latency_us, streams.get(stream, 0.0), engines[engine])
             streams[stream] = engines[engine] = begin + cost.device_us
     return 1e-6 * host
-
-
-def _event_of(event: Event) -> int:
-    """The number of the CUDA event that a call is about."""
-    return event.call.arguments[0].number

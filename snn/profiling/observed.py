@@ -160,7 +160,6 @@ class Live:
         raise LeakError(f"a {kind} array was used that is not allocated (or was freed before)")
 
     def find(self, handle: Any, noun: str) -> Resource:
-        """The pool, stream, event or graph of a handle."""
         if isinstance(handle, Resource) and self.resources.get(handle.ref.number) is handle:
             if handle.made_by.name == MADE_BY[noun]:
                 return handle
@@ -179,7 +178,6 @@ class Live:
         return resource
 
     def of(self, *makers: str) -> list[Resource]:
-        """The resources that these calls made."""
         return [resource for resource in self.resources.values() if resource.made_by.name in makers]
 
     def pool_bytes(self, call: Call) -> int:
@@ -187,7 +185,6 @@ class Live:
         return self.backend.pool_bytes(self.resources[call.arguments[0].number].handle)
 
     def kernels(self, launch: Call) -> int:
-        """How many launches the graph that is launched has captured."""
         captured = self.resources[launch.arguments[0].number].made_by.arguments
         return sum(call.name == "launch" for call in captured)
 

@@ -18,8 +18,8 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.profiling.call_costs import LEAST_SECONDS, call_costs, simulate
 from snn.profiling.calls import METHODS, EveryCall, Method
 from snn.profiling.tracer import Trace, trace
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 
 _LEAST_SECONDS = 0.3
 
@@ -40,12 +40,10 @@ class TimingBackend(EveryCall):
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was timed so far."""
         self.seconds = dict.fromkeys(self.PARTS, 0.0)
         self.calls = 0
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Make a call, and add its seconds to its part."""
         started = time.perf_counter()
         try:
             return getattr(self.inner, method.name)(*arguments, **named)

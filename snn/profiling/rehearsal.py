@@ -12,7 +12,7 @@ from snn.profiling.calls import DEVICE_MEMORY, NullBackend
 from snn.profiling.ledger import Ledger
 from snn.profiling.memory import CHUNK, PURPOSES, size
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer, Resource
-from snn.strategies.common.job import Job, start
+from snn.strategies.factory import Job, start
 
 _BATCHES = (2, 3)
 """Whole batches of the two rehearsals between which the bytes that grow with the data are a straight line."""
@@ -30,7 +30,6 @@ class Peak(Observer):
         self._most, self._fullest = 0, list[Resource]()
 
     def reset(self, live: Live) -> None:
-        """Forget every moment before this one."""
         self._most, self._fullest = live.device_bytes, live.of(*DEVICE_MEMORY)
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:
@@ -46,8 +45,6 @@ class Peak(Observer):
 
 
 class Block(NamedTuple):
-    """A block of device memory: what it is for, and its bytes."""
-
     kind: str
     nbytes: int
 
@@ -87,7 +84,6 @@ class Needs:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all blocks, as a strategy asks for them."""
         return sum(block.nbytes for block in self.blocks)
 
     def by_kind(self, pool_step: int) -> dict[str, int]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 
 
 class Signature(NamedTuple):
@@ -133,6 +133,7 @@ class Tracer(Observer):
         self._began: float | None = None
         self._first_mark: Any = None
         self._mark: Any = None
+        self._stream: Any = None
         self._events: list[tuple[Event, Any, Any]] = []
 
     def begin(self) -> None:
@@ -145,14 +146,18 @@ class Tracer(Observer):
     def events(self) -> list[Event]:
         """The events since ``begin``, once the device has finished."""
         self._backend.synchronize()
-        return [
-            replace(event, device_start=self._when(first), device_end=self._when(last)) if first else event
-            for event, first, last in self._events
-        ]
+        found = []
+        for event, *marks in self._events:
+            if None not in marks:
+                start, end = (self._backend.seconds_between(self._first_mark, mark) for mark in marks)
+                event = replace(event, device_start=start, device_end=end)
+            found.append(event)
+        return found
 
     def before(self, call: Call, live: Live) -> None:
         if self._began is not None and self._backend.asynchronous and call.is_work and not call.captured:
-            self._mark = self._backend.mark(_handle(call, live))
+            self._stream = None if call.stream is None else live.resources[call.stream.number].handle
+            self._mark = self._backend.mark(self._stream)
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:
         if call.captured or call.name in _CAPTURE:
@@ -166,7 +171,7 @@ class Tracer(Observer):
         )
         first = last = None
         if call.is_work and self._backend.asynchronous:
-            first, last = self._mark, self._backend.mark(_handle(call, live))
+            first, last = self._mark, self._backend.mark(self._stream)
         elif call.is_work:
             event = replace(event, device_start=start, device_end=end)
         self._events.append((event, first, last))
@@ -213,10 +218,3 @@ class Tracer(Observer):
         elif call.is_work or call.name in _IN_ORDER:
             return 0 if call.stream is None else self._lanes[call.stream.number]
         return None
-
-    def _when(self, mark: Any) -> float:
-        return self._backend.seconds_between(self._first_mark, mark)
-
-
-def _handle(call: Call, live: Live) -> Any:
-    return None if call.stream is None else live.resources[call.stream.number].handle

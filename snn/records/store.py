@@ -163,8 +163,7 @@ def checked(record: Any, place: str) -> dict[str, Any]:
     version = record.get("schema_version") if isinstance(record, dict) else None
     if type(version) is not int or version not in _READ:
         raise RecordError(
-            f"{place}: the schema version is {untrusted.shown(version)}, "
-            f"but this program reads 2 to {SCHEMA_VERSION}"
+            f"{place}: the schema version is {shown(version)}, but this program reads 2 to {SCHEMA_VERSION}"
         )
     if version in _SEALED:
         check_digest(record, place)
@@ -220,7 +219,7 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
     if ran != (record["stopped"] is not None):
         yield f"status is {status}, but stopped is {record['stopped']}"
     if (status == "ok") != (record["reason"] is None):
-        yield f"status is {status}, but reason is {untrusted.shown(record['reason'])}"
+        yield f"status is {status}, but reason is {shown(record['reason'])}"
     for key in _ALL_OR_NONE:
         if len({key in run for run in runs}) > 1:
             yield f"some runs have {key}, and others have not"
@@ -246,7 +245,7 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
 def _misshapen_trace(trace: Mapping[str, Any]) -> Iterator[str]:
     columns, events = trace["columns"], trace["events"]
     if sorted(columns) != sorted(_EVENT):
-        yield f"the columns are {untrusted.shown(columns)}: they must be {', '.join(_EVENT)}"
+        yield f"the columns are {shown(columns)}: they must be {', '.join(_EVENT)}"
     elif set(map(type, events)) != {list} or set(map(len, events)) != {len(columns)}:
         yield "not every event has a value for every column"
     else:

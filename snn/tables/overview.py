@@ -13,7 +13,7 @@ from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT, SLOWER
 from snn.config.cell import ANY, Cell
 from snn.models.gradients import EXACT
-from snn.strategies.common.traits import own_runtime, side_by_side
+from snn.strategies.factory import own_runtime, side_by_side
 
 TITLE = "The fastest strategy"
 Rounds = dict[str, frame.Record]

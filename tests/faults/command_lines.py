@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import image_sets
-from attempt import HERE, KINDS, LIKE_NONE, Input
+from attempt import HERE, KINDS, Input
 from garbage import CSV, NO_FILES, NO_NUMBERS, given, words
 from hypothesis import strategies as st
 from wrong_settings import Wrong, all_wrong
@@ -19,7 +19,7 @@ from snn.grid import sweeps
 from snn.grid.naming import SECTIONS
 
 VALID = ("device=cpu", "training.epochs=1", "training.batch_size=2", "output=r.json")
-TRAINED = ("--device=cpu", "--csv=t.csv", "--target=b", "--batch-size=1", "dataset.held_out=0")
+TRAINED = ("--device=cpu", "--csv=t.csv", "--target=b", "training.batch_size=1", "dataset.held_out=0")
 """Options of a recommendation that are right."""
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined], training.epochs: 1}}\n"
@@ -229,7 +229,7 @@ def _known() -> Iterator[tuple[str, tuple[str, ...], str]]:
     for option in ("--device", "--free", "--fraction", "--json"):
         yield "no value", ("plan", option), option
         yield "cut off", ("plan", option[:-1], "1"), option
-    for option in ("--csv", "--target", "--hidden", "--budget", "--epochs", "--network"):
+    for option in ("--csv", "--target", "--hidden", "--budget", "--network"):
         yield "no value", ("recommend", option), option
         for value in ("", "x y", "-1", "\0", "nan", "1" * 400):
             yield option, ("recommend", option, value), ""
@@ -260,9 +260,7 @@ def malformed_recommendations() -> st.SearchStrategy[Input]:
 
 def any_recommendations() -> st.SearchStrategy[Input]:
     """Any options with any values: whether they are accepted is up to the options' own checks."""
-    options = words(
-        "--csv t.csv --target b --batch-size --epochs --budget --hidden --classify --dataset 1 64,"
-    )
+    options = words("--csv t.csv --target b --budget --hidden --classify --dataset 1 64, training.epochs=2")
     options += words("--network cnn patterns --device --output")
     texts = st.text(max_size=5) | st.text("strategy.=+~@[]{}:,&*!1", max_size=12)
     return st.lists(st.sampled_from(options) | texts, max_size=4).map(
@@ -277,12 +275,12 @@ def _recommend(what: str, further: Sequence[str], names: str = "", files: Any = 
 
 def wrong_options() -> Iterator[Input]:
     """Each with the option that the message names."""
-    for key in ("--batch-size", "--epochs", "--learning-rate", "--budget", "--hidden"):
-        for value in (*NO_NUMBERS, "0", "-1", "\udcff"):
-            yield _recommend(f"{key} {value[:9]!r}", [f"{key}={value}"], key)
+    for value in (*NO_NUMBERS, "0", "-1", "\udcff"):
+        yield _recommend(f"a budget of {value[:9]!r}", [f"--budget={value}"], "--budget")
+    for value in ("x", "0", "-1", "1.5", "", "\udcff"):
+        yield _recommend(f"widths {value!r}", [f"--hidden={value}"], "network.hidden")
     for kind in KINDS:
-        name = "--csv" if kind in LIKE_NONE else "t.csv"
-        yield _recommend(f"the table is: {kind}", [], name, files={"t.csv": kind})
+        yield _recommend(f"the table is: {kind}", [], "t.csv", files={"t.csv": kind})
         if kind not in ("no file", "folder", "dangling link"):
             yield _recommend(f"the output is: {kind}", ["--output=o"], "--output", files={"o": kind})
     for setting in ("epochs=2020-01-01", "epochs=!!set {a}", "epochs=[1,2]", "epochs=" + "[" * 2000):
