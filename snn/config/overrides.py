@@ -118,11 +118,7 @@ def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
 
 
 def _value(key: str, text: str) -> Any:
-    """The value of a text, as Hydra reads it. Raises ConfigError, saying how it is written.
-
-    If Hydra cannot read a text of ``TEXTS`` as one value, it is read as in quotes: so paths with braces,
-    commas or letters such as ü need none.
-    """
+    """The value of a text, as Hydra reads it; ``TEXTS``, such as a path with braces, need no quotes."""
     from hydra.errors import HydraException  # which is large
 
     bare, is_several = _QUOTED.sub("", text), False
@@ -155,15 +151,13 @@ def _parse(override: str) -> "Override":
 
 
 def written(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides.
-
-    In quotes, a quote is escaped, and so are backslashes before a quote or at the end, and no others.
-    """
+    """A value in the grammar of Hydra's overrides."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
+        # A quote is escaped, and so are backslashes before a quote or at the end, and no others.
         escaped = re.sub(
             r"(\\*)('|\Z)", lambda found: found[1] * 2 + (f"\\{found[2]}" if found[2] else ""), value
         )

@@ -23,10 +23,7 @@ _ALSO_CALLED = {
 
 
 def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
-    """`` (did you mean combined?)`` for a word that is like one of those that are known; else empty.
-
-    ``form`` is how the word that is meant is shown.
-    """
+    """`` (did you mean combined?)`` for a word that is like a known one, shown in a ``form``; else empty."""
     found = nearest(word, known)
     return any_of([found] if found else [], form)
 
