@@ -9,7 +9,7 @@ import hydra
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, as_command
 from hydra import initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
