@@ -9,9 +9,10 @@ import yaml
 from recommend_calls import ASKED, ask, lengths, measure, paths, strategies, work_in
 
 from snn import recommend
+from snn.config.groups import read_yaml
 from snn.errors import OutputError
 from snn.grid import more_rounds
-from snn.recommending import budget, candidates, workflow
+from snn.recommending import budget, candidates, elsewhere, workflow
 from snn.recommending.budget import Pilot
 from snn.recommending.workflow import WorkflowError
 
@@ -20,9 +21,16 @@ LONG = [*ASKED, "--budget", "10min"]
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder instead of the checkout's results; nothing is measured in it."""
+    """A folder instead of the checkout's results, with five candidates; nothing is measured in it."""
     work_in(tmp_path, monkeypatch)
     pilot_takes(monkeypatch)
+    choices = read_yaml(candidates.CHOICES)
+    choices["candidates"]["cpu"]["few"] = [
+        {"strategy": ["reference", "combined", "workspace", "resident", "blas"]}
+    ]
+    (tmp_path / "recommend.yaml").write_text(yaml.safe_dump(choices))
+    monkeypatch.setattr(candidates, "CHOICES", tmp_path / "recommend.yaml")
+    monkeypatch.setattr(elsewhere, "on_a_gpu", lambda *_: "")
     return tmp_path
 
 
@@ -266,18 +274,23 @@ def test_a_reader_that_has_gone_does_not_cost_the_report(grids, project, monkeyp
 
 
 def test_that_the_answer_to_another_question_is_replaced_is_said_before(grids, project, capsys):
-    """Not of the same question with more time, or after a file that is none of ours."""
-    words = "snn: note: out has the answer to another question, which this one will replace"
+    """Not of the same question with more time or candidates, or after a file that is none of ours."""
+    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
+    earlier = project / "out/grid.yaml"
 
-    def said(*arguments):
-        assert recommend.main([*ASKED, *arguments]) == 0
-        return capsys.readouterr().err.count(words)
+    def is_other(*arguments):
+        return candidates.asks_otherwise(ask([*ASKED, *arguments]), earlier)
 
-    assert [said("--budget", "20s"), said("--budget", "10min"), said("--all")] == [0, 0, 0]
-    assert [said("--hidden", "8"), said("--hidden", "8"), said()] == [1, 0, 1]
+    assert not any([is_other(), is_other("--all"), is_other("--budget", "10min")])
+    assert is_other("--hidden", "8") and is_other("training.epochs=7") is False
+    assert "replace" not in capsys.readouterr().err
+    assert recommend.main([*ASKED, "--hidden", "8"]) == 0
+    said = capsys.readouterr().err
+    assert "snn: note: out has the answer to another question" in said and "--output FOLDER" in said
+    assert is_other() and not is_other("--hidden", "8")
     for content in ("sweeps: 1", "[", "{}", "sweeps: {a: 1}", "[" * 10_000, "#" * (1 << 21)):
-        (project / "out/grid.yaml").write_text(content)
-        assert said() == 1, content[:20]
+        earlier.write_text(content)
+        assert is_other(), content[:20]
 
 
 def test_the_candidates_that_are_left_out_keep_the_others_cells(project):
