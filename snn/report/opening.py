@@ -74,12 +74,12 @@ def _kernel(row: Mapping[str, Any]) -> str:
     )
 
 
-def duration(seconds: Any) -> str:
-    """Seconds in the unit that suits them, to four digits: ``24.72 ms``; a dash if there are none."""
+def duration(seconds: Any, digits: int = 4) -> str:
+    """Seconds in the unit that suits them: ``24.72 ms``; a dash if there are none."""
     if is_empty(seconds):
         return "–"
     unit, factor = next((unit, factor) for unit, factor, least in _UNITS if abs(seconds) >= least)
-    return f"{seconds * factor:.4g} {unit}"
+    return f"{seconds * factor:.{digits}g} {unit}"
 
 
 def headline(table: pd.DataFrame) -> str:
