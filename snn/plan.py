@@ -1,26 +1,14 @@
-"""``snn plan [KEY=VALUE ...] [--device NAME] [--free SIZE] [--fraction F] [--json FILE]``
-
-Does it fit? Predicts the device memory of a cell by kind, the largest batch that fits, and what would help.
-The settings are those of ``snn run``. With sweep=NAME (and grid=FILE) in their place it says of every cell of
-a sweep whether it fits. Nothing is trained and no GPU is needed.
-
-  --device NAME   plan for one of config/gpus.yaml, as "Tesla T4"; without it, for this machine's GPU
-  --free SIZE     how much memory there is, as 11GiB; without it, what is free on that GPU
-  --fraction F    the share of it that may be used; 0.9 unless given
-  --json FILE     write the plan to a file as well
-"""
+"""What ``snn plan`` prints: whether a cell, or each of a sweep, fits into a GPU's memory."""
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snn import command, datasets
+from snn import datasets
 from snn.config import compose
 from snn.config.groups import CONFIG
-from snn.config.options import Options
 from snn.config.overrides import written
 from snn.errors import ConfigError, DeviceError, Unsupported, shown
 from snn.files import outputs
@@ -37,23 +25,18 @@ _SHOWN = 10  # remedies that are printed
 _SWEEP, _GRID, _THIS = "sweep", "grid=", ""
 
 
-@command.entry(__doc__, codes={0: "done, also where a cell does not fit"})
-def main(arguments: list[str]) -> int:
-    parser = Options("plan")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--device", metavar="NAME")
-    parser.add_argument("--free", metavar="SIZE")
-    parser.add_argument("--fraction", default="0.9", metavar="F")
-    parser.add_argument("--json", metavar="FILE")
-    given = parser.read(arguments)
-    gpu = _gpu(given.device, given.free)
-    budget = int(_fraction(given.fraction) * gpu.nbytes)
-    cells, axes = _cells(given.settings, gpu)
+def answer(
+    settings: Sequence[str], device: str | None, free: str | None, fraction: str, file: str | None
+) -> None:
+    """Print the plan of a cell or a sweep with these settings, and write it to a file if one is given."""
+    gpu = _gpu(device, free)
+    budget = int(_fraction(fraction) * gpu.nbytes)
+    cells, axes = _cells(settings, gpu)
     target = None
-    if given.json is not None:  # into no file that is read for it
-        data = [file for cell in cells.values() for file in datasets.inputs(cell["dataset"])]
-        inputs = [_grid(given.settings), *CONFIG.rglob("*.yaml"), *data]
-        target = outputs.checked(given.json, inputs, "--json")
+    if file is not None:  # into no file that is read for it
+        data = [path for cell in cells.values() for path in datasets.inputs(cell["dataset"])]
+        inputs = [_grid(settings), *CONFIG.rglob("*.yaml"), *data]
+        target = outputs.checked(file, inputs, "--json")
     plans = (
         {"": plan(cells[_THIS], gpu, budget).plain()}
         if _THIS in cells
@@ -66,9 +49,8 @@ def main(arguments: list[str]) -> int:
         print(_said(found) if name == _THIS else _line(name, found))
     if target is not None:
         text = json.dumps(plans.get(_THIS, plans), indent=1)
-        with outputs.replaced(target) as file:
-            file.write(f"{text}\n".encode())
-    return 0
+        with outputs.replaced(target) as written_file:
+            written_file.write(f"{text}\n".encode())
 
 
 def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
@@ -201,7 +183,3 @@ def _line(name: str, found: Mapping[str, Any]) -> str:
     if "reason" in found:
         return f"{'unknown':>12}                {name}: {found['reason']}"
     return f"{size(found['peak_bytes']):>12}  {'fits' if found['fits'] else 'does not fit':<12}  {name}"
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))
