@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, leaves, reference, refusal
 
@@ -45,6 +45,7 @@ def test_an_archives_bytes_are_of_compact_sorted_json_whenever_it_is_written(tmp
     assert list(archive.read_all(tmp_path).values()) == [reference()]
 
 
+@settings(max_examples=30)
 @given(data=st.data())
 def test_an_edited_record_is_refused_by_its_line(tmp_path_factory, data):
     """Under its old digest."""

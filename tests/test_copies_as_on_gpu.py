@@ -71,11 +71,11 @@ def test_a_sparse_access_touches_few_pages_of_a_copy_or_of_managed_memory():
     ]
     assert all(one.status == "ok" and len(one.seconds) >= 6 for one in found)
     backend = AsGpu()
-    calls._sparse_explicit(backend, MIB, QUICK)
+    calls._explicit(backend, calls.SPARSE, calls.PINNED, calls.TO_DEVICE, MIB, QUICK)
     accesses = backend.counts["copied"] // MIB
     assert backend.counts["relu"] == 8 * accesses >= 8 * 6
     backend = AsGpu()
-    calls._sparse_managed(backend, MIB, QUICK)
+    calls._managed(backend, calls.SPARSE, calls.MANAGED, calls.TO_DEVICE, MIB, QUICK)
     assert backend.counts["relu"] % 8 == 0 and backend.counts["copied"] == 0
 
 

@@ -224,15 +224,14 @@ def test_of_a_divided_gpu_the_part_that_cuda_uses_is_recorded(monkeypatch, visib
     assert limits.properties("GPU-1")["memory_bus_bits"] == 5120
 
 
-def test_a_part_is_chosen_by_its_uuid_and_a_whole_gpu_stays_whole(monkeypatch):
+def test_a_whole_gpu_stays_whole_and_one_without_parts_cannot_be_used(monkeypatch):
     Divided(monkeypatch)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-4g")
-    assert devices.find("cuda").uuid == "MIG-4g"
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert devices.find("cuda") == devices.Device("cuda", "NVIDIA H100", "GPU-1", "580.1")
-
-
-def test_a_gpu_in_mig_mode_without_parts_cannot_be_used(monkeypatch):
+    for visible, found in (
+        ("MIG-4g", ("NVIDIA H100 MIG 4g.10gb", "MIG-4g")),
+        ("1", ("NVIDIA H100", "GPU-1")),
+    ):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert devices.find("cuda") == devices.Device("cuda", *found, "580.1")
     Divided(monkeypatch, parts=(), count=1)
     with pytest.raises(DeviceError, match="MIG mode"):
         devices.find("cuda")

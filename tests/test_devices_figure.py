@@ -111,7 +111,7 @@ def test_rows_are_named_by_what_sets_them_apart():
     assert "Baseline: each device's own reference, kernel naive, unless a row names another." in said_in(
         figure
     )
-    assert "Kernel: naive unless a row names another." in said_in(figure)
+    assert "The kernel is naive where none is named." in said_in(figure)
     alike = [row("large", name, {A: 2.0, B: 1.8}) for name in ("graph", "resident")]
     other = row("large", "pool", {A: 2.0, B: 1.8}, baseline="reference, kernel tiled")  # in its kernel alone
     assert names(drawn(*alike, other))[2] == "large, pool, over reference, kernel tiled"

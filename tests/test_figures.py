@@ -139,7 +139,7 @@ def test_the_note_on_peers_says_what_of_them_differs():
     larger = pd.concat([rows, rows.assign(dataset="large")], ignore_index=True)
     order = "Rows are in the order of the geometric mean"
     precision, blank = "The precision is fp32 where none is named.", "A row that is blank in a panel"
-    cut = "The ends of the axis cut off longer bars."
+    cut = "Arrows: the bar reaches beyond ten times its value."
     for given, said, unsaid in (
         (rows, [precision], ["Kernels:", order, blank, cut]),
         (rows.assign(step_ci_high_us=1e6), [cut], []),  # of few rounds
@@ -186,7 +186,7 @@ def test_published_speedups_are_around_the_measured_ones_and_a_network_that_dive
     (circle,) = [line for line in axes.lines if line.get_markersize() == 9]
     assert circle.get_xydata().tolist() == [[128, 2.0]]
     assert axes.get_xscale() == "log" and "published: Tesla T4" in said_in(drawn)
-    assert "Open circles: the training diverged." in said_in(drawn)
+    assert "Circles around markers: the training diverged." in said_in(drawn)
     nothing = draw("speedup_vs_neurons", rows.assign(speedup=np.nan, paper_speedup=np.nan), "Tesla T4")
     assert "no network has a speedup" in said_beside(nothing.axes[0])[0]
 

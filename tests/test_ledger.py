@@ -10,7 +10,6 @@ from every_source import Captures, EverySource
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import LeakError
@@ -21,12 +20,6 @@ from snn.profiling.observed import ObservedBackend
 from snn.profiling.rehearsal import rehearse
 from snn.strategies.factory import Job
 from snn.strategies.host_driven import Reference
-
-
-def test_every_trait_of_a_backend_is_that_of_the_observed_one():
-    traits = {name for name, value in vars(Backend).items() if not callable(value) and name[0] != "_"}
-    assert traits - set(vars(ObservedBackend(CpuBackend()))) == {"pageable_fallbacks"}  # of the inner one
-
 
 SIZES = st.integers(1, 50)
 SOURCES = ("malloc", "pool_malloc", "managed_alloc", "host_alloc", "pageable", "pool_host_alloc")

@@ -283,37 +283,33 @@ def test_a_batch_that_would_fit_is_named_where_one_does(name, batch):
         assert peak(name, fits) <= peak(name, smaller)
 
 
-def test_a_cell_that_runs_out_of_memory_leaves_a_record(monkeypatch):
-    monkeypatch.setattr(backends, "make", lambda *arguments: Addressed(900_000, 2**30))
-    found = cell.run(composed(["device=cpu", "dataset=medium", "strategy=combined", "protocol=brief"]))
-    assert found["status"] == "out_of_memory"
-    assert "training.batch_size=" in found["reason"]
-    assert found["runs"] == []
-    assert found["explanation"] is None
+class Unloaded(Addressed):
+    """Has no room for a kernel when it is asked for the second time."""
+
+    asked = 0
+
+    def training_launch(self, shape):
+        self.asked += 1
+        if self.asked > 1:
+            raise OutOfMemory("no room for the kernel")
+        return TrainingLaunch("one cluster")
 
 
-def test_a_device_too_full_for_the_probe_leaves_a_record(monkeypatch):
-    monkeypatch.setattr(backends, "make", lambda *arguments: Addressed(1000, 2**30))
-    found = cell.run(composed(["device=cpu", "dataset=small", "protocol=brief"]))
-    assert found["status"] == "out_of_memory"
-    assert found["machine"]["probe"] == {"before": {}, "after": {}}
-    assert "no batch size would fit" in found["reason"]
-
-
-def test_a_device_too_full_to_load_a_kernel_leaves_a_record(monkeypatch):
-    class Full(Addressed):
-        asked = 0
-
-        def training_launch(self, shape):
-            self.asked += 1
-            if self.asked > 1:
-                raise OutOfMemory("no room for the kernel")
-            return TrainingLaunch("one cluster")
-
-    monkeypatch.setattr(backends, "make", lambda *arguments: Full(1000, 2**30))
-    found = cell.run(composed(["device=cpu", "dataset=small", "strategy=ensemble", "protocol=brief"]))
-    assert found["status"] == "out_of_memory"
-    assert "would fit" not in found["reason"]
+@pytest.mark.parametrize(
+    ("full", "chosen", "advised"),
+    [
+        (Addressed(900_000, 2**30), ["dataset=medium", "strategy=combined"], "training.batch_size="),
+        (Addressed(1000, 2**30), ["dataset=small"], "no batch size would fit"),  # nor has the probe room
+        (Unloaded(1000, 2**30), ["dataset=small", "strategy=ensemble"], ""),
+    ],
+)
+def test_a_cell_that_runs_out_of_memory_leaves_a_record(monkeypatch, full, chosen, advised):
+    monkeypatch.setattr(backends, "make", lambda *arguments: full)
+    found = cell.run(composed(["device=cpu", "protocol=brief", *chosen]))
+    assert (found["status"], found["runs"], found["explanation"]) == ("out_of_memory", [], None)
+    assert advised in found["reason"] and ("would fit" in found["reason"]) == bool(advised)
+    probe = found["machine"]["probe"]
+    assert probe == {"before": {}, "after": {}} or "medium" in chosen[0]
 
 
 def test_a_full_device_is_warned_of():

@@ -216,7 +216,7 @@ def test_bandwidths_stand_beside_the_limits_of_their_device():
     assert row["moved_gb_s"] == pytest.approx(4000)
     assert row["limit_gb_s"] == pytest.approx(rate / 1e9)
     assert row["fraction_of_limit"] == pytest.approx(500e9 / rate)
-    assert np.isnan(memory_access.build(record).iloc[0]["fraction_of_limit"])
+    assert pd.isna(memory_access.build(record).iloc[0]["fraction_of_limit"])
     other = limits_of(device_uuid="GPU-2")
     assert memory_access.build(record, other, limits).iloc[0]["limit_gb_s"] == pytest.approx(rate / 1e9)
     with pytest.raises(RecordError, match="measure one of them again"):

@@ -27,11 +27,11 @@ from snn.models.network import mlp
 from snn.profiling import call_costs as costs
 from snn.profiling import profile as module
 from snn.profiling import tracer
-from snn.profiling.call_costs import CallCost, call_costs
+from snn.profiling.call_costs import CallCost
 from snn.profiling.calls import METHODS
 from snn.profiling.observed import Call, ObservedBackend
 from snn.profiling.profile import TimingBackend, break_down, profile
-from snn.profiling.tracer import COLUMNS, Event, Signature, Trace, trace
+from snn.profiling.tracer import COLUMNS, Event, Signature, Trace
 from snn.records import store
 from snn.strategies import factory
 
@@ -117,18 +117,6 @@ def test_a_trace_is_recorded_in_microseconds_with_each_call_site_once():
     assert {(row["device_bytes"], row["page_locked_bytes"]) for row in rows} == {(8, 16)}
 
 
-def test_the_bytes_of_a_trace_are_those_held():
-    found = trace(replace(WIDE, strategy=groups.load("strategy", "reference")), CpuBackend())
-    held = 0
-    for event in found.events:
-        if event.signature.call in ("malloc", "free"):
-            held += event.signature.size[0] * (1 if event.signature.call == "malloc" else -1)
-        assert event.device_bytes == held
-    assert held == 0
-    alone = [event for event in found.events if event.signature.context == "alone"]
-    assert len(alone) == 2 * sum(event.signature.call == "matmul" for event in found.events)
-
-
 def test_a_graph_is_captured_again_and_its_launch_timed():
     observed = ObservedBackend(DeferredBackend())
     found = profile(replace(WIDE, strategy=groups.load("strategy", "graph")), observed)
@@ -139,28 +127,13 @@ def test_a_graph_is_captured_again_and_its_launch_timed():
     assert launch["host_us"] > 0
 
 
-def test_costs_are_of_the_call_itself(monkeypatch):
-    backend = ObservedBackend(of_milliseconds("malloc", monkeypatch))
-    traced = trace(replace(WIDE, strategy=groups.load("strategy", "pinned")), backend)
-    found = call_costs(backend, traced)
-    backend.live.check_nothing_held()
-    assert set(found) == {event.signature for event in traced.events}
-    for signature, cost in found.items():
-        if signature.call == "malloc":
-            assert 5000 <= cost.host_us < 5100
-        elif signature.call in ("copy_in", "copy_out", "matmul"):
-            assert 1000 <= cost.host_us < 1100
-        else:
-            assert cost.host_us < 1100
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_training_that_diverges_has_a_profile_and_no_warning():
     found = profile(replace(JOB, learning_rate=1e30), CpuBackend())
     assert found["predicted_calls_seconds"] > 0 and sum(found["attribution"]["seconds"].values()) > 0
 
 
-@pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
+@pytest.mark.parametrize("slowest", ["malloc", "launch"])
 def test_calls_that_take_milliseconds_are_predicted(slowest, monkeypatch):
     slow = of_milliseconds(slowest, monkeypatch)
     job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))

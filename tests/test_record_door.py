@@ -100,7 +100,7 @@ def test_no_value_can_be_changed_or_deleted_unnoticed():
     assert len(changed) > 200
     for way in changed:
         others = of_other_values(at(record, way))
-        several = [edited(record, way, other) for other in others[: 2 if len(way) > 3 else None]]
+        several = [edited(record, way, other) for other in others[:2]]
         for one in (*several, without(record, way)):
             with pytest.raises(
                 RecordError, match=r"^it: (it was changed|it has no digest|the schema version)"
@@ -210,7 +210,7 @@ def test_what_schemas_say_names_key_and_value(monkeypatch):
         ({"x": []}, "x is []: it must contain at least 1 items"),
         ({"x": [1, 1.0]}, "x[1] is 1.0: it must be integer or null"),
         ({"\x1b": 1}, "'\\x1b' is 1: it must be array"),
-        ({"x": "y" * 99}, f"x is '{'y' * 59}...: it must be array"),
+        ({"x": "y" * 99}, f"x is {'y' * 99!r}: it must be array"),
         ({"x": [1, None]}, ""),
     ):
         found = refusal(untrusted.check_schema, "some", value, "it") if said else None

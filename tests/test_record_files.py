@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import edited, old, reference, refusal, without
 from records_of import limits_of, write_all
@@ -42,18 +42,11 @@ def test_what_is_written_is_read_once_until_the_file_changes(tmp_path, monkeypat
     assert "not a record" in refusal(store.read, path)
 
 
-def test_not_a_number_cannot_be_written_and_the_old_record_stays(tmp_path):
+def test_what_cannot_be_written_leaves_the_old_record(tmp_path, monkeypatch):
     path = tmp_path / "r.json"
     store.write(path, reference())
     with pytest.raises(ValueError, match="JSON"):
         store.write(path, {"x": math.inf})
-    assert store.read(path) == reference()
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_full_disk_is_named_and_leaves_the_old_record(tmp_path, monkeypatch):
-    path = tmp_path / "r.json"
-    store.write(path, reference())
 
     def full(file):
         raise OSError(28, "No space left on device")
@@ -120,8 +113,8 @@ def test_strict_json_is_read():
 
 def test_a_key_that_occurs_twice_is_found_among_very_many():
     """In one pass: to count each of them would take minutes."""
-    members = ",".join(f'"{number}": 0' for number in [*range(300_000), 299_999])
-    assert "the key '299999' occurs twice" in refusal(untrusted.parse, f"{{{members}}}", "it")
+    members = ",".join(f'"{number}": 0' for number in [*range(100_000), 99_999])
+    assert "the key '99999' occurs twice" in refusal(untrusted.parse, f"{{{members}}}", "it")
 
 
 FILES = {
@@ -166,6 +159,7 @@ def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256(tmp_path, monkeypatch
     assert "it has more than 6 bytes" in refusal(untrusted.read_json, tmp_path / "a.json")
 
 
+@settings(max_examples=40)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
-from figure_layout import dots, faults, said_in
+from figure_layout import faults, said_in
 from matplotlib import pyplot as plt
 from matplotlib.markers import CARETDOWN, CARETLEFT
 
@@ -94,37 +94,25 @@ def closed():
     plt.close("all")
 
 
-def test_the_marker_of_a_training_that_diverged_is_open_and_the_note_says_so():
-    ended = two(status=["diverged", "ok"])
-    for figure in figures(ended):
-        assert {value: face == "white" for value, _, _, face in dots(figure.axes[0])} == {
-            2.0: True,
-            1.0: False,
-        }
-        assert "Open markers: the training diverged." in said_in(figure)
+def test_a_training_that_diverged_has_a_circle_and_the_note_says_so():
+    ended, said = two(status=["diverged", "ok"]), "Circles around markers: the training diverged."
     widths = ended.assign(strategy="graph", network=["256", "64"])
-    (axes,) = sweep.draw(widths, ["network.hidden"], "mine").axes
-    (above,) = [line for line in axes.lines if line.get_markerfacecolor() == "white"]
-    assert above.get_xydata().tolist() == [[256.0, 2.0]]
-    assert "Open markers" in said_in(axes.figure)
-    plain = sweep.draw(two(), ["strategy"], "mine")
-    assert "white" not in [face for *_, face in dots(plain.axes[0])] and "Open markers" not in said_in(plain)
+    over_width = sweep.draw(widths, ["network.hidden"], "mine")
+    for figure, place in (*((each, [2.0, 0.0]) for each in figures(ended)[:1]), (over_width, [256.0, 2.0])):
+        (circle,) = [line for line in figure.axes[0].lines if line.get_markersize() == 9]
+        assert circle.get_xydata().tolist() == [place] and said in said_in(figure)
+    assert said not in said_in(sweep.draw(two(), ["strategy"], "mine"))
 
 
 def test_a_bar_that_reaches_below_a_tenth_of_its_mean_ends_in_an_arrow_and_the_note_says_so():
-    said = "Arrows: the bar reaches below a tenth of its mean."
-    rows = two(mean_s=[20.0, 1.0], std_s=[17.9, 0.91])
-    for figure in figures(rows):
-        (arrow,) = [line for line in figure.axes[0].lines if line.get_marker() == CARETLEFT]
-        assert arrow.get_xdata().tolist() == [0.1] and said in said_in(figure)
-        assert faults(figure) == []
+    rows, said = two(mean_s=[20.0, 1.0], std_s=[17.9, 0.91]), "Arrows: the bar reaches below a tenth"
     widths = rows.assign(strategy="graph", network=["256", "64"])
-    (axes,) = sweep.draw(widths, ["network.hidden"], "mine").axes
-    (arrow,) = [line for line in axes.lines if line.get_marker() == CARETDOWN]
-    assert arrow.get_xydata().tolist() == [[64.0, 0.1]] and said in said_in(axes.figure)
-    plain = sweep.draw(rows.assign(std_s=0.5), ["strategy"], "mine")
-    assert CARETLEFT not in [line.get_marker() for line in plain.axes[0].lines]
-    assert said not in said_in(plain)
+    over_width = sweep.draw(widths, ["network.hidden"], "mine")
+    for figure, marker, at in (*((each, CARETLEFT, 0) for each in figures(rows)), (over_width, CARETDOWN, 1)):
+        (arrow,) = [line for line in figure.axes[0].lines if line.get_marker() == marker]
+        assert [place[at] for place in arrow.get_xydata()] == [0.1]
+        assert said in said_in(figure) and faults(figure) == []
+    assert said not in said_in(sweep.draw(rows.assign(std_s=0.5), ["strategy"], "mine"))
 
 
 def test_a_row_that_is_blank_in_a_panel_is_said_to_be_not_measured():

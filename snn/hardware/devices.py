@@ -208,7 +208,6 @@ def _failure_of_driver() -> str:
 
 
 def free_bytes(device: Device) -> int:
-    """The bytes of a GPU's memory that no process holds."""
     with open_gpu(str(device.uuid)) as gpu:
         return pynvml.nvmlDeviceGetMemoryInfo(gpu).free
 
@@ -263,7 +262,6 @@ def _part(handle: Any) -> Any:
 
 
 def is_part(handle: Any) -> bool:
-    """Whether an NVML handle is of a part of a GPU (MIG)."""
     try:
         return bool(pynvml.nvmlDeviceIsMigDeviceHandle(handle))
     except pynvml.NVMLError:
@@ -382,10 +380,8 @@ def usable_bytes() -> int:
 
 
 def machine_bytes() -> int:
-    """The machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def usable_processors() -> int:
-    """Number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

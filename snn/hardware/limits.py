@@ -47,7 +47,6 @@ class Limit:
 
     @property
     def value(self) -> float | None:
-        """The median of the samples."""
         return median(self.samples) if self.samples else None
 
 
@@ -65,7 +64,6 @@ class Measured:
     properties: Mapping[str, Any] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """The limits as JSON values."""
         return {
             "multiprocessors": self.multiprocessors,
             "l2_bytes": self.l2_bytes,
@@ -75,7 +73,6 @@ class Measured:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Measured":
-        """The limits from the JSON values of ``plain``."""
         limits: Sequence[Mapping[str, Any]] = plain["limits"]
         return cls(
             tuple(Limit(**{**limit, "samples": tuple(limit["samples"])}) for limit in limits),

@@ -100,7 +100,6 @@ def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
 
 
 def make_backend(cell: Mapping[str, Any]) -> Backend:
-    """The backend of a cell's device, kernel, precision and gradient."""
     published = cell["training"]["gradient"] == PublishedNaive.name
     precision = cell["precision"]["name"]
     return backends.make(cell["device"]["backend"], cell["kernel"], ROOT, precision, published)
@@ -211,7 +210,7 @@ def _summary(
 
 def _mean(values: Sequence[float | None]) -> float | None:
     given = [value for value in values if value is not None]
-    return _finite(fmean(given)) if given and len(given) == len(values) else None
+    return _finite(fmean(given)) if given and None not in values else None
 
 
 def _finite(value: float | None) -> float | None:

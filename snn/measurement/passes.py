@@ -80,7 +80,6 @@ def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, A
 
 
 def _whole(rows: int, batch_size: int) -> int:
-    """The rows that fill whole batches."""
     return rows // batch_size * batch_size
 
 

@@ -108,7 +108,6 @@ class Steadiness:
         self._epochs, self._seconds = 0, 0.0
 
     def add(self, seconds: float) -> None:
-        """Add the time of one epoch."""
         self._epochs += 1
         self._seconds += seconds
         if self._seconds >= self._window:

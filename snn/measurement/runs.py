@@ -21,7 +21,7 @@ from snn.profiling.observed import ObservedBackend
 from snn.strategies import factory
 from snn.strategies.base import Progress as OfRun
 from snn.strategies.base import Strategy, unwatched
-from snn.strategies.factory import Job, Test, start
+from snn.strategies.factory import Job, start
 
 _COUNTED_EPOCHS = 3
 
@@ -247,20 +247,13 @@ def _run(
     run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
     if job.test is None or len(losses) > 1:
         return run
-    return replace(run, **_tested(job, job.test, strategy, backend))
-
-
-def _tested(job: Job, test: Test, strategy: Strategy, backend: Backend) -> dict[str, Any]:
-    """What a run has of the test rows.
-
-    Of a classification the accuracy, and the seconds in which the strategy predicts them the second time.
-    """
+    X, targets, _ = test = job.test
     if not job.is_classification:
-        return {"test_errors": errors(job.network, strategy.weights(), *test)}
-    strategy.predict(test.X)
-    seconds = _timed(backend, lambda: strategy.predict(test.X).argmax(axis=1))
-    correct = accuracy(job.network, strategy.weights(), test.X, test.targets)
-    return {"test_accuracy": correct, "test_seconds": seconds}
+        return replace(run, test_errors=errors(job.network, strategy.weights(), *test))
+    strategy.predict(X)  # it is timed the second time
+    seconds = _timed(backend, lambda: strategy.predict(X).argmax(axis=1))
+    correct = accuracy(job.network, strategy.weights(), X, targets)
+    return replace(run, test_accuracy=correct, test_seconds=seconds)
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:

@@ -116,7 +116,6 @@ class EveryCall(Backend):
         self.prefetches_out = inner.prefetches_out
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Make a call."""
         return getattr(self.inner, method.name)(*arguments, **named)
 
 

@@ -69,7 +69,6 @@ class Layout(NamedTuple):
 
     @property
     def stranded_bytes(self) -> int:
-        """Reserved bytes that are free, but not where the largest free run is."""
         return self.reserved_bytes - self.live_bytes - self.largest_free_bytes
 
 

@@ -40,12 +40,10 @@ class TimingBackend(EveryCall):
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was timed so far."""
         self.seconds = dict.fromkeys(self.PARTS, 0.0)
         self.calls = 0
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Make a call, and add its seconds to its part."""
         started = time.perf_counter()
         try:
             return getattr(self.inner, method.name)(*arguments, **named)

@@ -12,7 +12,7 @@ from snn.analysis.verdicts import NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFIC
 from snn.profiling.memory import count
 from snn.report.write import template
 from snn.tables import overview, recommend
-from snn.tables.recommendation import Answer, Ratio, asked_for, case
+from snn.tables.recommendation import Ratio, asked_for, case, over_reference, reservation
 
 _MOST_CASES = 24
 _UNITS = (("s", 1, 1), ("ms", 1e3, 1e-3), ("µs", 1e6, 0))
@@ -72,7 +72,7 @@ def ranking(ranked: pd.DataFrame, of: str = "") -> str:
 
 
 def _macro(name: str) -> Any:
-    page = template("opening.html", duration=duration, SAME=SAME, SIGNIFICANT=SIGNIFICANT)
+    page = template("opening.html", duration=duration)
     return getattr(page.module, name)
 
 
@@ -86,8 +86,9 @@ def _cases(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame]) -> list[
             {
                 **row,
                 "kernel": _kernel(row),
-                "answer": Answer.read(row),
-                "is_reference": row["verdict"] == REFERENCE,
+                "over_reference": over_reference(row),
+                "lead": Ratio.read(row, "lead"),
+                "reservation": reservation(row),
                 "why": list(filter(None, (row["reason"], scores, sentence))),
                 "ranked": _ranked(rankings[i]) if rankings else [],
             }
