@@ -50,21 +50,18 @@ class FakeNvml:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
-def test_auto_takes_the_gpu(monkeypatch, capsys):
-    FakeNvml(monkeypatch)
-    assert devices.find("auto") == devices.Device("cuda", "GPU number 0", "GPU-0", "580.1")
-    assert devices.find("cpu").backend == "cpu" and devices.find("cpu").name
-    devices.say_unused_gpu("auto", devices.find("auto"))
-    assert capsys.readouterr().err == "" == devices.why_unused()
-
-
 @pytest.mark.parametrize(
-    ("visible", "name"), [("1,0", "GPU number 1"), ("GPU-abc", "GPU number GPU-abc"), ("0", "GPU number 0")]
+    ("visible", "chosen"), [(None, "0"), ("1,0", "1"), ("GPU-abc", "GPU-abc"), ("0", "0")]
 )
-def test_cuda_visible_devices_chooses(monkeypatch, visible, name):
+def test_cuda_takes_the_first_gpu_that_is_visible(monkeypatch, capsys, visible, chosen):
     FakeNvml(monkeypatch, count=2)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert devices.find("cuda").name == name
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    expected = devices.Device("cuda", f"GPU number {chosen}", f"GPU-{chosen}", "580.1")
+    assert devices.find("auto") == devices.find("cuda") == expected
+    devices.say_unused_gpu("auto", expected)
+    assert capsys.readouterr().err == "" == devices.why_unused()
+    assert devices.find("cpu").backend == "cpu" and devices.find("cpu").name
 
 
 @pytest.mark.parametrize(

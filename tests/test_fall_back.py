@@ -200,35 +200,30 @@ class WithoutFallback(Persistent):
     fallback = None
 
 
-@pytest.mark.parametrize(
-    "make", [WithoutFallback, lambda backend: factory.make(groups.load("strategy", "ensemble"), backend)]
-)
-@pytest.mark.parametrize(("error", "at"), FAILURES, ids=str)
-def test_without_a_fallback_the_reason_is_the_outcome(make, error, at):
-    network, X_shape = NETWORKS["perceptron"]
-    X, Y, _ = data_of(network, X_shape)
-    strategy = make(ObservedBackend(Refusing(error, at)))
-    try:
-        with pytest.raises(type(error), match=str(error)[:20]):
-            strategy.setup(network, X, Y, 20, 0.01)
-    finally:
-        strategy.close()
-    strategy.backend.live.check_nothing_held()
-
-
 class NoRoom(Refusing):
     """Has no memory for a graph either."""
 
     def malloc(self, nbytes, kind=None):
-        raise OutOfMemory(f"{kind} of {nbytes} bytes")
+        raise FULL
 
 
-def test_what_does_not_fit_at_all_is_out_of_memory():
+def ensemble(backend):
+    return factory.make(groups.load("strategy", "ensemble"), backend)
+
+
+@pytest.mark.parametrize(
+    ("make", "backend", "error"),
+    [
+        *((make, Refusing(*one), one[0]) for make in (WithoutFallback, ensemble) for one in FAILURES),
+        (Persistent, NoRoom(REFUSED), FULL),
+    ],
+)
+def test_without_a_fallback_the_reason_is_the_outcome(make, backend, error):
     network, X_shape = NETWORKS["perceptron"]
     X, Y, _ = data_of(network, X_shape)
-    strategy = Persistent(ObservedBackend(NoRoom(REFUSED)))
+    strategy = make(ObservedBackend(backend))
     try:
-        with pytest.raises(OutOfMemory):
+        with pytest.raises(type(error), match=str(error)[:20]):
             strategy.setup(network, X, Y, 20, 0.01)
     finally:
         strategy.close()
