@@ -61,11 +61,8 @@ class BusyNeighbour:
         self._since, self._epochs_before = 0.0, 0
 
     def await_work(self) -> None:
-        """Wait until the neighbour trains.
-
-        Raises Unsupported where its strategy cannot train this here, and NeighbourError where it ends, or
-        is not at work in time.
-        """
+        """Wait until the neighbour trains. Raises Unsupported if its strategy cannot train this here, and
+        NeighbourError if it ends, or is not at work in time."""
         limit = time.monotonic() + _MOST_WAIT
         while (epochs := self._noted()[1][-1][0]) < _EPOCHS_BEFORE:
             if self.process.poll() == UNSUPPORTED:
@@ -129,8 +126,7 @@ def beside(
     """Start the neighbour that a cell asks for, if it does, on another device; it ends with this context.
 
     It trains what the cell trains, with the strategy ``protocol.neighbour``; on the CPU it shares the cell's.
-    ``data`` is the prepared copy of the data set, if there is one. Raises Unsupported where there is no other
-    GPU.
+    ``data`` is the prepared copy of the data set, if any. Raises Unsupported if there is no other GPU.
     """
     strategy = Cell(cell).strategy_beside
     if strategy is None:

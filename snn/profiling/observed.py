@@ -54,10 +54,9 @@ class Call(NamedTuple):
     """One call of a backend method: all that is needed to count it, to draw it or to make it again.
 
     ``arguments`` are those of the method without the stream, with a ``Ref`` in place of every resource; of
-    ``graph_end`` they are the calls that were captured. A ``captured`` call is recorded into a graph, not
-    done. ``makes`` and ``ends`` are the numbers of the resource that the call makes or ends; ``nbytes`` and
-    ``purpose`` are of the memory that it is about, ``page_locked`` of its host array. ``call_site``: the line
-    of the strategy that makes it.
+    ``graph_end`` the calls that were ``captured``, which are recorded into a graph, not done. ``makes`` and
+    ``ends`` are numbers of resources; ``nbytes`` and ``purpose`` are of the memory that it is about,
+    ``page_locked`` of its host array.
     """
 
     name: str

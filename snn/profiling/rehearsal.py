@@ -104,9 +104,8 @@ class Needs:
 def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
     """What the strategy of a job holds at most with so many rows: set up, or in a step.
 
-    ``job`` needs at least three batches and the rest of them that ``rows`` leave; what they hold does not
-    matter. Two trainings of so few are rehearsed, and what grows with the data is extrapolated. ``backend``
-    takes the decisions of the real one. Raises Unsupported where the strategy cannot train the network.
+    Two trainings of a few batches of the job are rehearsed, and what grows with the data is extrapolated.
+    ``backend`` takes the decisions of the real one. Raises Unsupported if it cannot train the network.
     """
     rest = rows % job.batch_size
     counts = [n * job.batch_size + rest for n in _BATCHES]

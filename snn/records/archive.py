@@ -59,8 +59,7 @@ def unchecked(folder: Path) -> dict[str, Entry]:
     """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or such a file) by line.
 
     Each is whole in itself; two of them may be of one round, or of two devices. Raises RecordError, naming
-    file and line, where there is something else, or no record at all; then it names folders within that have
-    some.
+    file and line, or the folders within that have records if there are none.
     """
     problem, found = "there are no records in it", {}
     try:
