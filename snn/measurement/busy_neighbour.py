@@ -29,7 +29,7 @@ UNSUPPORTED = 3
 """The status of a process whose strategy cannot train this here."""
 
 _MOMENT = 0.02
-_NOTED = 0.05
+_NOTED = 0.01
 """Seconds between two moments that it notes, at least."""
 
 _MOST_WAIT = 120.0
@@ -165,6 +165,8 @@ def main() -> int:
 
 
 def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent: int) -> None:
+    notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no note
     threads.assign()  # before NumPy is imported
 
     import numpy as np
@@ -177,8 +179,6 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
     with ExitStack() as held:
         uuid = held.enter_context(gpu_lock(*gpus)).uuid if gpus else None
         backend = make_backend(cell)
-        notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no note
         strategy = start(job, backend)
         held.callback(strategy.close)
         strategy.prepare(job.epochs)
