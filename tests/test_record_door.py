@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, forged, leaves, measured, old, reference, refusal, without
 from record_rules import disagreements
+from records_of import MEMBER
 
 from snn.config.settings import RANGES
 from snn.errors import RecordError, Unsupported
@@ -87,6 +88,9 @@ def of_other_values(value):
     return [other for other in others if (type(other), other) != (type(value), value)]
 
 
+NOTICED = tuple(f"it: {said}" for said in ("it was changed", "it has no digest", "the schema version"))
+
+
 def test_no_value_can_be_changed_or_deleted_unnoticed():
     record = reference()
     ways = list(leaves(record))
@@ -97,10 +101,7 @@ def test_no_value_can_be_changed_or_deleted_unnoticed():
         others = of_other_values(at(record, way))
         several = [edited(record, way, other) for other in others[:2]]
         for one in (*several, without(record, way)):
-            with pytest.raises(
-                RecordError, match=r"^it: (it was changed|it has no digest|the schema version)"
-            ):
-                store.checked(one, "it")
+            assert refusal(store.checked, one, "it").startswith(NOTICED)
 
 
 def read(record):
@@ -124,15 +125,9 @@ IMPOSSIBLE = {
     "round 0": ([(("round",), 0)], "round is 0"),
     "no round": ([(("round",), 1001)], "round is 1001"),
     "an accuracy of one run": ([(("runs", 1, "test_accuracy"), 0.5)], "some runs have test_accuracy"),
-    "members of one": (
-        [(("members",), [{"seed": 1, "init": "x", "learning_rate": 0.1, "start": 1}])],
-        "runs[0].member_mse has another number of losses than the 1 members",
-    ),
+    "members of one": ([(("members",), [MEMBER | {"start": 1}])], "runs[0].member_mse"),
     "less memory than none": ([(("memory", "least_free_bytes"), -1)], "memory.least_free_bytes is -1"),
-    "a probe of nothing": (
-        [(("machine", "probe", "before", "copy_us"), 0)],
-        "machine.probe.before.copy_us is 0",
-    ),
+    "a probe of nothing": ([(("machine", "probe", "before", "copy_us"), 0)], "probe.before.copy_us is 0"),
     "colder than cold": ([(("warmup", "seconds"), -1)], "warmup.seconds is -1"),
     "no epochs": ([(("cell", "training", "epochs"), 0)], "cell.training.epochs is 0"),
     "true is not one": ([(("cell", "training", "epochs"), True)], "cell.training.epochs is True"),
@@ -141,16 +136,10 @@ IMPOSSIBLE = {
         "cell.network must have hidden, or layers and a loss",
     ),
     "two networks": ([(("cell", "network", "layers"), ["x"])], "cell.network must have hidden, or layers"),
-    "too many rounds": (
-        [(("cell", "protocol", "rounds"), 10**15)],
-        "cell.protocol.rounds is 1000000000000000",
-    ),
+    "too many rounds": ([(("cell", "protocol", "rounds"), 10**15)], "cell.protocol.rounds is 1000000"),
     "too many runs": ([(("cell", "protocol", "runs"), 10**6)], "cell.protocol.runs is 1000000"),
     "a place elsewhere": ([(("cell", "dataset", "name"), "../../x")], "cell.dataset.name is '../../x'"),
-    "code from elsewhere": (
-        [(("cell", "strategy", "_target_"), "antigravity.X")],
-        "cell.strategy._target_ is",
-    ),
+    "code from elsewhere": ([(("cell", "strategy", "_target_"), "antigravity.X")], "strategy._target_ is"),
     "an unknown key": ([(("verdict",), "fastest")], "it has the unknown key 'verdict'"),
     "an unknown status": ([(("status",), "fine")], "status is 'fine': it must be one of ['ok', 'diverged'"),
     "a long text": ([(("cell", "strategy", "name"), "x" * 101)], "must be shorter than or equal to 100 char"),
@@ -172,9 +161,8 @@ def test_what_no_table_can_use_is_refused_even_under_a_digest_that_fits(changes,
     """So it is of version 3, which has no digest."""
     one = forged(reference(), *changes)
     for record in (one, old(one)):
-        with pytest.raises(RecordError, match=r"^it: ") as refused:
-            read(record)
-        assert said in str(refused.value)
+        found = refusal(read, record)
+        assert found.startswith("it: ") and said in found
 
 
 def test_every_run_of_a_launch_has_a_loss_of_every_member():
@@ -245,7 +233,5 @@ def test_the_name_of_a_device_begins_no_formula(name):
         store.checked(forged(reference(), *both), "it")
     other = "\u663e\u5361 =1"
     store.checked(forged(reference(), *((way, other) for way, _ in both)), "it")
-    rules = [
-        untrusted.load_schema(kind)["$defs"]["device"] for kind in ("record", "limits", "microbenchmark")
-    ]
-    assert rules == rules[:1] * 3
+    kinds = ("record", "limits", "microbenchmark")
+    assert len({str(untrusted.load_schema(kind)["$defs"]["device"]) for kind in kinds}) == 1
