@@ -80,9 +80,7 @@ def test_lines_are_read_up_to_a_size_and_an_archive_up_to_another(tmp_path, monk
             texts = [(f"{path}, line {n}", f"{text}\n") for n, text in enumerate(("abc", "def", "ghi"), 1)]
             assert list(untrusted.lines(path)) == texts
         else:
-            assert f"{path}, line {at_line}: decompresses to more than 0 MiB" in refusal(
-                list, untrusted.lines(path)
-            )
+            assert f"line {at_line}: decompresses to more than 0 MiB" in refusal(list, untrusted.lines(path))
     monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 20)
     monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", 3 << 20)
     path.write_bytes(gzip.compress(bytes(2 << 20)))

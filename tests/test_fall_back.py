@@ -58,9 +58,7 @@ class FakeDriver:
 def faked(monkeypatch):
     """The module of cooperative launches on a fake driver, and that driver."""
     driver, load = FakeDriver(), ctypes.CDLL
-    monkeypatch.setattr(
-        ctypes, "CDLL", lambda name, *more: driver if "libcuda" in name else load(name, *more)
-    )
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, *of: driver if "libcuda" in name else load(name, *of))
     path = ROOT / "snn/backends/cuda/cooperative.py"
     spec = importlib.util.spec_from_file_location("cooperative_on_a_fake_driver", path)
     module = importlib.util.module_from_spec(spec)
@@ -234,9 +232,7 @@ def test_without_a_fallback_the_reason_is_the_outcome(make, backend, error):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "invalid", [False, True], ids=["by an exception", "by a call that a capture forbids"]
-)
+@pytest.mark.parametrize("invalid", [False, True], ids=["by an exception", "by a forbidden call"])
 def test_a_capture_that_fails_says_why_and_frees_everything(invalid, cuda_backend, monkeypatch):
     from cupy.cuda import runtime
 

@@ -109,13 +109,9 @@ def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
     if instrument == "none":
         return
     if cell["device"]["backend"] == "cpu":
-        raise ConfigError(
-            "profile=nvtx is for Nsight Systems, which shows CUDA devices: device=cpu has no ranges"
-        )
+        raise ConfigError("profile=nvtx is for Nsight Systems, which shows CUDA devices, not device=cpu")
     if factory.class_of(cell["strategy"]).own_runtime:
-        raise ConfigError(
-            f"profile=nvtx sees no call of {cell['strategy']['name']}, which has its own runtime"
-        )
+        raise ConfigError(f"profile=nvtx sees no call of {cell['strategy']['name']}: it has its own runtime")
 
 
 def _annotate(job: Job, backend: Backend) -> None:

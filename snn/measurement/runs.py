@@ -119,9 +119,8 @@ def measure(
     if lost and measurement.status == "ok":
         measurement.status = "diverged"
         noun = "trainings" if measurement.members else "runs"
-        measurement.reason = (
-            f"the loss is not finite after {job.epochs} epochs in {lost} of {len(losses)} {noun}"
-        )
+        where = f"{lost} of {len(losses)} {noun}"
+        measurement.reason = f"the loss is not finite after {job.epochs} epochs in {where}"
     return measurement
 
 

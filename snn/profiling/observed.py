@@ -142,9 +142,7 @@ class Live:
     def array(self, array: np.ndarray, *makers: str) -> Ref:
         """Which allocated array this is, or is a part of: one of these calls made it."""
         if array.dtype != np.float32 or not array.flags.c_contiguous:
-            raise LeakError(
-                f"the device needs a C-contiguous float32 array, not {array.dtype} {array.strides}"
-            )
+            raise LeakError(f"it needs a C-contiguous float32 array, not {array.dtype} {array.strides}")
         address = _address(array)
         exact = self._arrays.get(address)
         for block in self._arrays.values() if exact is None else (exact,):

@@ -146,16 +146,12 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
 def extrapolated(few: Needs, more: Needs, times: float) -> Needs:
     """The needs ``times`` the step from ``few`` to ``more`` beyond ``few``: all on straight lines."""
     if len(few.blocks) != len(more.blocks):
-        raise Unsupported(
-            "its number of blocks depends on the number of rows, so they cannot be extrapolated"
-        )
+        raise Unsupported("its number of blocks depends on the rows, so they cannot be extrapolated")
     blocks = [
         Block(b.kind, round(a.nbytes + times * (b.nbytes - a.nbytes)))
         for a, b in zip(few.blocks, more.blocks, strict=True)
     ]
-    per_step = {
-        key: round(few.per_step[key] + times * (n - few.per_step[key])) for key, n in more.per_step.items()
-    }
+    per_step = {key: round(n + times * (more.per_step[key] - n)) for key, n in few.per_step.items()}
     return replace(more, blocks=tuple(blocks), per_step=per_step)
 
 
