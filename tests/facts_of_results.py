@@ -1,7 +1,5 @@
 """What docs/results.md says that follows from several rows, from records, or from traces; as ``facts``."""
 
-import gzip
-import json
 from collections import Counter
 from functools import cache
 from itertools import chain
@@ -9,12 +7,12 @@ from math import ceil
 
 import pandas as pd
 from conftest import ROOT
-from published_tables import one, table, variation
+from published_tables import entries_of, one, records_in, table, variation
 
 from snn.config.yaml_file import read_yaml
 from snn.files import published_sets
 from snn.files.published_sets import PUBLISHED
-from snn.records import archive, microbenchmarks, store
+from snn.records import archive, microbenchmarks
 from snn.report import published_set
 
 MIB = 1 << 20
@@ -22,17 +20,6 @@ GPUS = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
 H200, H100 = FOLDERS = ("nvidia-h200", "nvidia-h100-80gb-hbm3")
 CPU = "CPU Intel(R) Xeon(R) Processor"
 LIMITS = read_yaml(ROOT / "config/verdicts.yaml")
-
-
-def entries_of(name):
-    """The records of a set, and as they are written; tests/test_published_figures.py checks them."""
-    with gzip.open(PUBLISHED / name / archive.RECORDS, "rt", encoding="utf-8") as text:
-        for written in map(json.loads, text):
-            yield archive.Entry(store.lift(written), written)
-
-
-def records_in(name):
-    return (entry.record for entry in entries_of(name))
 
 
 def of_the_papers_experiment():

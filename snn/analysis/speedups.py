@@ -96,11 +96,8 @@ _COLUMNS = (*SPEEDUP, "verdict", "note")
 def speedup(baseline: pd.DataFrame, other: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """Row by row ``speedup`` = baseline mean_s / other mean_s, its 95% interval, a verdict and a note.
 
-    ``verdict`` is ``same`` where the interval lies within the threshold of that name of 1, ``faster`` or
-    ``slower`` where it excludes 1, otherwise ``not significant``, as all but large ratios of a single round
-    are; or ``not comparable``, without a ratio, for the reason in ``note``. Elsewhere ``note`` warns of an
-    interval that is wide, or of a single round.
-    ``machine`` joins the states of both machines.
+    The verdict is that of ``ratio_verdict``, or ``not comparable``, without a ratio, for the reason in
+    ``note``; elsewhere ``note`` is a ``warning``. ``machine`` joins the states of both machines.
     """
     both = (side[[key for key in COMPARED if key in side]].to_dict("records") for side in (baseline, other))
     compared = [_compared(a, b, thresholds) for a, b in zip(*both, strict=True)]

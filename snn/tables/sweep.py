@@ -122,7 +122,6 @@ peers = cnn_peers = cells_table(
 def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per learning rate and initialiser of each cell, in the order of its members.
 
-    Losses are of those of its ``trainings`` whose loss is ``finite``; if not all are, ``status`` is diverged.
     A cell whose strategy trains one network per run has one row; one that did not train has no loss.
     """
     ends, rows = outcome(cells), []
