@@ -14,7 +14,7 @@ from snn.analysis.cell_line import kernel_used
 from snn.analysis.grouping import setting
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
-from snn.analysis.roofline import steps
+from snn.analysis.roofline import step_us
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
 from snn.errors import RecordError
@@ -269,7 +269,7 @@ def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
     tested = [name for name in TESTED if frame[name].notna().any()]
     if not frame["curve"].map(bool).any():
         return frame[tested]
-    return frame[tested].assign(step_us=1e6 * frame["mean_s"] / steps(frame))[["step_us", *tested]]
+    return frame[tested].assign(step_us=step_us(frame))[["step_us", *tested]]
 
 
 def _learned(records: Sequence[Record]) -> dict[str, Any]:

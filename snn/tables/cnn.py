@@ -13,11 +13,11 @@ import pandas as pd
 
 from snn.analysis.grouping import first_at, texts
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.roofline import steps
+from snn.analysis.roofline import step_us, steps
 from snn.analysis.verdicts import AGREES, DIFFERS
 from snn.models import gradients
 from snn.models.gradients import EXACT, PublishedNaive, PublishedOptimised
-from snn.tables.table import Column, Row, Rows, Table, assemble, cells_table, ratio, status, step_us
+from snn.tables.table import Column, Row, Rows, Table, assemble, cells_table, ratio, status
 
 Published = Mapping[str, Any]
 
