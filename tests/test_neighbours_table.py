@@ -136,7 +136,7 @@ def test_with_one_gpu_the_table_says_what_is_missing(cells):
     assert set(rows["reason"]) == {"protocol.neighbour=reference needs a second NVIDIA H200"}
     assert rows["slowdown"].isna().all() and rows["alone_s"].notna().all()
     assert draw("neighbours", rows, "T4").axes[0].texts[0].get_text() == (
-        "neighbours: no cell has a time beside a neighbour"
+        "no row has a value: time beside the neighbour / time alone"
     )
 
 

@@ -45,7 +45,7 @@ def test_learning_rates_stand_at_their_values_and_those_that_diverged_are_crosse
     assert [bars.get_label() for bars in several.axes[0].containers] == ["256", "64"]
     assert faults(several) == []
     nothing = draw("learning_rates", rates(final_mse=np.nan))
-    assert "finite loss" in nothing.axes[0].texts[0].get_text()
+    assert "no row has a value: final loss" in nothing.axes[0].texts[0].get_text()
 
 
 def test_a_number_that_a_sweep_varies_is_an_axis_and_words_stand_beside_it():
