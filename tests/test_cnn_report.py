@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from cnn_cells import THRESHOLDS
 from cnn_cells import published_values as published
 from conftest import ROOT
 from published_tables import one
+from records_of import THRESHOLDS
 
 from snn.config import groups
 from snn.models.network import build

@@ -13,7 +13,7 @@ from layered_shapes import SHAPES
 from layered_shapes import network_of as layered_network_of
 from test_training import trained
 
-from snn.analysis import kernels
+from snn.analysis.cell_line import kernel_used
 from snn.backends.launches import TrainingLaunch
 from snn.config import groups
 from snn.errors import DeviceError, OutOfMemory, Unsupported
@@ -187,7 +187,7 @@ def test_a_graph_trains_what_the_driver_refuses_or_has_no_memory_for(error, at, 
         assert ("132 blocks" in strategy.plan) == (at != "training_launch")
         record = {"plan": strategy.plan, "cell": CELL}
         assert strategy.launch is None
-        assert kernels.used(record) == kernels.used(lift(record)) == "naive"
+        assert kernel_used(record) == kernel_used(lift(record)) == "naive"
     finally:
         strategy.close()
     strategy.backend.live.check_nothing_held()

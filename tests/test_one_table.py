@@ -97,7 +97,7 @@ def test_a_record_stands_at_the_path_of_its_cell_and_round(tmp_path):
     path = tmp_path / naming.record_path(naming.name_of(CELL), 1)
     store.write(path, one)
     assert frame.checked({str(path): wanted}) == {str(path): one}
-    assert frame.load({str(path): wanted}, THRESHOLDS)["mean_s"].tolist() == [1.0]
+    assert frame.tabulate(frame.checked({str(path): wanted}), THRESHOLDS)["mean_s"].tolist() == [1.0]
     with pytest.raises(RecordError) as refused:
         frame.checked({str(path): "other"})
     assert str(refused.value) == (

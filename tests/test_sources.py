@@ -125,7 +125,6 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/config/cell.py": "names the cell; of a cell that asks for a neighbour it is a source",
     "snn/config/overrides.py": "checks the command line",
     "snn/config/suggestions.py": "words of messages",
-    "snn/analysis/kernels.py": "names the kernel, after it",
     "snn/config/settings.py": "checks the cell, and completes it",
     "snn/config/sizes.py": "checks the cell",
     "snn/datasets/csv_table.py": "checks the keys of a CSV file; of a cell that has one it is a source",

@@ -23,20 +23,21 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: s
     A link is kept, and its target is written. Raises ConfigError for a folder, a device, a pipe or one of the
     ``inputs``, and if no file can be created there.
     """
+    import tempfile  # which imports random, perhaps a user's own before the paths are in order
+
     problem = None
     if not output or output.endswith(("/", "/.", "/..")) or output in (".", ".."):
         problem = "it must name a file, as results/cell.json"
     else:
         try:
             path = _followed(Path(output).absolute())
-            problem = _why_not(path, inputs) or _try(path)
+            problem = _why_not(path, inputs)
+            if problem is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.").close()
         except (FileExistsError, NotADirectoryError):
             problem = "no file can be written there: a part of its path is a file, not a folder"
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as error:  # RuntimeError: a folder that is a link to itself
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a link to itself
             problem = f"no file can be written there: {getattr(error, 'strerror', None) or error}"
     if problem:
         raise ConfigError(f"{key} is {output!r}: {problem}")
@@ -147,15 +148,6 @@ def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
         if any(given and Path(given).exists() and path.samefile(given) for given in inputs):
             return "this file is an input, which would be lost"
     return None
-
-
-def _try(path: Path) -> str | None:
-    """Create the folder, and a temporary file in it."""
-    import tempfile
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-        return None
 
 
 def say(line: str, file: TextIO | None) -> None:

@@ -22,11 +22,9 @@ _NEIGHBOUR = "snn.measurement.busy_neighbour"
 def of_cell(cell: Mapping[str, Any]) -> list[str]:
     """The source files, relative to the checkout, that decide what a cell measures.
 
-    They are what runs from the first setting of the process to the last reading: the threads of the process,
-    the passes and what they import, the cell's strategy and data set, its backend, and on CUDA its kernel and
-    those that the strategy launches beside it. An edit of one of these makes the cell's record out of date.
-    An edit elsewhere does not: composing and checking the configuration, whose result the record holds,
-    provenance, progress, locks, and building and writing the record only say what was measured.
+    They run from the first setting of the process to the last reading: its threads, the passes, strategy,
+    data set and backend, and on CUDA the kernel and those that the strategy launches beside it. Composing the
+    cell, provenance, progress, locks and writing the record only say what was measured.
     """
     backend = cell["device"]["backend"]
     modules = (
@@ -69,11 +67,7 @@ def of_microbenchmark(name: str, backend: str) -> list[str]:
 
 
 def of_script(script: str, *modules: str) -> list[str]:
-    """The files, relative to the checkout, that decide what a script of the workflow writes.
-
-    They are the script, the modules that it imports, those that it is told to import, and the templates of
-    their pages.
-    """
+    """A script of the workflow, the modules that it imports and those given, and templates beside them."""
     files = closure([*_parsed(script).imports, *modules])
     return sorted({script} | files | assets(files))
 
@@ -164,11 +158,9 @@ def _file_of(module: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Source:
-    """What a Python file says of its dependencies at its top level, read without running it.
+    """The ``snn`` modules that a file imports at its top level, among names that are none, and its KERNELS.
 
-    ``imports`` are the ``snn`` modules that it imports, among names that are none; imports inside functions
-    are choices. ``kernels`` are the CUDA sources in its constant ``KERNELS``: those that it launches beside
-    the kernel of a cell's choice.
+    Imports inside functions are choices. Kernels are those launched beside the kernel of a cell's choice.
     """
 
     imports: tuple[str, ...]

@@ -105,10 +105,9 @@ def lock_file(name: str) -> Path:
 @cache
 def _machine() -> str:
     """What tells this machine from others: the same in its containers, where Linux has named this boot."""
-    try:
+    with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
-    except OSError:
-        return platform.node()
+    return platform.node()
 
 
 @contextmanager
@@ -249,20 +248,15 @@ def _open(path: Path, mode: int) -> int:
                 os.fchmod(descriptor, 0o644)
                 os.utime(descriptor, (0, 0))  # not locked yet
     except OSError as error:
-        raise LockedError(f"{path}: the lock cannot be opened: {_why_not(error)}") from error
+        remedy = "remove it, or let its owner"
+        if isinstance(error, PermissionError):  # who removes a lock that is held lets a second holder in
+            remedy = "let its owner give you access to it (chmod g+rw)"
+        why = f"it is a link: {remedy}" if error.errno == errno.ELOOP else f"{error.strerror}: {remedy}"
+        raise LockedError(f"{path}: the lock cannot be opened: {why}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LockedError(f"{path}: the lock is not a file: remove it")
     return descriptor
-
-
-def _why_not(error: OSError) -> str:
-    """Why a lock cannot be opened, and what to do; who removes one that is held lets a second holder in."""
-    if error.errno == errno.ELOOP:
-        return "it is a link: remove it, or let its owner"
-    if isinstance(error, PermissionError):
-        return f"{error.strerror}: let its owner give you access to it (chmod g+rw)"
-    return f"{error.strerror}: remove it, or let its owner"
 
 
 def generation(folder: Path) -> str | None:

@@ -96,12 +96,9 @@ class BusyNeighbour:
                 f"{pause:.2f} s, and {epochs} ended in {now - self._since:.2f} s, of {mean:.2g} s each "
                 "before; nothing is recorded: measure the cell again"
             )
-        return {
-            "strategy": self._strategy,
-            "device_uuid": uuid or None,
-            "epochs": epochs,
-            "seconds": now - self._since,
-        }
+        seconds = now - self._since
+        found = {"strategy": self._strategy, "device_uuid": uuid or None}
+        return found | {"epochs": epochs, "seconds": seconds}
 
     def _noted(self) -> tuple[str, list[tuple[int, float]]]:
         """The UUID of its GPU, and by moment the epochs that it has finished: 0 at first."""

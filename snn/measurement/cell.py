@@ -210,7 +210,7 @@ def _summary(
 
 def _mean(values: Sequence[float | None]) -> float | None:
     given = [value for value in values if value is not None]
-    return _finite(fmean(given)) if given and len(given) == len(values) else None
+    return _finite(fmean(given)) if given and None not in values else None
 
 
 def _finite(value: float | None) -> float | None:

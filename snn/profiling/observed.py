@@ -101,10 +101,6 @@ class Resource(Memory):
     def nbytes(self) -> int:
         return self.ref.nbytes
 
-    @property
-    def call_site(self) -> str:
-        return self.made_by.call_site
-
 
 class Live:
     """Every resource that is alive, by its number, and the totals of its bytes.
@@ -195,7 +191,7 @@ class Live:
             places.setdefault("page-locked" if array.made_by.page_locked else "pageable", []).append(array)
         text = [f"{where}: {held(blocks)}" for where, blocks in places.items() if blocks]
         for noun, maker in MADE_BY.items():
-            for site, number in Counter(resource.call_site for resource in self.of(maker)).items():
+            for site, number in Counter(resource.made_by.call_site for resource in self.of(maker)).items():
                 text.append(f"{count(number, noun)} created at {site}")
         if text:
             raise LeakError("allocated and never freed: " + "; ".join(text))
@@ -221,20 +217,17 @@ class Live:
 
 
 class Observer:
-    """Is told of every call before it is made, and after it was made or has raised.
+    """Is told of every call ``before`` it is made, and ``after`` it was made or when it has ``failed``.
 
     ``live`` holds what is alive: before a call what it ends, after it what it makes. ``started`` and
     ``ended`` are seconds of ``time.perf_counter`` right around the call.
     """
 
-    def before(self, call: Call, live: Live) -> None:
-        """A call is about to be made."""
+    def before(self, call: Call, live: Live) -> None: ...
 
-    def after(self, call: Call, live: Live, started: float, ended: float) -> None:
-        """A call was made."""
+    def after(self, call: Call, live: Live, started: float, ended: float) -> None: ...
 
-    def failed(self, call: Call) -> None:
-        """A call has raised."""
+    def failed(self, call: Call) -> None: ...
 
 
 _ENDINGS = {ended_by: METHODS[name].makes for name, ended_by in ENDED_BY.items()}
@@ -376,7 +369,7 @@ def held(blocks: Iterable[Resource]) -> str:
     sites: dict[tuple[str, str], list[int]] = {}
     for block in blocks:
         noun = f"{block.purpose} block" if block.purpose else "block"
-        sites.setdefault((noun, block.call_site), []).append(block.nbytes)
+        sites.setdefault((noun, block.made_by.call_site), []).append(block.nbytes)
     lines = sorted(sites.items(), key=lambda item: -sum(item[1]))
     return ", ".join(
         f"{count(len(sizes), noun)} with {size(sum(sizes))} from {site}" for (noun, site), sizes in lines

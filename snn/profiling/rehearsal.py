@@ -138,10 +138,8 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
                     strategy.train(1)
                 else:
                     strategy.epoch()
-        after = ledger.totals()
-        return (set_up, replace(peak.needs(), plan=strategy.plan)), {
-            key: after[key] - before[key] for key in COUNTED
-        }
+        counted = {key: ledger.totals()[key] - before[key] for key in COUNTED}
+        return (set_up, replace(peak.needs(), plan=strategy.plan)), counted
     finally:
         strategy.close()
 
@@ -167,17 +165,14 @@ def advice(job: Job, free: int, backend: Backend) -> str:
 
     Of a training in micro-batches, these are halved.
     """
-    parts, needed = job.network.accumulate, 0
-    batch_size = job.batch_size
+
+    def needed(batch_size: int) -> int:
+        return rehearse(replace(job, batch_size=batch_size), len(job.X), backend).nbytes
+
+    parts, batch_size = job.network.accumulate, job.batch_size
     while batch_size > parts:
         batch_size = batch_size // parts // 2 * parts
-        needed = _needed(job, batch_size, backend)
-        if needed <= free:
-            return f"training.batch_size={batch_size} would fit: {size(needed)} of {size(free)} free"
-    needed = needed or _needed(job, parts, backend)
+        if (nbytes := needed(batch_size)) <= free:
+            return f"training.batch_size={batch_size} would fit: {size(nbytes)} of {size(free)} free"
     row = "one row per batch" if parts == 1 else "one row per micro-batch"
-    return f"no batch size would fit: {row} needs {size(needed)}, {size(free)} are free"
-
-
-def _needed(job: Job, batch_size: int, backend: Backend) -> int:
-    return rehearse(replace(job, batch_size=batch_size), len(job.X), backend).nbytes
+    return f"no batch size would fit: {row} needs {size(needed(parts))}, {size(free)} are free"

@@ -332,15 +332,16 @@ class Sequential(CpuBaseline):
     """
 
     convolves = True
+    parallel = False
 
     def arithmetic(self) -> Arithmetic:
-        return perceptron_loops(parallel=False)
+        return perceptron_loops(self.parallel)
 
     def operations(self) -> Operations:
-        return partial(operation, False)
+        return partial(operation, self.parallel)
 
 
-class Threads(CpuBaseline):
+class Threads(Sequential):
     """Training by loops that Numba compiles, on a given number of threads.
 
     ``setup`` compiles the loops, sets the number of Numba threads, and allocates what every ``CpuBaseline``
@@ -348,7 +349,7 @@ class Threads(CpuBaseline):
     last of them. Nothing is allocated or copied. ``close`` restores the number of Numba threads.
     """
 
-    convolves = True
+    parallel = True
 
     def __init__(self, backend: Backend, threads: int = 1) -> None:
         super().__init__(backend)
@@ -361,12 +362,6 @@ class Threads(CpuBaseline):
         check_threads(self._threads, numba.config.NUMBA_NUM_THREADS)
         self._previous_threads, self._numba = numba.get_num_threads(), numba
         numba.set_num_threads(self._threads)
-
-    def arithmetic(self) -> Arithmetic:
-        return perceptron_loops(parallel=True)
-
-    def operations(self) -> Operations:
-        return partial(operation, True)
 
     def close(self) -> None:
         if self._numba is not None:

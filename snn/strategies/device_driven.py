@@ -49,27 +49,7 @@ class _Bound(NamedTuple):
     own: tuple[tuple[int, int, int], ...]
 
 
-class OnDevice(Strategy):
-    """One stream, device buffers and pinned host arrays, all of which ``close`` frees."""
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        self._stream: Any = None
-        self._buffers: list[Any] = []
-        self._host: list[np.ndarray] = []
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self.backend.stream_synchronize(self._stream)
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
-        while self._buffers:
-            self.backend.free(self._buffers.pop())
-        while self._host:
-            self.backend.host_free(self._host.pop())
-
-
-class DeviceDriven(OnDevice):
+class DeviceDriven(Strategy):
     """Parameters, activations and gradients live on the device, allocated once; one stream does all work.
 
     A step is the list of launches that ``training_step`` computes from the network's layers. A strategy says
@@ -85,6 +65,9 @@ class DeviceDriven(OnDevice):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
+        self._stream: Any = None
+        self._buffers: list[Any] = []
+        self._host: list[np.ndarray] = []
         self._rows = self._trained = 0
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
@@ -112,9 +95,9 @@ class DeviceDriven(OnDevice):
         self._buffers.append(buffer)
         return buffer
 
-    def host(self, shape: tuple[int, ...], purpose: str) -> np.ndarray:
-        """A pinned host array, until ``close``."""
-        array = self.backend.host_alloc(shape, purpose)
+    def host(self, shape: tuple[int, ...], purpose: str, page_locked: bool = True) -> np.ndarray:
+        """A host array, until ``close``."""
+        array = self.backend.host_alloc(shape, purpose, page_locked)
         self._host.append(array)
         return array
 
@@ -172,6 +155,16 @@ class DeviceDriven(OnDevice):
             self.backend.copy_out(host, self._named[parameter.name], self._stream)
         self.backend.stream_synchronize(self._stream)
         return [host.copy() for host in self._host_parameters]
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+            self.backend.stream_destroy(self._stream)
+            self._stream = None
+        while self._buffers:
+            self.backend.free(self._buffers.pop())
+        while self._host:
+            self.backend.host_free(self._host.pop())
 
     def batch(self, X: Any, Y: Any, rows: int) -> Batch:
         """The batch in these buffers, of so many rows or, in the end of an epoch, fewer."""
@@ -294,8 +287,8 @@ class Resident(DeviceDriven):
         for start in range(0, len(X), batch_size):
             rows = min(batch_size, len(X) - start)
             x, y = (
-                self._rows_of(buffer, matrix, start, rows)
-                for buffer, matrix in zip(uploaded, (X, Y), strict=True)
+                self.backend.part(buffer, start * row_bytes, rows * row_bytes)
+                for buffer, row_bytes in zip(uploaded, self._row_bytes, strict=True)
             )
             self._batches.append(self.batch(x, y, rows))
 
@@ -306,11 +299,6 @@ class Resident(DeviceDriven):
     def close(self) -> None:
         self._batches = []
         super().close()
-
-    def _rows_of(self, buffer: Any, matrix: np.ndarray, start: int, rows: int) -> Any:
-        """The part of a matrix's device buffer that holds ``rows`` rows from ``start`` on."""
-        row_bytes = 4 * matrix.shape[1]
-        return self.backend.part(buffer, start * row_bytes, rows * row_bytes)
 
 
 class Graph(Resident):
@@ -446,13 +434,13 @@ class Synchronous(DeviceDriven):
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
-        data = [self._pageable(matrix.shape, "data") for matrix in (X, Y)]
+        data = [self.host(matrix.shape, "data", page_locked=False) for matrix in (X, Y)]
         for held, matrix in zip(data, (X, Y), strict=True):
             held[...] = matrix
         batch = min(batch_size, len(X))
         self._on_device = self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data")
         self._whole = self.batch(*self._on_device, batch)
-        errors = self._pageable((len(X), network.loss.errors(network.outputs)), "gradients")
+        errors = self.host((len(X), network.loss.errors(network.outputs)), "gradients", page_locked=False)
         for number, start in enumerate(range(0, len(X), batch_size)):
             E = self._errors[number if self.keeps_losses else 0].whole
             some = slice(start, start + batch_size)
@@ -475,9 +463,3 @@ class Synchronous(DeviceDriven):
     def close(self) -> None:
         self._batches = []
         super().close()
-
-    def _pageable(self, shape: tuple[int, ...], purpose: str) -> np.ndarray:
-        """A pageable host array, until ``close``."""
-        array = self.backend.host_alloc(shape, purpose, False)
-        self._host.append(array)
-        return array

@@ -22,23 +22,26 @@ def make(choice: Mapping[str, Any], backend: Backend) -> Strategy:
 
 
 def class_of(choice: Mapping[str, Any]) -> type[Strategy]:
-    """The class that a choice names in its ``_target_``."""
-    module, _, name = choice["_target_"].rpartition(".")
-    return getattr(import_module(module), name)
+    """The class that a choice names in its ``_target_``.
+
+    A record may name a module that is gone: then it is the class of today's choice of that name.
+    """
+    module, _, type_name = choice["_target_"].rpartition(".")
+    try:
+        return getattr(import_module(module), type_name)
+    except ModuleNotFoundError:
+        name = choice["name"]
+        today = groups.load("strategy", name) if name in groups.names("strategy") else choice
+        if today["_target_"] == choice["_target_"]:
+            raise
+        return class_of(today)
 
 
 def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """What tables and plans ask of a choice's class. Raises ConfigError if there is no such class.
-
-    A record may name a class that has moved since: then the class is that of today's choice of the same name.
-    """
+    """What tables and plans ask of a choice's class. Raises ConfigError if there is no such class."""
     try:
         strategy = class_of(choice)
     except (ImportError, AttributeError) as error:
-        name = choice["name"]
-        today = groups.load("strategy", name) if name in groups.names("strategy") else choice
-        if today["_target_"] != choice["_target_"]:
-            return traits(today)
         raise ConfigError(
             f"strategy._target_ is {choice['_target_']!r}, which is no class of this program: {error}"
         ) from error

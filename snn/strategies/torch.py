@@ -25,7 +25,41 @@ from snn.strategies.torch_networks import (
 )
 
 
-class TorchStrategy(Strategy):
+class TorchPeer(Strategy):
+    """PyTorch with the settings of a training, which ``close`` restores."""
+
+    own_runtime = "torch"
+    any_network = True
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._torch: Any = None
+        self._settings: Settings | None = None
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        check_exact_gradient(network, "PyTorch")
+
+    def begin(self, as_published: bool = False) -> Any:
+        """PyTorch, imported and set, and the device. Raises Unsupported."""
+        self._torch = required("torch", PEERS)
+        self._device = device_of(self._torch, self.backend)
+        self._settings = Settings(self._torch, self.backend.precision, as_published)
+        return self._torch
+
+    @abstractmethod
+    def release_tensors(self) -> None:
+        """Drop every reference to a tensor, so that the allocator can reuse the memory."""
+
+    def close(self) -> None:
+        self.release_tensors()
+        if self._settings is not None:
+            self._settings.restore()
+            self._settings = None
+            self._torch.cuda.empty_cache()
+
+
+class TorchStrategy(TorchPeer):
     """Training by PyTorch, with tensors of its caching allocator.
 
     ``setup`` copies weights and batches to tensors. Each batch has a tensor of its own, so that it starts at
@@ -35,32 +69,24 @@ class TorchStrategy(Strategy):
     ``predict`` calls PyTorch operation by operation.
     """
 
-    own_runtime = "torch"
-    any_network = True
     grad_mode = "inference_mode"
 
     def __init__(self, backend: Backend, channels_last: bool = False) -> None:
         super().__init__(backend)
         self._channels_last = channels_last
-        self._torch: Any = None
-        self._settings: Settings | None = None
+        self._graph: Any = None
+        self._captured_errors: Any = None
         self._W: list[Any] = []
         self._batches: list[tuple[Any, Any]] = []
         self._errors: Any = None
         self._totals: Any = None
 
     def release_tensors(self) -> None:
-        """Drop every reference to a tensor, so that the allocator can reuse the memory."""
+        self._graph, self._captured_errors = None, None  # before the tensors that it uses
         self._W, self._batches, self._errors, self._totals = [], [], None, None
 
-    def check_network(self, network: Network) -> None:
-        super().check_network(network)
-        check_exact_gradient(network, "PyTorch")
-
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        torch = self._torch = required("torch", PEERS)
-        self._device = device_of(torch, self.backend)
-        self._settings = Settings(torch, self.backend.precision)
+        torch = self.begin()
         self.network, self._rate, self._batch = network, float(np.float32(rate)), batch_size
         model = TorchLayers if network.widths is None else TorchPerceptron
         self._model = model(torch, network, self._channels_last)
@@ -88,7 +114,11 @@ class TorchStrategy(Strategy):
 
     def epoch(self) -> None:
         with self.without_autograd():
-            self._errors = self.all_steps()
+            if self._graph is None:
+                self._errors = self.all_steps()
+            else:
+                self._graph.replay()
+                self._errors = self._captured_errors
 
     @abstractmethod
     def all_steps(self) -> Any:
@@ -96,6 +126,19 @@ class TorchStrategy(Strategy):
 
         With ``keeps_losses`` the total of each batch is left to ``keep``.
         """
+
+    def capture(self) -> None:
+        """Let a CUDA graph replay ``all_steps`` from now on, after one warm-up call on a side stream."""
+        cuda = self._torch.cuda
+        side = cuda.Stream()
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            self.all_steps()
+        cuda.current_stream().wait_stream(side)
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            self._captured_errors = self.all_steps()
+        self._graph = graph
 
     def keep(self, batch: int, total: Any) -> None:
         """Write the total of a batch's loss to its place."""
@@ -123,33 +166,10 @@ class TorchStrategy(Strategy):
     def weights(self) -> list[np.ndarray]:
         return self._model.arrays(self._W)
 
-    def close(self) -> None:
-        self.release_tensors()
-        if self._settings is not None:
-            self._settings.restore()
-            self._settings = None
-            self._torch.cuda.empty_cache()
-
     def _mean(self, totals: np.ndarray, first: int) -> np.ndarray:
         """The mean losses of the batches from this one on, from their totals."""
         rows = np.array([len(x) for x, _ in self._batches[first:]])
         return self._model.losses(totals.astype(np.float64), rows)
-
-
-def capture_graph(torch: Any, work: Callable[[], Any]) -> tuple[Any, Any]:
-    """Capture a function's PyTorch calls in a CUDA graph, after one warm-up call on a side stream.
-
-    Returns the graph and what the captured call returned.
-    """
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        work()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        returned = work()
-    return graph, returned
 
 
 class Views(NamedTuple):
@@ -264,26 +284,13 @@ class TorchGraph(TorchEager):
     epoch: 1 replay; nothing is allocated, copied or waited for.
     """
 
-    def __init__(self, backend: Backend, channels_last: bool = False) -> None:
-        super().__init__(backend, channels_last)
-        self._graph: Any = None
-        self._captured_errors: Any = None
-
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         required("torch", PEERS)
         if self.backend.is_processor:
             raise Unsupported("CUDA graphs need a CUDA device: use torch_eager on the CPU")
         super().setup(network, X, Y, batch_size, rate)
         with self.without_autograd():
-            self._graph, self._captured_errors = capture_graph(self._torch, super().all_steps)
-
-    def release_tensors(self) -> None:
-        self._graph, self._captured_errors = None, None  # before the tensors that it uses
-        super().release_tensors()
-
-    def all_steps(self) -> Any:
-        self._graph.replay()
-        return self._captured_errors
+            self.capture()
 
 
 _NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
@@ -314,8 +321,6 @@ class TorchCompile(TorchStrategy):
         super().__init__(backend, channels_last)
         self._mode = mode
         self._step: Step | None = None
-        self._graph: Any = None
-        self._captured_errors: Any = None
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         cache.lend("torch", "TORCHINDUCTOR_CACHE_DIR")
@@ -324,21 +329,15 @@ class TorchCompile(TorchStrategy):
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
         with self.without_autograd(), _compiler_required():
             if self.backend.is_processor:
-                self._compiled_steps()
+                self.all_steps()
             else:
-                self._graph, self._captured_errors = capture_graph(self._torch, self._compiled_steps)
+                self.capture()
 
     def release_tensors(self) -> None:
-        self._graph, self._captured_errors, self._step = None, None, None
+        self._step = None
         super().release_tensors()
 
     def all_steps(self) -> Any:
-        if self._graph is None:
-            return self._compiled_steps()
-        self._graph.replay()
-        return self._captured_errors
-
-    def _compiled_steps(self) -> Any:
         W, step = self._W, self._step
         assert step is not None
         for batch, (X, Y) in enumerate(self._batches):
@@ -382,7 +381,7 @@ def make_step(torch: Any, model: TorchLayers, max_norm: float | None, rate: floa
     return step
 
 
-class TorchLoader(Strategy):
+class TorchLoader(TorchPeer):
     """Training by PyTorch's modules, autograd and SGD on batches of a DataLoader, as in the CNN report.
 
     ``setup`` makes the modules, and a DataLoader over the data in pageable host memory. Batches are in file
@@ -394,14 +393,9 @@ class TorchLoader(Strategy):
     algorithms. ``predict`` has a DataLoader of the same kind.
     """
 
-    own_runtime = "torch"
-    any_network = True
-
     def __init__(self, backend: Backend, workers: int = 4, pin_memory: bool = False) -> None:
         super().__init__(backend)
         self._workers, self._pin_memory = workers, pin_memory
-        self._torch: Any = None
-        self._settings: Settings | None = None
         self._model: Any = None
         self._loader: Any = None
         self._optimiser: Any = None
@@ -409,7 +403,6 @@ class TorchLoader(Strategy):
 
     def check_network(self, network: Network) -> None:
         super().check_network(network)
-        check_exact_gradient(network, "PyTorch")
         if network.update_order != "simultaneous":
             raise Unsupported(
                 "autograd propagates errors through the weights of the forward pass, so "
@@ -417,11 +410,9 @@ class TorchLoader(Strategy):
             )
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        torch = self._torch = required("torch", PEERS)
-        self._device = device_of(torch, self.backend)
+        torch = self.begin(as_published=True)
         if self._pin_memory and self.backend.is_processor:
             raise Unsupported("strategy.pin_memory=true is for copies to a GPU: on the CPU choose false")
-        self._settings = Settings(torch, self.backend.precision, as_published=True)
         self.network, self._batch = network, batch_size
         with translated(torch):
             self._model = torch.nn.Sequential(*modules(torch, network)).to(self._device)
@@ -472,12 +463,8 @@ class TorchLoader(Strategy):
             for array, shape in arrays
         ]
 
-    def close(self) -> None:
+    def release_tensors(self) -> None:
         self._model = self._loader = self._optimiser = None
-        if self._settings is not None:
-            self._settings.restore()
-            self._settings = None
-            self._torch.cuda.empty_cache()
 
     def _load_from(self, X: np.ndarray, *targets: Any) -> Any:
         """A DataLoader over rows of data and their targets, in their order."""
