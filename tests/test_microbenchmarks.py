@@ -5,12 +5,14 @@ import math
 import runpy
 import shutil
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT
 from every_source import EverySource
+from figure_layout import faults
 from project import NOT_OF_WORKFLOW, Project
 from records_of import PROVENANCE, limits_of
 
@@ -20,6 +22,7 @@ from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elemen
 from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import OutOfMemory, RecordError, Unsupported
+from snn.figures import draw
 from snn.grid import fingerprint
 from snn.grid.naming import microbenchmark_path
 from snn.hardware import devices
@@ -289,7 +292,7 @@ def test_tables_have_plain_columns(measured):
 
 PAIR = {name: SMALL[name] for name in ("memory_access", "memory_calls")}
 HERE = devices.find("cpu")
-BRIEF = Effort(samples=6, seconds=0)
+BRIEF, MIB = Effort(samples=6, seconds=0), 1 << 20
 
 
 # ---- in a workflow
@@ -422,8 +425,25 @@ def test_a_sealed_record_without_what_its_table_needs_is_refused(results, tmp_pa
 
 
 class Asynchronous(EverySource):
-    asynchronous = True
-    is_processor = False
+    """Answers as a GPU does; counts launches and the bytes of its copies, and notes what is page-locked."""
+
+    asynchronous, is_processor = True, False
+
+    def __init__(self):
+        super().__init__()
+        self.counts, self.page_locked = Counter(), []
+
+    def host_alloc(self, shape, purpose="workspace", page_locked=True):
+        self.page_locked.append(page_locked)
+        return super().host_alloc(shape, purpose, page_locked)
+
+    def copy_in(self, buffer, array, stream=None):
+        self.counts["copied"] += array.nbytes
+        super().copy_in(buffer, array, stream)
+
+    def launch(self, op, buffers, numbers, stream=None):
+        self.counts[op] += 1
+        super().launch(op, buffers, numbers, stream)
 
 
 class Counting(Asynchronous):
@@ -455,18 +475,55 @@ class Counting(Asynchronous):
         return counted
 
 
-def test_every_memory_call_is_measured_and_everything_is_freed():
+@pytest.fixture(scope="module")
+def every_call():
+    """The readings of every memory call, and the backend on which they were taken."""
     backend = Counting()
-    found = [
-        *calls.allocations(backend, [256, 5000], BRIEF),
-        *calls.copies(backend, [256, 5000], BRIEF),
-        *calls.overlap(backend, 100_000, [1, 3], BRIEF),
-    ]
+    allocated = [*calls.allocations(backend, [256, 5000], BRIEF), *calls.copies(backend, [256, MIB], BRIEF)]
+    backend.page_locked = []
+    return backend, [*allocated, *calls.overlap(backend, 100_000, [1, 3], BRIEF)]
+
+
+def test_every_memory_call_is_measured_and_everything_is_freed(every_call):
+    backend, found = every_call
     assert all(reading.status == "ok" and len(reading.seconds) == 6 for reading in found)
     assert backend.alive.keys() >= {"malloc", "host_alloc", "pool_create", "managed_alloc", "stream_create"}
     assert not any(backend.alive.values()), backend.alive
     points = [tuple(reading.point.values()) for reading in found]
     assert len(set(points)) == len(points)
+    sparse = [one.point["call"] for one in found if one.point["kind"] == "sparse"]
+    assert sparse == ["pinned", "managed"]  # of the larger size
+    overlapped = [tuple(one.point[key] for key in ("kind", "streams", "call")) for one in found[-12:]]
+    assert overlapped == list(product(("overlap", "overlap_pageable"), (1, 3), (COPIES, PRODUCTS, BOTH)))
+    assert backend.page_locked == [True, False]
+
+
+@pytest.mark.parametrize(("take", "call"), [(calls._explicit, "pinned"), (calls._managed, "managed")])
+def test_a_sparse_access_touches_few_pages_of_a_copy_or_of_managed_memory(take, call):
+    backend = Asynchronous()
+    take(backend, calls.SPARSE, call, calls.TO_DEVICE, MIB, BRIEF)
+    accesses = backend.counts["copied"] // MIB if call == "pinned" else 7  # the first is not timed
+    assert backend.counts["relu"] == 8 * accesses >= 8 * 6
+    assert (backend.counts["copied"] > 0) == (call == "pinned")
+
+
+def test_the_table_has_a_fraction_for_each_overlap_and_the_figure_a_panel(every_call):
+    table = memory_calls.build(of_gpu("memory_calls", every_call[1]))
+    rows = table[table["call"] == "overlap"]
+    expected = list(product(("overlap", "overlap_pageable"), (1, 3)))
+    assert list(zip(rows["kind"], rows["streams"], strict=True)) == expected
+    assert pd.api.types.is_float_dtype(rows["median"]) and rows["median"].notna().all()
+    drawn = draw("memory_calls", table, "")
+    assert faults(drawn) == []
+    keys = {
+        axes.get_title(): [text.get_text() for text in axes.get_legend().get_texts()] for axes in drawn.axes
+    }
+    assert keys["overlap of copies and kernels"] == ["pinned memory", "pageable memory"]
+    assert {"cudaMalloc", "cudaMallocAsync", "CuPy's pool", "cudaMallocManaged"} < {
+        *keys["allocation and free"]
+    }
+    on_cpu = draw("memory_calls", table.assign(backend="cpu"), "").axes[0].get_legend()
+    assert {"malloc", "host alloc"} < {text.get_text() for text in on_cpu.get_texts()}
 
 
 def test_a_fault_in_a_copy_frees_what_was_allocated():
