@@ -32,7 +32,7 @@ from snn.microbenchmarks.allocators import (
     recorded,
     reserved_bytes,
     trace,
-    watched,
+    watch,
 )
 from snn.models.network import mlp
 from snn.profiling.ledger import Ledger
@@ -121,17 +121,17 @@ def test_a_replay_leaves_nothing_behind_even_where_an_allocation_fails(name):
         device = Device(total)
         try:
             with allocator(device, name) as made:
-                found = watched(device, traced, made, reserved_bytes(device))
+                reserved, _ = watch(device, traced, made, reserved_bytes(device))
             assert total == 1 << 34
-            assert len(found.reserved) == len(traced.events)
-            assert max(found.reserved) >= traced.peak_bytes
+            assert len(reserved) == len(traced.events)
+            assert max(reserved) >= traced.peak_bytes
             if name == MALLOC:
                 blocks = {event.block: event.nbytes for event in traced.events if event.nbytes}
                 alive, most = set(), 0
                 for event in traced.events:
                     alive ^= {event.block}
                     most = max(most, sum(rounded(blocks[block]) for block in alive))
-                assert max(found.reserved) == most
+                assert max(reserved) == most
         except OutOfMemory:
             assert total < 1 << 34
         assert device.reserved == 0
