@@ -101,7 +101,7 @@ def test_the_figure_shows_bytes_and_times_of_each_network(table):
     assert titles(batches)[0].endswith(", batch of 256")
     assert "The batch is that of the panel's title, unless a row names another." in said_in(batches)
     empty = draw("memory_remedies", table.assign(time_ratio=np.nan), "")
-    assert "no cell has a peak and a time" in empty.axes[0].texts[0].get_text()
+    assert "no row has a value" in empty.axes[0].texts[0].get_text()
 
 
 def test_they_are_not_the_work_of_a_plain_training(records):
