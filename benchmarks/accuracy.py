@@ -27,7 +27,7 @@ from snn.backends.base import Backend
 from snn.config import groups
 from snn.errors import SnnError
 from snn.models.network import Network, mlp
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 BATCH, BATCHES, EPOCHS = 256, 5, 10
 STRATEGIES = ("persistent", "graph", "jax_scan")

@@ -32,8 +32,8 @@ from snn.measurement import passes  # noqa: E402
 from snn.measurement.passes import probe  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs, measure  # noqa: E402
-from snn.strategies.common.job import Job  # noqa: E402
-from snn.strategies.common.strategy import unwatched  # noqa: E402
+from snn.strategies.base import unwatched  # noqa: E402
+from snn.strategies.factory import Job  # noqa: E402
 
 RULES = Round(runs=4, warmup_seconds=0.02, max_warmup_seconds=0.1)
 

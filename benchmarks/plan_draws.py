@@ -21,7 +21,7 @@ from snn.errors import ConfigError, Unsupported  # noqa: E402
 from snn.models import remedies  # noqa: E402
 from snn.planning import gpus  # noqa: E402
 from snn.planning.plan import predicted  # noqa: E402
-from snn.strategies.common import factory, traits  # noqa: E402
+from snn.strategies import factory  # noqa: E402
 
 # So that a cell trains in a second or two on a GPU:
 _MOST_BYTES = 4 << 30  # of its device memory
@@ -74,7 +74,7 @@ class Draw:
 def strategies() -> list[str]:
     """The strategies whose device memory can be predicted."""
     chosen = {name: groups.load("strategy", name) for name in groups.names("strategy")}
-    return [n for n, one in chosen.items() if not traits.own_runtime(one) and not traits.on_host(one)]
+    return [n for n, one in chosen.items() if not factory.own_runtime(one) and not factory.on_host(one)]
 
 
 def draws(seed: int, gpu: gpus.Gpu, ranges: Ranges = LARGE) -> Iterator[Draw]:

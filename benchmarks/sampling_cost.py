@@ -33,8 +33,8 @@ from snn.hardware import devices  # noqa: E402
 from snn.hardware.sampling import EVERY, Sampler, open_sensors  # noqa: E402
 from snn.measurement import passes  # noqa: E402
 from snn.measurement.runs import _run  # noqa: E402
-from snn.strategies.common.job import start  # noqa: E402
-from snn.strategies.common.strategy import unwatched  # noqa: E402
+from snn.strategies.base import unwatched  # noqa: E402
+from snn.strategies.factory import start  # noqa: E402
 
 
 def main() -> None:

@@ -30,9 +30,9 @@ from snn.hardware import devices  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
 from snn.measurement.runs import Measurement, _time_runs  # noqa: E402
 from snn.models.network import mlp  # noqa: E402
-from snn.strategies.common.job import Job  # noqa: E402
-from snn.strategies.common.strategy import unwatched  # noqa: E402
-from snn.strategies.reference import Reference  # noqa: E402
+from snn.strategies.base import unwatched  # noqa: E402
+from snn.strategies.factory import Job  # noqa: E402
+from snn.strategies.host_driven import Reference  # noqa: E402
 
 SLOWER = 1.05
 

@@ -21,7 +21,7 @@ from snn.config import groups  # noqa: E402
 from snn.errors import SnnError  # noqa: E402
 from snn.models.glibc_random import GlibcRandom  # noqa: E402
 from snn.models.network import Network, draw_weights  # noqa: E402
-from snn.strategies.common import factory  # noqa: E402
+from snn.strategies import factory  # noqa: E402
 
 BATCH = 256
 

@@ -16,7 +16,7 @@ from snn.config import groups  # noqa: E402
 from snn.config.settings import ANYTHING, FLAG, KINDS, Kind, OneOf, Range  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.grid import grid_file  # noqa: E402
-from snn.microbenchmarks.settings import SETTINGS, describe  # noqa: E402
+from snn.microbenchmarks.settings import SETTINGS  # noqa: E402
 
 PATH = ROOT / "workflow/schemas/grid.schema.json"
 Schema = dict[str, Any]
@@ -98,7 +98,7 @@ def value(kind: Kind) -> Schema:
 
 def microbenchmark(name: str) -> Schema:
     """The settings of a microbenchmark."""
-    described: Schema = {key: {"description": describe(check)} for key, check in SETTINGS[name].items()}
+    described: Schema = {key: {"description": kind.right} for key, kind in SETTINGS[name].items()}
     for key in described.keys() & {"peers"}:
         described[key] = {"description": "a list of names of files in config/strategy/"}
     on_cpu = {"type": "object", "description": "settings that replace those beside it on the CPU"}

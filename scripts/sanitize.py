@@ -26,8 +26,7 @@ from snn.models.layers import parse  # noqa: E402
 from snn.models.losses import LOSSES  # noqa: E402
 from snn.models.network import Network, mlp  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
-from snn.strategies.common.job import Job  # noqa: E402
-from snn.strategies.common.traits import own_runtime  # noqa: E402
+from snn.strategies.factory import Job, own_runtime  # noqa: E402
 
 OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load("strategy", name))]
 HIDDEN = (45, 129)

@@ -28,12 +28,12 @@ from every_source import EverySource  # noqa: E402
 from project import NOT_OF_WORKFLOW, TINY, Project, copied  # noqa: E402
 from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
-from snn import backends  # noqa: E402
+from snn import backends, cli  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.files import cache  # noqa: E402
 from snn.hardware import devices  # noqa: E402
-from snn.strategies.common.traits import own_runtime  # noqa: E402
+from snn.strategies.factory import own_runtime  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 
@@ -171,6 +171,11 @@ def closed_figures():
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+
+
+def as_command(*first):
+    """A function that runs ``snn`` with these words and those that it gets; it returns the status."""
+    return lambda words: cli.main([*first, *words])
 
 
 @pytest.fixture

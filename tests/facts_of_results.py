@@ -2,17 +2,17 @@
 
 from collections import Counter, defaultdict
 from functools import cache
+from itertools import chain
 from math import ceil
 
 import pandas as pd
 from conftest import ROOT
-from published_tables import one, some, table, variation
+from published_tables import entries_of, one, records_in, some, table, variation
 
 from snn.config.yaml_file import read_yaml
 from snn.files import published_sets
 from snn.files.published_sets import PUBLISHED
 from snn.records import archive, microbenchmarks
-from snn.records.untrusted import lines, parse
 from snn.report import published_set
 
 MIB = 1 << 20
@@ -108,11 +108,6 @@ def of_the_cards_of_the_h100():
     assert len(further) == 2 and rounds[further[0]] | rounds[further[1]] == wide | deep
     assert not rounds[first] & wide
     yield "Rounds 3 to 5 with 1024 neurons and 2 to 5 with 256-1024-256 ran on two other cards"
-
-
-@cache
-def records_in(name):
-    return [*archive.read_all(PUBLISHED / name).values()]
 
 
 def network_of(record):
@@ -227,6 +222,7 @@ def attribution(device, network, strategy="combined"):
     return one(rows, strategy=strategy, network=network)
 
 
+@cache
 def records(name, strategy):
     """The records of a strategy with an instrumented pass."""
     found = records_in(name)
@@ -368,12 +364,12 @@ def of_tables_one_to_three():
 @cache
 def rounds_of(name):
     """The place of each round, by sweep and cell: the card, or of a CPU the day."""
-    folder, places = PUBLISHED / H200 / name, defaultdict(dict)
-    for entry in archive.entries(folder).values():
+    places = defaultdict(dict)
+    for entry in entries_of(f"{H200}/{name}"):
         where = entry.record["provenance"]
         place = where["device_uuid"] or where["started"][:10]
         places[published_set.name_as_written(entry)][entry.record["round"]] = place
-    sweeps = archive.read_sweeps(folder).items()
+    sweeps = archive.read_sweeps(PUBLISHED / H200 / name).items()
     return {sweep: {cell: places[cell] for cell in found["cells"]} for sweep, found in sweeps}
 
 
@@ -459,7 +455,7 @@ def of_commits():
         name = published_sets.name_of(folder)
         found = [(record["name"], record) for record in microbenchmarks.of_devices(folder).values()]
         if archive.has_cells(folder):
-            found += [(name, parse(line, place)) for place, line in lines(folder / archive.RECORDS)]
+            found = chain(found, ((name, entry.written) for entry in entries_of(name)))
         for of, record in found:
             commit = (record["provenance"]["git"]["commit"] or "")[:7]
             commits[of][commit] += 1

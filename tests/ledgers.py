@@ -10,7 +10,7 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 
 def ledger_of(name, hidden, rows, batch, epochs=2, backend=None, update_order="sequential", **parameters):

@@ -6,10 +6,15 @@ import pandas as pd
 from records_of import record
 
 from snn import recommend
-from snn.recommending import budget, candidates, workflow
+from snn.recommending import budget, candidates, question, workflow
 from snn.recommending.budget import Length
 
 ASKED = ["--device", "cpu", "--dataset", "small", "--output", "out"]
+
+
+def ask(arguments):
+    """The question of a command line."""
+    return question.ask(**vars(question.parser().read(arguments)))
 
 
 def work_in(folder, monkeypatch):
@@ -24,7 +29,7 @@ def measure(grid, folder, but=()):
     for name, cell in grid.plan.cells.items():
         if cell["strategy"]["name"] in but:
             continue
-        for number, path in enumerate(grid.paths()[name], 1):
+        for number, path in enumerate(grid.present()[name], 1):
             made = record(cell, [1.0, 1.001, 0.999], number=number, device=cell["device"]["name"])
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(json.dumps(made))
@@ -34,7 +39,7 @@ def measure(grid, folder, but=()):
 
 def paths(grid):
     """All records of a grid."""
-    return [path for of_cell in grid.paths().values() for path in of_cell]
+    return [path for of_cell in grid.present().values() for path in of_cell]
 
 
 def lengths(grid):

@@ -11,7 +11,6 @@ from snn.config import groups
 from snn.config.groups import read_yaml
 from snn.grid import catalogue
 from snn.microbenchmarks import memory_calls
-from snn.profiling import memory
 from snn.report.write import glossary
 from snn.tables.cnn import BLOCK
 from snn.tables.columns import describe
@@ -29,7 +28,7 @@ def percent(fraction):
 
 NUMBERS = {
     "cnn_block_size": [f"the block of {BLOCK} threads"],
-    "memory": [f"more than {percent(memory.warnings.__defaults__[0])} of the device memory"],
+    "memory": ["more than 90% of the device memory"],  # as test_a_full_device_is_warned_of
     "memory_access": [f"sectors of {access.LINE} bytes", f"lines of {cpu_access.SECTOR})"],
     "memory_calls": [f"access of the device to {memory_calls._PLACES} pages"],
     "precision": [f"within {percent(THRESHOLDS['converges'])} (``converges``"],

@@ -19,8 +19,8 @@ from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round
 from snn.models.network import trained
 from snn.records.store import checked, sealed
-from snn.strategies.common import factory
-from snn.strategies.common.strategy import unwatched
+from snn.strategies import factory
+from snn.strategies.base import unwatched
 
 ARGUMENTS = (
     *("dataset=patterns", "dataset.rows=22", "dataset.test_rows=10", "network=layers"),

@@ -26,7 +26,7 @@ from snn.backends import kernel_source
 from snn.backends.cpu import trainings
 from snn.backends.launches import Steps
 from snn.backends.launches.convolution import SOURCE
-from snn.strategies.persistent import Persistent
+from snn.strategies.one_launch import Persistent
 
 LONG = {
     "fifty steps": (replace(SMALL["square"], height=8, width=8), 17),
@@ -124,8 +124,8 @@ def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
     [
         ('training.barrier.wait("update", training.step);\n        training.update();', "training.update();"),
         (
-            'training.convolve_first();\n        training.barrier.wait("linear", training.step);',
-            "training.convolve_first();",
+            'training.forward_first();\n        training.barrier.wait("linear", training.step);',
+            "training.forward_first();",
         ),
         ("training.hear_weights();\n        __syncthreads();\n", "training.hear_weights();\n"),
     ],

@@ -12,8 +12,8 @@ from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common import factory
-from snn.strategies.common.job import start
+from snn.strategies import factory
+from snn.strategies.factory import start
 
 BLAS = groups.load("strategy", "blas")
 

@@ -17,8 +17,8 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend, Observer
-from snn.strategies.common import factory
-from snn.strategies.common.device_driven import DeviceDriven
+from snn.strategies import factory
+from snn.strategies.device_driven import DeviceDriven
 
 KERNELS = [(fused, pretransposed) for fused in (False, True) for pretransposed in (False, True)]
 KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in STRATEGIES}

@@ -25,7 +25,7 @@ from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common import factory
+from snn.strategies import factory
 from snn.tables import overview
 from snn.tables.paper import correctness
 from snn.tables.sweep import learning_rates, sweep

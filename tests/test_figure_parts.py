@@ -9,7 +9,7 @@ from figure_layout import faults
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex, to_rgb
 
-from snn.figures import breakdown, curves, layout, rows, style
+from snn.figures import breakdown, form, layout, names, style
 from snn.figures.ticks import hold, log_axis
 from snn.figures.trained import of_records, trained
 from snn.profiling.profile import TimingBackend
@@ -113,14 +113,14 @@ def test_every_part_of_a_time_and_every_strategy_has_a_colour():
 )
 def test_the_kernel_that_is_not_named_is_that_of_most_rows_on_the_device(kernels, of_host, said):
     backends = ["cuda"] * len(kernels) + ["cpu"] * len(of_host)
-    assert rows.usual_kernel(pd.DataFrame({"kernel": kernels + of_host, "backend": backends})) == said
+    assert names.usual_kernel(pd.DataFrame({"kernel": kernels + of_host, "backend": backends})) == said
 
 
 def drawn_with(name, folder):
     """How often a name is drawn above and below, in titles, in front of rows, in the key and beside dots."""
     figure, panels = layout.panels(2, 1.5, 1, sharey=True)
     for axes in panels:
-        rows.name_rows(axes, [name, "other"])
+        form.name_rows(axes, [name, "other"])
         axes.plot([1, 100], [0, 1], label=name)
         axes.annotate(name, (2, 0.5))
         layout.set_title(axes, name, 3.0)
@@ -132,8 +132,8 @@ def drawn_with(name, folder):
 
 
 def test_a_dollar_sign_in_a_name_begins_no_formula(tmp_path):
-    names = ["A B", r"A $\frac{$ B", r"A $x$ \$ B"]
-    plain, *others = [drawn_with(name, tmp_path) for name in names]
+    drawn = ["A B", r"A $\frac{$ B", r"A $x$ \$ B"]
+    plain, *others = [drawn_with(name, tmp_path) for name in drawn]
     assert others == [plain, plain] and plain > 9
 
 
@@ -155,4 +155,4 @@ def test_parts_of_a_time_differ_without_their_colours():
 
 @pytest.mark.parametrize("first", style.LINES)
 def test_later_curves_of_a_program_are_seen_on_white(first):
-    assert 1.05 / (luminance(style.mixed(first, "black", curves.LATER)) + 0.05) >= 3
+    assert 1.05 / (luminance(style.mixed(first, "black", style.DARKEST)) + 0.05) >= 3

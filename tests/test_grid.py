@@ -1,9 +1,9 @@
-"""The grid: cells from sweeps, which a command line composes again."""
+"""A grid file: its sweeps and cells for a device, their names, and any content read or refused."""
 
 import copy
+import hashlib
 import json
 import re
-import shlex
 import sys
 from functools import cache
 
@@ -13,17 +13,18 @@ import yaml
 from conftest import ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strangers import CPUS, GPUS
 from test_unsupported import ON_CPU
 
-from snn.config import compose, groups
-from snn.config.cell import SECTIONS, Cell
-from snn.config.groups import read_yaml
-from snn.errors import ConfigError
-from snn.grid import naming
+from snn.config import groups, sizes
+from snn.config.cell import Cell
+from snn.config.groups import CONFIG, read_yaml
+from snn.errors import ConfigError, SnnError
+from snn.grid import catalogue, naming, plans
 from snn.grid import sweeps as grid
+from snn.grid.catalogue import TABLES
+from snn.grid.grid_file import notes
 from snn.hardware.devices import Device
-from snn.strategies.common.traits import on_host
+from snn.strategies.factory import on_host
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -34,10 +35,29 @@ GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580")
 DEFAULT = yaml.safe_load((ROOT / "config/grid.yaml").read_text())
 
 
-def sweeps_of(tmp_path, sweeps, device=CPU, **rest):
-    path = tmp_path / "grid.yaml"
-    path.write_text(yaml.safe_dump({"sweeps": sweeps, **rest}))
-    return grid.read(path, device)
+def written(folder, content):
+    path = folder / "grid.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def sweeps_of(folder, sweeps, device=CPU, host=None, **rest):
+    content = yaml.safe_dump({"sweeps": sweeps, **rest}, sort_keys=False, allow_unicode=True)
+    return grid.read(written(folder, content), device, host)
+
+
+def one_cell(folder, sweep, device=CPU):
+    (cell,) = sweeps_of(folder, {"x": sweep}, device)["x"].cells
+    return cell
+
+
+def refusal(path, error=ConfigError):
+    """What a grid file is refused with after its path, in one short line."""
+    with pytest.raises(error) as caught:
+        grid.read(path, CPU)
+    said = str(caught.value)
+    assert said.startswith(str(path)) and len(said.splitlines()) == 1 and len(said) < 2000
+    return said.removeprefix(str(path))
 
 
 @cache
@@ -46,21 +66,7 @@ def whole(device, host=None):
     return grid.read(ROOT / "config/grid.yaml", device, host)
 
 
-def recomposed(cell):
-    """The cell that its command line composes."""
-    composed = compose.composed(shlex.split(shlex.join(grid.overrides(cell))))
-    return {section: composed[section] for section in SECTIONS}
-
-
-@pytest.mark.parametrize(
-    "device",
-    [*(Device("cpu", name) for name in CPUS.values() if name), *(Device("cuda", name) for name in GPUS)],
-    ids=str,
-)
-def test_a_device_of_any_name_goes_through_a_command_line_and_a_path(tmp_path, device):
-    (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "reference"}}, device)["x"].cells
-    assert recomposed(cell) == cell
-    assert re.fullmatch(r"results/cells/[a-z0-9./-]+\.json", naming.record_paths(cell)[0])
+# ---- config/grid.yaml
 
 
 def test_the_papers_grid():
@@ -72,9 +78,112 @@ def test_the_papers_grid():
     assert clipping == {"256": None, "256-256": 5.0, "256-1024-256": 3.0}
 
 
-def test_the_cpu_has_its_own_protocol():
+def test_on_the_cpu_it_is_smaller():
+    """Nothing is downloaded, and no run of the CNN report takes longer than a few seconds."""
     for device, seconds in ((CPU, 10), (GPU, 90)):
         assert {cell["protocol"]["max_seconds"] for cell in whole(device)["neurons"].cells} == {seconds}
+    cells = [cell for name, one in whole(CPU).items() if name.startswith("cnn_") for cell in one.cells]
+    assert cells
+    for cell in cells:
+        assert cell.dataset == "patterns" and cell["dataset"]["rows"] <= 512
+        assert cell.epochs <= 2 and cell["protocol"]["runs"] <= 2
+
+
+def test_every_choice_is_in_a_sweep():
+    cells = grid.all_cells(whole(GPU)).values()
+    for group in ("strategy", "kernel", "precision"):
+        assert set(groups.names(group)) <= {cell[group]["name"] for cell in cells}
+    # A share of a launch is not ranked beside a training.
+    ranked = {cell.strategy for cell in whole(GPU)["strategies"].cells}
+    assert set(STRATEGIES) - {"ensemble"} <= ranked and "ensemble" not in ranked
+
+
+@pytest.mark.parametrize("backend", ["cuda", "cpu"])
+def test_every_strategy_is_a_candidate_where_it_can_train(backend):
+    """Of snn recommend --all."""
+    products = read_yaml(ROOT / "config/recommend.yaml")["candidates"][backend]["all"]
+    gpu_cannot = {name for name in STRATEGIES if on_host(groups.load("strategy", name))}
+    cannot = ON_CPU if backend == "cpu" else gpu_cannot
+    expected = set(STRATEGIES) - {"ensemble", *cannot}
+    assert {name for product in products for name in product["strategy"]} == expected
+
+
+def test_the_schema_for_editors_is_that_of_the_settings():
+    """And config/grid.yaml fits it."""
+    written = json.loads(grid_schema.PATH.read_text(encoding="utf-8"))
+    assert written == grid_schema.schema(), "run scripts/grid_schema.py"
+    jsonschema.Draft202012Validator.check_schema(written)
+    jsonschema.validate(DEFAULT, written)
+    for wrong in ({}, {"sweeps": {"x": {"epochs": 3}}}, {"sweeps": {"x": {"training.epochs": 0}}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, written)
+
+
+def test_the_choices_files_are_read_as_any_reader_of_yaml_reads_them():
+    files = [*CONFIG.rglob("*.yaml")]
+    assert len(files) > 30
+    for path in files:
+        assert read_yaml(path) == yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader), path
+
+
+def test_a_table_is_given_published_values_where_there_are_some():
+    there = {
+        path.relative_to(ROOT).as_posix()
+        for name in ("paper", "cnn_report")
+        for path in (CONFIG / name).glob("*.yaml")
+    }
+    given = {table.published for table in TABLES.values() if table.published}
+    of_tables = {path for path in there if path.rpartition("/")[2].removesuffix(".yaml") in TABLES}
+    assert of_tables <= given <= there
+
+
+# ---- sweeps and their cells
+
+
+def test_axes_are_the_keys_that_take_several_values(tmp_path):
+    layers = {"network": "layers", "network.loss": "cross_entropy"}
+    stacks = [["linear 8", "relu", "linear 2"], ["linear 2"]]
+    found = sweeps_of(
+        tmp_path,
+        {
+            "x": {"strategy": ["reference", "pinned"], "dataset": "small", "network.seed": [1, 2]},
+            "y": {"union": [{"strategy": "pinned"}, {"strategy": "pinned", "network.seed": 2}]},
+            "z": layers | {"network.layers": stacks},
+        },
+    )
+    assert found["x"].axes == ("strategy", "network.seed")
+    assert [(one.strategy, one["network"]["seed"]) for one in found["x"].cells] == [
+        *(("reference", 1), ("reference", 2), ("pinned", 1), ("pinned", 2))
+    ]
+    assert found["y"].axes == ("network.seed",)
+    assert found["z"].axes == ("network.layers",)
+    assert [cell["network"]["layers"] for cell in found["z"].cells] == stacks
+    assert found["x"].cells == tuple(found["x"].named.values())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "axis"),
+    [
+        ("network.hidden", [3, 4], [[3, 4]]),
+        ("network.hidden", [[3], [4]], [[3], [4]]),
+        ("network.hidden", [], [[]]),
+        ("strategy.learning_rates", [1e-4, 1e-3], [[1e-4, 1e-3]]),
+        ("training.epochs", 3, [3]),
+        ("training.epochs", [3, 4], [3, 4]),
+    ],
+)
+def test_the_values_of_an_axis(key, value, axis):
+    assert grid._axis(key, value) == axis
+
+
+def test_what_is_common_is_overridden_by_the_processors_and_by_the_sweep(tmp_path):
+    sweeps = {"x": {}, "y": {"training.epochs": 7}}
+    rest = {"defaults": {"training.epochs": 3, "network.seed": 4}, "on_cpu": {"training.epochs": 5}}
+    for device, epochs in ((GPU, 3), (CPU, 5)):
+        found = sweeps_of(tmp_path, sweeps, device, **rest)
+        assert [found[name].cells[0].epochs for name in "xy"] == [epochs, 7]
+        assert found["x"].cells[0]["network"]["seed"] == 4
+    assert one_cell(tmp_path, {}, GPU)["device"] == {"backend": "cuda", "name": "NVIDIA H200"}
 
 
 def test_a_sweep_and_each_of_its_products_has_settings_of_its_own_on_the_cpu(tmp_path):
@@ -103,104 +212,6 @@ def test_a_sweep_and_each_of_its_products_has_settings_of_its_own_on_the_cpu(tmp
     assert found(GPU, on_cpu=replaced) == found(GPU)
 
 
-def test_the_cnn_reports_sweeps_are_of_few_images_on_the_cpu():
-    """Nothing is downloaded, and no run takes longer than a few seconds."""
-    cells = [cell for name, one in whole(CPU).items() if name.startswith("cnn_") for cell in one.cells]
-    assert cells
-    for cell in cells:
-        assert cell.dataset == "patterns" and cell["dataset"]["rows"] <= 512
-        assert cell.epochs <= 2 and cell["protocol"]["runs"] <= 2
-
-
-def test_every_choice_is_in_a_sweep():
-    cells = grid.all_cells(whole(GPU)).values()
-    for group in ("strategy", "kernel", "precision"):
-        assert set(groups.names(group)) <= {cell[group]["name"] for cell in cells}
-    # A share of a launch is not ranked beside a training.
-    ranked = {cell.strategy for cell in whole(GPU)["strategies"].cells}
-    assert set(STRATEGIES) - {"ensemble"} <= ranked and "ensemble" not in ranked
-
-
-@pytest.mark.parametrize("backend", ["cuda", "cpu"])
-def test_every_strategy_is_a_candidate_where_it_can_train(backend):
-    """Of snn recommend --all."""
-    products = read_yaml(ROOT / "config/recommend.yaml")["candidates"][backend]["all"]
-    gpu_cannot = {name for name in STRATEGIES if on_host(groups.load("strategy", name))}
-    cannot = ON_CPU if backend == "cpu" else gpu_cannot
-    expected = set(STRATEGIES) - {"ensemble", *cannot}
-    assert {name for product in products for name in product["strategy"]} == expected
-
-
-def test_the_host_has_its_baselines_beside_a_gpu():
-    devices = {cell.strategy: cell.device.name for cell in whole(GPU, CPU)["cpu"].cells}
-    on_cpu = {name for name, device in devices.items() if device == CPU.name}
-    assert on_cpu == {"sequential", "threads", "blas"} and set(devices.values()) == {CPU.name, GPU.name}
-
-
-def test_hydra_composes_the_very_same_cell():
-    seen = set()
-    for cell in sorted(grid.all_cells(whole(GPU, CPU)).values(), key=lambda cell: -len(grid.overrides(cell))):
-        overrides = [one for one in grid.overrides(cell) if "seed" not in one]
-        if not seen.issuperset(overrides):  # each override once: composing takes its time
-            seen.update(grid.overrides(cell))
-            assert recomposed(cell) == cell
-
-
-@settings(max_examples=10)
-@given(
-    hidden=st.lists(st.integers(1, 2000), min_size=1, max_size=3),
-    clip_norm=st.none() | st.integers(1, 9) | st.floats(0.1, 9),
-    learning_rate=st.floats(1e-6, 10),
-    epochs=st.integers(1, 500),
-    rows=st.integers(1, 512),
-)
-def test_any_cell_survives_the_command_line(tmp_path_factory, hidden, clip_norm, learning_rate, epochs, rows):
-    sweep = {"strategy": "streams", "strategy.tile_rows": rows, "network.hidden": hidden}
-    sweep |= {"network.clip_norm": clip_norm, "training.learning_rate": learning_rate}
-    folder = tmp_path_factory.mktemp("g")
-    (cell,) = sweeps_of(folder, {"x": sweep | {"training.epochs": epochs}})["x"].cells
-    assert recomposed(cell) == cell
-
-
-def test_networks_of_layers_are_an_axis_and_survive_the_command_line(tmp_path):
-    stacks = [["linear 8", "relu", "linear 2"], ["linear 2"]]
-    settings_ = {"network": "layers", "network.layers": stacks, "network.loss": "cross_entropy"}
-    sweep = sweeps_of(tmp_path, {"x": settings_})["x"]
-    assert sweep.axes == ("network.layers",)
-    assert [cell["network"]["layers"] for cell in sweep.cells] == stacks
-    assert all(recomposed(cell) == cell for cell in sweep.cells)
-
-
-def test_a_list_of_rates_is_one_value_and_lists_are_an_axis(tmp_path):
-    rates = {"one": [1e-4, 1e-3], "none": [], "several": [[1e-4], [1e-4, 1e-3]]}
-    for name, value in rates.items():
-        found = sweeps_of(tmp_path, {name: {"strategy": "ensemble", "strategy.learning_rates": value}})[name]
-        expected = value if name == "several" else [value]
-        assert [one["strategy"]["learning_rates"] for one in found.cells] == expected
-
-
-def test_a_path_with_quotes_and_spaces_survives_the_command_line(tmp_path):
-    path = tmp_path / "it's a, table = {odd}.csv"
-    path.write_text("x,y\n1,2\n")
-    settings_ = {"dataset": "csv", "dataset.path": str(path), "dataset.target": "y"}
-    (cell,) = sweeps_of(tmp_path, {"x": settings_})["x"].cells
-    assert recomposed(cell)["dataset"]["path"] == str(path)
-
-
-def test_a_round_makes_a_run_or_more(tmp_path):
-    (cell,) = sweeps_of(tmp_path, {"x": {"protocol.rounds": 3, "protocol.runs": 2}})["x"].cells
-    assert cell["protocol"]["rounds"] == 2
-    assert len(naming.record_paths(cell)) == 2
-    assert compose.composed(["protocol.rounds=3", "protocol.runs=2", "round=2"])["round"] == 2
-
-
-@pytest.mark.parametrize("number", ["0", "-1", "1001", "1.5", "true", "one"])
-def test_a_round_beyond_the_protocols_may_be_measured_and_others_are_refused(number):
-    assert compose.composed(["protocol.rounds=3", "round=4"])["round"] == 4
-    with pytest.raises(ConfigError, match="round"):
-        compose.composed([f"round={number}"])
-
-
 def test_a_union_has_the_cells_of_all_its_products(tmp_path):
     products = [
         {"strategy": ["reference", "streams"]},
@@ -215,46 +226,62 @@ def test_a_union_has_the_cells_of_all_its_products(tmp_path):
     assert set(sweep.axes) == {"strategy", "dataset", "strategy.tile_rows"}
 
 
-def test_a_cell_is_plain_and_sorted(tmp_path):
-    (cell,) = sweeps_of(tmp_path, {"x": {"dataset": "small"}})["x"].cells
-    assert list(cell) == sorted(cell)
-    for section in cell.values():
-        assert list(section) == sorted(section)
+def test_strategies_of_the_host_are_on_the_given_one_or_on_the_device_or_on_this_machine(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(grid, "find", lambda backend: {"cpu": Device("cpu", "Abacus")}[backend])
+    sweep = {"x": {"strategy": ["reference", "sequential"]}}
+    for devices, expected in (
+        ((GPU, CPU), ["NVIDIA H200", "AMD EPYC"]),
+        ((GPU, None), ["NVIDIA H200", "Abacus"]),
+        ((CPU, None), ["AMD EPYC", "AMD EPYC"]),
+    ):
+        assert [one.device.name for one in sweeps_of(tmp_path, sweep, *devices)["x"].cells] == expected
+    of_grid = {cell.strategy: cell.device.name for cell in whole(GPU, CPU)["cpu"].cells}
+    assert {name for name, device in of_grid.items() if device == CPU.name} == {
+        *("sequential", "threads", "blas")
+    }
 
 
-def test_record_paths_can_be_read(tmp_path):
-    (cell,) = sweeps_of(tmp_path, {"x": {"strategy": "combined", "dataset": "large"}}, GPU)["x"].cells
-    first, second, *rest = naming.record_paths(cell)
-    assert len(rest) == cell["protocol"]["rounds"] - 2
-    assert naming.record_paths(cell, rounds=2) == [first, second, *rest]
-    assert naming.record_paths(cell, rounds=12)[-1] == first.replace("round1", "round12")
-    assert first.startswith("results/cells/nvidia-h200/large/256/combined-naive-")
-    assert first.endswith("-round1.json")
-    assert second == first.replace("round1", "round2")
+def test_a_round_makes_a_run_or_more(tmp_path):
+    cell = one_cell(tmp_path, {"protocol.rounds": 3, "protocol.runs": 2})
+    assert [*cell.rounds] == [1, 2] and len(naming.record_paths(cell)) == 2
 
 
-def test_the_schema_for_editors_is_that_of_the_settings():
-    """And config/grid.yaml fits it."""
-    written = json.loads(grid_schema.PATH.read_text(encoding="utf-8"))
-    assert written == grid_schema.schema(), "run scripts/grid_schema.py"
-    jsonschema.Draft202012Validator.check_schema(written)
-    jsonschema.validate(DEFAULT, written)
-    for wrong in ({}, {"sweeps": {"x": {"epochs": 3}}}, {"sweeps": {"x": {"training.epochs": 0}}}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(wrong, written)
+def test_a_digest_is_that_of_the_file(tmp_path):
+    table = tmp_path / "it's a, table = {odd}.csv"
+    table.write_text("x,y\n1,2\n")
+    csv = {"dataset": "csv", "dataset.path": str(table), "dataset.target": "y"}
+    found = hashlib.sha256(table.read_bytes()).hexdigest()
+    assert one_cell(tmp_path, csv)["dataset"]["sha256"] == found
+    with pytest.raises(ConfigError) as caught:
+        one_cell(tmp_path, csv | {"dataset.sha256": "0" * 64})
+    assert f"dataset.sha256 is '{'0' * 64}', but {table} has {found}: it has changed" in str(caught.value)
+    assert "sha256" not in one_cell(tmp_path, {})["dataset"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("dataset.noise", 1), ("network.clip_norm", 5), ("training.learning_rate", 1)),
+        *(("protocol.max_seconds", 60), ("protocol.relative_error", 1)),
+        *(("protocol.warmup_seconds", 1), ("protocol.max_warmup_seconds", 4)),
+    ],
+)
+def test_a_real_number_may_be_written_whole(tmp_path, key, value):
+    found = sweeps_of(tmp_path, {"x": {key: [value]}, "y": {key: [float(value)]}})
+    assert found["x"].named.keys() == found["y"].named.keys()
+    section, _, leaf = key.partition(".")
+    assert [type(one.cells[0][section][leaf]) for one in found.values()] == [float, float]
 
 
 def test_a_cell_is_its_mapping_and_answers_what_is_asked_of_it(tmp_path):
     csv = {"strategy": "streams", "network": "cnn", "dataset": "patterns", "protocol.neighbour": "graph"}
-    (cell,) = sweeps_of(tmp_path, {"x": csv}, GPU)["x"].cells
+    cell = one_cell(tmp_path, csv, GPU)
     assert json.loads(json.dumps(cell)) == cell == copy.deepcopy(cell)
-    assert (cell.dataset, cell.strategy, cell.kernel, cell.precision) == (
-        "patterns",
-        "streams",
-        "naive",
-        "fp32",
-    )
-    assert cell.network == "conv16x3-relu-conv32x3-relu-maxpool2-linear10"
+    assert list(cell) == sorted(cell) and all(list(one) == sorted(one) for one in cell.values())
+    assert (cell.dataset, cell.strategy, cell.kernel) == ("patterns", "streams", "naive")
+    assert (cell.precision, cell.network) == ("fp32", "conv16x3-relu-conv32x3-relu-maxpool2-linear10")
     assert (cell.loss, cell.task, cell.neighbour) == ("cross_entropy", "classification", "graph")
     assert (cell.batch_size, cell.epochs, [*cell.rounds]) == (256, 100, [*range(1, 11)])
     alone = cell.replace(protocol={"neighbour": "none"})
@@ -262,3 +289,191 @@ def test_a_cell_is_its_mapping_and_answers_what_is_asked_of_it(tmp_path):
     assert cell["protocol"]["neighbour"] == "graph" and alone.name != cell.name == naming.name_of(dict(cell))
     old = Cell({key: value for key, value in alone.items() if key != "precision"})
     assert old.precision == "fp32"
+
+
+def test_a_table_has_the_cells_of_its_sweep_and_of_those_beside_it(tmp_path):
+    found = sweeps_of(
+        tmp_path,
+        {
+            "dataset_size": {"dataset": ["small", "large"]},
+            "strategies": {"dataset": ["small", "medium"], "strategy": ["pinned"]},
+            "mine": {"strategy": "streams"},
+        },
+    )
+
+    def cells(table):
+        return [(one.dataset, one.strategy) for one in grid.cells_of(table, found).values()]
+
+    assert cells("correctness") == [("small", "reference"), ("small", "pinned")]
+    assert cells("speedup") == [("small", "reference"), ("large", "reference")]
+    assert cells("timeline") == [("small", "reference")]
+    assert cells("mine") == [("small", "streams")]
+    assert cells("dataset_size") == [("small", "reference"), ("large", "reference")]
+    assert cells("depth") == cells("other") == []
+    del found["dataset_size"]
+    assert cells("correctness") == []
+    assert len(grid.all_cells(found)) == 3
+
+
+def test_a_flat_list_of_widths_is_said_to_be_one_network(tmp_path):
+    settings = {
+        "flat": {"network.hidden": [128, 256]},
+        "inside": {"union": [{"strategy": "graph"}, {"network.hidden": [3, 2, 1]}]},
+        "on_cpu": {"on_cpu": {"network.hidden": [8, 4]}},
+        "one_layer": {"network.hidden": [128]},
+        "repeated": {"network.hidden": [64, 64]},
+        "two_networks": {"network.hidden": [[128], [256]]},
+        "said": {"network.hidden": [[128, 256]]},
+    }
+    sweeps_of(tmp_path, settings)
+    found = list(notes(tmp_path / "grid.yaml"))
+    places = ["sweeps.flat", "sweeps.inside.union.1", "sweeps.on_cpu.on_cpu"]
+    assert [note.partition(":")[0] for note in found] == places
+    assert "[128, 256] is one network with 2 hidden layers; 2 networks are [[128], [256]]" in found[0]
+    assert not list(notes(ROOT / "config/grid.yaml"))
+
+
+# ---- cells and their names: two with one name are never taken for one
+
+
+@pytest.mark.parametrize(
+    "sweeps",
+    [
+        {"x": {"network.seed": [*range(1, 18)]}},
+        {f"x{seed}": {"network.seed": seed} for seed in range(1, 18)},
+        {"x": {"dataset.seed": [*range(1, 18)], "strategy": "pinned"}},
+    ],
+    ids=["of a sweep", "of several", "and data sets"],
+)
+def test_two_cells_of_one_name_are_refused(tmp_path, monkeypatch, sweeps):
+    """With digests of one digit, seventeen cells must share some."""
+    digest = hashlib.sha256
+    monkeypatch.setattr("snn.config.cell.digest", lambda values: digest(repr(values).encode()).hexdigest()[0])
+    with pytest.raises(ConfigError) as caught:
+        sweeps_of(tmp_path, sweeps, GPU)
+    said = str(caught.value)
+    assert re.search(r"sweeps\.\w+: two different cells have the name nvidia-h200/small/256/\w+-naive-", said)
+    assert said.count("'seed': ") == 4
+
+
+def test_two_data_sets_of_one_name_are_refused_and_each_is_named_once(tmp_path, monkeypatch):
+    asked, path = [], "results/datasets/small-0.npy"
+    monkeypatch.setattr(grid, "dataset_path", lambda cell: asked.append(cell) or path)
+    with pytest.raises(ConfigError, match=f"have the name {path}"):
+        sweeps_of(tmp_path, {"x": {"dataset.seed": [1, 2]}})
+    asked.clear()
+    sweeps_of(tmp_path, {"x": {"network.seed": [1, 2]}, "y": {"network.seed": 3}})
+    assert len(asked) == 1
+
+
+def test_equal_cells_of_one_sweep_or_of_several_are_one(tmp_path):
+    twice = {"union": [{"network.seed": [1, 2]}, {"network.seed": [2, 3]}]}
+    found = sweeps_of(tmp_path, {"x": twice, "y": {"network.seed": [3, 1]}})
+    assert [len(sweep.cells) for sweep in found.values()] == [3, 2]
+    cells = grid.all_cells(found)
+    assert len(cells) == 3 and all(len(name.rpartition("-")[2]) == 16 for name in cells)
+
+
+# ---- refused, whatever it holds
+
+
+NAMES = ["", " ", "a" * 65, "a" * 240, "abc\n", "caf\u00e9", "a\u0663"]
+NAMES += ["1", "2020-01-01", "Abc", "_a", "a-b", "a/b", "../../../x", "opening", "gpu", "overview"]
+NAMES += ["speedup", "correctness", "ranking", "time_by_depth"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, 1, True, None, 1.5, ("a",), ["a"], b"a", {"a": 1}], ids=repr)
+def test_a_name_that_is_none_of_a_sweep(tmp_path, name):
+    with pytest.raises(ConfigError, match=r"sweeps"):
+        catalogue.check_name(name)
+    if isinstance(name, str):
+        assert "sweep" in refusal(written(tmp_path, yaml.safe_dump({"sweeps": {name: {}}})))
+
+
+def test_names_of_sweeps(tmp_path):
+    names = {"a", "a1_b", "x" * 64, "sweep", "on_host", "null_0"}
+    assert set(sweeps_of(tmp_path, {name: {} for name in names})) == names
+    catalogue.check_name("neurons")
+
+
+SEEDS = list(range(1, 401))
+TWO = {"network.seed": SEEDS, "dataset.seed": SEEDS[:200]}
+KEYS = ("network.seed", "dataset.seed", "training.epochs", "protocol.runs")
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "count"),
+    [
+        ({"x": TWO | {"dataset.seed": SEEDS}}, 160_000),
+        ({"x": dict.fromkeys(KEYS, SEEDS)}, 400**4),
+        ({"x": {"union": [TWO] * 2}}, 160_000),
+        ({"w": TWO, "x": TWO}, 160_000),
+    ],
+)
+def test_cells_are_counted_before_they_are_made(tmp_path, monkeypatch, sweeps, count):
+    monkeypatch.setattr(grid.Reader, "_expand", lambda self, name, *rest: grid.Sweep(name, (), {}))
+    said = refusal(written(tmp_path, yaml.safe_dump({"sweeps": sweeps})))
+    assert f"sweeps.x: with this sweep the grid has {count} cells: it may have 100000" in said
+    assert "100,000 cells" in " ".join((ROOT / "config/README.md").read_text().split())
+
+
+def test_a_cell_too_large_for_this_machine_is_refused_when_it_is_planned_here(tmp_path, monkeypatch):
+    path = tmp_path / "grid.yaml"
+    grid.check_sizes(path, sweeps_of(tmp_path, {"x": {}}))
+    sweeps = sweeps_of(tmp_path, {"x": {"dataset.rows": [1000, 10**8]}})  # records of another may be read
+    monkeypatch.setattr(sizes, "usable_bytes", lambda: 10**9)
+    with pytest.raises(ConfigError) as caught:
+        grid.check_sizes(path, sweeps)
+    assert str(caught.value).startswith(f"{path}: sweeps.x: this cell needs at least 26.4 GB")
+
+
+def test_a_key_that_no_workflow_reads_is_refused():
+    grid.check_keys({"grid": "config/grid.yaml", "device": "cpu"})
+    with pytest.raises(
+        ConfigError, match="--config gird: there is no such key: grid, device, devices, folde"
+    ):
+        grid.check_keys({"device": "cpu", "gird": "mine.yaml", "a": 3})
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
+    assert list(grid.read(written(tmp_path, "\ufeffsweeps: {x: {}}"), CPU)) == ["x"]
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+)
+OTHERS = ["union", "devices", "strategy.seeds", "dataset.path", "network.layers", "network.loss"]
+SETTINGS = st.sampled_from(
+    [*groups.GROUPS[:-1], *OTHERS]
+    + [f"{part}.{key}" for part in ("dataset", "network", "kernel") for key in groups.options(part, None)]
+)
+CONTENT = st.fixed_dictionaries(
+    {
+        "sweeps": st.dictionaries(
+            st.sampled_from("xy"), st.dictionaries(SETTINGS, VALUES, max_size=3), max_size=2
+        )
+    },
+    optional={"defaults": VALUES, "on_cpu": VALUES, "device": SCALARS, "devices": VALUES},
+)
+
+
+@settings(max_examples=150)
+@given(content=CONTENT)
+def test_any_content_is_a_grid_or_refused(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("g") / "grid.yaml"
+    path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    try:
+        for cell in grid.all_cells(grid.read(path, CPU)).values():
+            assert grid.overrides(cell)
+        assert plans.read(path, {})
+    except SnnError as error:
+        assert str(path) in str(error)
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=60) | st.text("[]{}:,&*!|>-?#'\"%@ \n\tab1.0<~", max_size=60).map(str.encode))
+def test_any_bytes_are_a_grid_or_refused(tmp_path_factory, content):
+    with pytest.raises(ConfigError, match=r"grid\.yaml"):
+        grid.read(written(tmp_path_factory.mktemp("g"), content), CPU)

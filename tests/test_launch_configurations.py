@@ -18,7 +18,7 @@ from snn.backends.launches.perceptron import PerceptronShape, tile_of
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
 from snn.models.layers import parse
-from snn.strategies.common.one_launch import convolutional_shape, layered_shape
+from snn.strategies.one_launch import convolutional_shape, layered_shape
 
 H200 = DeviceCapability(132, 232448, (9, 0))
 A100 = DeviceCapability(108, 166912, (8, 0))

@@ -39,9 +39,14 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights, mlp
-from snn.strategies.common.one_launch import LaunchedTraining, OneLaunch, convolutional_shape, layered_shape
-from snn.strategies.ensemble import Ensemble
-from snn.strategies.persistent import Persistent
+from snn.strategies.one_launch import (
+    Ensemble,
+    LaunchedTraining,
+    OneLaunch,
+    Persistent,
+    convolutional_shape,
+    layered_shape,
+)
 
 RATE = 0.05
 
@@ -150,8 +155,8 @@ PERCEPTRONS = {
     "grid at once": ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", None),
     "grid at once clipped": ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5),
 }
-STEPS = 5  # of epochs of three batches, or four
-SPLITS = [(1, 1, 3), (3, 2)]  # in the middle of an epoch and at its end; odd and even
+STEPS = 4  # of epochs of three batches, or four
+SPLITS = [(1, 1, 2), (3, 1)]  # in the middle of an epoch and at its end; odd and even
 
 
 def check_splits(train, shape, buffers, steps, state):

@@ -12,8 +12,7 @@ from snn.backends import kernel_source
 from snn.backends.cpu import trainings
 from snn.backends.launches import Steps
 from snn.backends.launches.layers import SOURCE
-from snn.strategies.common.one_launch import in_batches
-from snn.strategies.persistent import Persistent
+from snn.strategies.one_launch import Persistent, in_batches
 
 RATE = 0.05
 

@@ -23,7 +23,7 @@ from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.models.training_step import prediction_step, training_step
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).any_network]
 OTHERS = [name for name in STRATEGIES if name not in TRAINERS]

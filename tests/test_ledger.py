@@ -10,7 +10,6 @@ from every_source import Captures, EverySource
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import LeakError
@@ -19,14 +18,8 @@ from snn.profiling.calls import METHODS
 from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.rehearsal import rehearse
-from snn.strategies.common.job import Job
-from snn.strategies.reference import Reference
-
-
-def test_every_trait_of_a_backend_is_that_of_the_observed_one():
-    traits = {name for name, value in vars(Backend).items() if not callable(value) and name[0] != "_"}
-    assert traits - set(vars(ObservedBackend(CpuBackend()))) == {"pageable_fallbacks"}  # of the inner one
-
+from snn.strategies.factory import Job
+from snn.strategies.host_driven import Reference
 
 SIZES = st.integers(1, 50)
 SOURCES = ("malloc", "pool_malloc", "managed_alloc", "host_alloc", "pageable", "pool_host_alloc")
@@ -222,9 +215,7 @@ def test_a_copy_or_launch_must_fit_the_part_that_it_was_given(block, offset, wor
     part = observed.part(whole, 4 * offset, 4 * words)
     for use in (lambda: observed.copy_in(part, array), lambda: observed.launch("relu", (part,), (needed,))):
         if needed > words:
-            with pytest.raises(
-                LeakError, match=f"{4 * needed} bytes and does not fit a buffer of {4 * words}"
-            ):
+            with pytest.raises(LeakError, match=f"{4 * needed} bytes .* a buffer of {4 * words}"):
                 use()
         else:
             use()

@@ -81,17 +81,22 @@ def beside(process):
     return process.stdout.readline().split()
 
 
-def test_each_cell_takes_a_free_gpu_and_sees_no_other(holds):
-    first, second = holds("GPU-a", "GPU-b"), None
-    assert held(first) == ["GPU-a", "GPU-a"]
+def test_each_cell_takes_a_free_gpu_sees_no_other_and_names_its_neighbours(holds):
+    first = holds("GPU-a", "GPU-b")
+    assert held(first) == ["GPU-a", "GPU-a"] and beside(first) == []
     second = holds("GPU-a", "GPU-b")
     assert held(second) == ["GPU-b", "GPU-b"]
     third = holds("GPU-a", "GPU-b")
     assert "waiting for another measurement" in third.stderr.readline()
     second.kill()
     assert held(third) == ["GPU-b", "GPU-b"]
-    first.kill()
-    assert held(holds("GPU-a")) == ["GPU-a", "GPU-a"]
+    third.kill()
+    third.wait()
+    assert beside(first) == ["GPU-b"]  # which came and went
+    time.sleep(0.05)
+    fourth = holds("GPU-c", "GPU-b")
+    assert held(fourth) == ["GPU-c", "GPU-c"] and beside(fourth) == ["GPU-a"]
+    assert beside(first) == ["GPU-b", "GPU-c"]
 
 
 def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path, monkeypatch):
@@ -121,22 +126,6 @@ def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path, monkey
     assert cell.returncode == 0 and (tmp_path / "cell.json").exists()
 
 
-def test_a_cell_names_its_neighbours_also_those_that_come_and_go(holds):
-    first = holds("GPU-a", "GPU-b")
-    assert held(first) == ["GPU-a", "GPU-a"]
-    assert beside(first) == []
-    second = holds("GPU-b")
-    assert held(second) == ["GPU-b", "GPU-b"]
-    second.kill()
-    second.wait()
-    assert beside(first) == ["GPU-b"]
-    time.sleep(0.05)
-    third = holds("GPU-c", "GPU-b")
-    assert held(third) == ["GPU-c", "GPU-c"]
-    assert beside(third) == ["GPU-a"]
-    assert beside(first) == ["GPU-b", "GPU-c"]
-
-
 def test_files_that_are_no_locks_of_gpus_are_no_neighbours(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with device_lock(CPU):
@@ -150,47 +139,35 @@ def test_files_that_are_no_locks_of_gpus_are_no_neighbours(tmp_path, monkeypatch
         assert Neighbours(CPU).uuids() == []
 
 
-def test_what_cuda_sees_is_as_before_when_the_gpu_is_left(monkeypatch):
-    gpu = Device("cuda", "NVIDIA H200", f"GPU-{os.getpid()}")
-    for before in ("1,0", None):
-        if before is None:
-            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        else:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
-        with device_lock(gpu) as taken:
-            assert taken == gpu
-            assert os.environ["CUDA_VISIBLE_DEVICES"] == gpu.uuid
+@pytest.mark.parametrize("before", ["1,0", None])
+def test_a_gpu_is_left_as_it_was_found_also_after_an_error(monkeypatch, tmp_path, before):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before or "")
+    if before is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    gpu = Device("cuda", "NVIDIA H200", "GPU-1")
+    for _ in range(2):
+        with pytest.raises(RuntimeError), device_lock(gpu) as taken:
+            assert taken == gpu and os.environ["CUDA_VISIBLE_DEVICES"] == gpu.uuid
+            raise RuntimeError
         assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
-    lock_file(str(gpu.uuid)).unlink()
 
 
 @pytest.mark.parametrize(
-    ("at_once", "round_", "order"),
+    ("at_once", "orders"),
     [
-        (None, 1, "a"),
-        (None, 2, "a"),
-        ("1", 2, "a"),
-        ("2", 1, "ab"),
-        ("2", 2, "ba"),
-        ("2", 3, "ab"),
-        ("9", 2, "bca"),
+        (None, ["a", "a", "a"]),
+        ("1", ["a", "a", "a"]),
+        ("2", ["ab", "ba", "ab"]),
+        ("9", ["abc", "bca", "cab"]),
     ],
 )
-def test_the_gpus_of_a_workflow_take_turns_round_by_round(monkeypatch, at_once, round_, order):
+def test_the_gpus_of_a_workflow_take_turns_round_by_round(monkeypatch, at_once, orders):
+    monkeypatch.setenv(GPUS_AT_ONCE, at_once or "")
     if at_once is None:
-        monkeypatch.delenv(GPUS_AT_ONCE, raising=False)
-    else:
-        monkeypatch.setenv(GPUS_AT_ONCE, at_once)
+        monkeypatch.delenv(GPUS_AT_ONCE)
     gpus = [Device("cuda", "NVIDIA H200", uuid) for uuid in "abc"]
-    assert "".join(gpu.uuid for gpu in in_turn(gpus, round_)) == order
-
-
-def test_the_lock_is_free_again_after_an_error():
-    device = Device("cpu", "x", uuid=f"test-error-{os.getpid()}")
-    with pytest.raises(RuntimeError), device_lock(device):
-        raise RuntimeError
-    with device_lock(device):
-        pass
+    assert ["".join(gpu.uuid for gpu in in_turn(gpus, number)) for number in (1, 2, 3)] == orders
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "dangling", "folder"])
@@ -212,15 +189,17 @@ def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind,
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_other_users_may_lock_the_device_whatever_the_umask(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("umask", "of_folder"), [(0o002, 0o664), (0o022, 0o644), (0o077, 0o600)])
+def test_all_users_may_lock_a_device_and_who_may_share_a_folder_that(tmp_path, monkeypatch, umask, of_folder):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = os.umask(0o077)
+    before = os.umask(umask)
     try:
-        with device_lock(Device("cpu", "x")):
-            pass
+        with device_lock(CPU):
+            assert generation(tmp_path) == ""
     finally:
         os.umask(before)
     assert lock_file("cpu").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "snn.lock").stat().st_mode & 0o777 == of_folder
 
 
 def test_a_clone_of_another_user_needs_a_clone_of_ones_own(tmp_path, monkeypatch):
@@ -233,16 +212,6 @@ def test_a_clone_of_another_user_needs_a_clone_of_ones_own(tmp_path, monkeypatch
             assert said.startswith(f"{tmp_path}: ") and "clone" in said
             assert ".snakemake" not in said and "remove" not in said
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(("umask", "mode"), [(0o002, 0o664), (0o022, 0o644)])
-def test_who_may_share_a_folder_may_lock_it(tmp_path, umask, mode):
-    before = os.umask(umask)
-    try:
-        assert generation(tmp_path) == ""
-    finally:
-        os.umask(before)
-    assert (tmp_path / "snn.lock").stat().st_mode & 0o777 == mode
 
 
 def test_a_device_is_locked_by_a_file_that_is_opened_for_reading(tmp_path, monkeypatch):
@@ -264,14 +233,11 @@ def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(fcntl, "flock", refused)
-    for name, lock in {
-        lock_file("turn").name: lambda: device_lock(CPU).__enter__(),
-        "snn.lock": lambda: folder_lock(tmp_path, ""),
-    }.items():
-        with pytest.raises(
-            LockedError, match=rf"{re.escape(str(tmp_path))}/{name}: its file system cannot lock files"
-        ):
-            lock()
+    turn, said = lock_file("turn").name, f"{re.escape(str(tmp_path))}/%s: its file system cannot lock files"
+    with pytest.raises(LockedError, match=said % turn), device_lock(CPU):
+        pass
+    with pytest.raises(LockedError, match=said % "snn.lock"):
+        folder_lock(tmp_path, "")
 
 
 # ---- the host that measurements on GPUs share, and one on the CPU has to itself
@@ -328,24 +294,18 @@ def test_machines_that_share_a_temporary_folder_do_not_wait_for_each_other(monke
 # ---- workflows
 
 
-def test_a_folder_has_one_workflow(tmp_path):
-    planned = generation(tmp_path)
-    first = folder_lock(tmp_path, planned)
-    assert generation(tmp_path) is None
-    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
-        folder_lock(tmp_path, planned)
-    os.close(first)
-    os.close(folder_lock(tmp_path, generation(tmp_path)))
-
-
-def test_what_was_planned_beside_another_workflow_is_not_run(tmp_path):
+def test_a_folder_has_one_workflow_and_none_that_was_planned_beside_another(tmp_path):
     before = generation(tmp_path)
     first = folder_lock(tmp_path, before)
     during = generation(tmp_path)
+    assert during is None
+    with pytest.raises(LockedError, match=f"process {os.getpid()}"):
+        folder_lock(tmp_path, before)
     os.close(first)
     for planned in (before, during):
         with pytest.raises(LockedError, match="start it again"):
             folder_lock(tmp_path, planned)
+    os.close(folder_lock(tmp_path, generation(tmp_path)))
 
 
 def test_a_workflow_beside_a_lock_that_only_another_user_may_open_is_refused(tmp_path, monkeypatch):

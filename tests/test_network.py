@@ -12,7 +12,7 @@ from snn.errors import ConfigError, DataError
 from snn.models.glibc_random import RAND_MAX, GlibcRandom
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
-from snn.models.network import Network, draw_weights, label, mlp, network_label
+from snn.models.network import Network, build, draw_weights, label, mlp, network_label
 
 
 def test_label():
@@ -138,3 +138,12 @@ def test_uniform_is_float32_of_the_quotient():
 def test_refuses_a_seed_below_one(seed):
     with pytest.raises(ValueError, match=str(seed)):
         GlibcRandom(seed)
+
+
+def test_layers_are_named_as_the_network_names_them():
+    rest = {"init": "uniform01", "update_order": "simultaneous", "clip_norm": None, "seed": 1}
+    of_mlp = build({"hidden": [8, 7, 6], "recompute": [1, 3], **rest}, (4,))
+    assert of_mlp.recompute == (0, 4)
+    texts = ["conv2d 2 3", "relu", "maxpool2d 2", "linear 1"]
+    of_layers = build({"layers": texts, "loss": "mean_squared_error", "recompute": [3, 1], **rest}, (1, 6, 6))
+    assert of_layers.recompute == (2, 0)

@@ -23,7 +23,7 @@ from snn.config import groups
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import parse
 from snn.models.network import Network, draw_weights
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 network = Network((4,), tuple(map(parse, ("linear 5", "tanh", "linear 1"))), init="he_uniform")
 random = np.random.default_rng(1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.strategies.common import numba as numba_loops
+from snn.strategies import numba_loops
 
 sizes = st.integers(1, 5)
 seeds = st.integers(0, 1000)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import STRATEGIES
 from every_source import EverySource
-from real_records import QUICK
+from real_records import quick
 from test_measure import JOB
 
 from snn.config import compose, groups
@@ -20,11 +20,12 @@ from snn.models.network import mlp
 from snn.models.training_step import training_step
 from snn.profiling import nvtx
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.common.device_driven import DeviceDriven
-from snn.strategies.common.host_driven import HostDriven
+from snn.strategies import factory
+from snn.strategies.device_driven import DeviceDriven
+from snn.strategies.host_driven import HostDriven
 
 LAYERS = (4, 7, 6, 5, 1)
+SMALL = quick("network.hidden=[4]")
 RANDOM = np.random.default_rng(2)
 X, Y = (RANDOM.random((50, n), dtype=np.float32) for n in (4, 1))
 DEEP = replace(JOB, network=mlp(LAYERS, init="he_uniform"), X=X, Y=Y, batch_size=9)
@@ -129,9 +130,9 @@ def test_a_call_that_fails_leaves_no_range_open():
 
 def test_ranges_are_pushed_only_if_they_are_asked_for_and_can_be_seen(monkeypatch):
     monkeypatch.setattr(nvtx, "annotate", None)
-    assert cell.run(compose.composed(QUICK))["status"] == "ok"
+    assert cell.run(compose.composed(SMALL))["status"] == "ok"
     with pytest.raises(ConfigError, match="profile=nvtx is for Nsight Systems"):
-        cell.run(compose.composed([*QUICK, "profile=nvtx"]))
+        cell.run(compose.composed([*SMALL, "profile=nvtx"]))
     with pytest.raises(ConfigError, match="profile is 'nsys': it must be one of none, nvtx"):
         compose.composed(["profile=nsys"])
 
@@ -146,8 +147,8 @@ def test_a_record_is_the_same_with_ranges(monkeypatch):
     recorded = Recorded()
     monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
     pretend_cupy(monkeypatch, recorded.push, recorded.pop)
-    plain = cell.run(compose.composed(QUICK))
-    annotated = cell.run(compose.composed([*QUICK, "profile=nvtx"]))
+    plain = cell.run(compose.composed(SMALL))
+    annotated = cell.run(compose.composed([*SMALL, "profile=nvtx"]))
     assert recorded.names
     assert plain["cell"] == annotated["cell"]
     assert plain["provenance"]["source_hash"] == annotated["provenance"]["source_hash"]
@@ -161,7 +162,7 @@ def test_memory_that_runs_out_for_ranges_does_not_cost_what_was_measured(monkeyp
     monkeypatch.setattr(cell, "_check_ranges", lambda *arguments: None)
     pretend_cupy(monkeypatch, full, full)
     monkeypatch.setattr(nvtx, "annotate", full)
-    assert cell.run(compose.composed([*QUICK, "profile=nvtx"]))["status"] == "ok"
+    assert cell.run(compose.composed([*SMALL, "profile=nvtx"]))["status"] == "ok"
     assert "there are no NVTX ranges: planted" in capsys.readouterr().err
 
 

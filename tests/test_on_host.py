@@ -18,10 +18,9 @@ from snn.errors import OutOfMemory, Unsupported
 from snn.files import cache
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights
-from snn.strategies import blas, sequential
-from snn.strategies.common import cpu, factory
-from snn.strategies.common.job import start
-from snn.strategies.common.numba import perceptron_loops
+from snn.strategies import cpu, factory
+from snn.strategies.factory import start
+from snn.strategies.numba_loops import perceptron_loops
 
 numba = pytest.importorskip("numba")
 threadpoolctl = pytest.importorskip("threadpoolctl")
@@ -78,7 +77,7 @@ def test_setup_compiles_and_training_does_not(monkeypatch, tmp_path):
     from numba.core import event
 
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))  # in which nothing was compiled
-    monkeypatch.setattr(sequential, "perceptron_loops", perceptron_loops.__wrapped__)
+    monkeypatch.setattr(cpu, "perceptron_loops", perceptron_loops.__wrapped__)
     job = replace(JOB, strategy=groups.load("strategy", "sequential"))
     with event.install_recorder("numba:compile") as in_setup:
         strategy = start(job, CpuBackend())
@@ -94,7 +93,7 @@ def test_setup_compiles_and_training_does_not(monkeypatch, tmp_path):
 ARITHMETIC = {
     "one thread": lambda: perceptron_loops(parallel=False),
     "threads": lambda: perceptron_loops(parallel=True),
-    "NumPy": lambda: blas.ARITHMETIC,
+    "NumPy": lambda: cpu.ARITHMETIC,
 }
 
 
@@ -146,7 +145,7 @@ def test_there_are_no_more_threads_than_processors_and_than_numba_has(monkeypatc
 
 
 def test_blas_keeps_its_contract_exactly_on_whole_numbers(random):
-    do = blas.ARITHMETIC
+    do = cpu.ARITHMETIC
     A, W, dZ = (random.integers(-3, 4, shape).astype(np.float32) for shape in ((5, 3), (3, 4), (5, 4)))
     Z, dW, dA = np.full_like(dZ, np.nan), np.full_like(W, np.nan), np.full_like(A, np.nan)
     for relu, expected in ((False, A @ W), (True, np.maximum(A @ W, 0))):

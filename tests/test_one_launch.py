@@ -21,11 +21,9 @@ from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.network import mlp
 from snn.profiling.observed import ObservedBackend
-from snn.strategies import blas
-from snn.strategies.common import factory
-from snn.strategies.common.one_launch import OneLaunch, in_batches, words_of_padding
-from snn.strategies.persistent import Persistent
-from snn.strategies.resident import Resident
+from snn.strategies import cpu, factory
+from snn.strategies.device_driven import Resident
+from snn.strategies.one_launch import OneLaunch, Persistent, in_batches, words_of_padding
 
 
 class Spied(CpuBackend):
@@ -285,16 +283,16 @@ class Threadpools:
 def test_a_blas_that_takes_no_limit_is_named_with_its_threads(monkeypatch):
     for counts, said in (((4, 8), "4, 8"), ((), "no BLAS found")):
         library = Threadpools(*counts)
-        monkeypatch.setattr(blas, "required", lambda name, library=library: library)
-        strategy = blas.Blas(CpuBackend())
+        monkeypatch.setattr(cpu, "required", lambda name, library=library: library)
+        strategy = cpu.Blas(CpuBackend())
         with pytest.raises(Unsupported) as refused:
             strategy.limit_threads()
         assert str(refused.value) == f"NumPy's BLAS cannot be limited to 1 threads; in use: {said}"
         strategy.close()
         strategy.close()
         assert library.asked == [{"limits": 1, "user_api": "blas"}, "restored"]
-    monkeypatch.setattr(blas, "required", lambda name: Threadpools(1))
-    blas.Blas(CpuBackend(), 1).limit_threads()
+    monkeypatch.setattr(cpu, "required", lambda name: Threadpools(1))
+    cpu.Blas(CpuBackend(), 1).limit_threads()
 
 
 def test_one_launch_keeps_no_losses_of_batches_and_predicts_nothing():

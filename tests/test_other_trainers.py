@@ -22,7 +22,7 @@ from snn.models.losses import LOSSES
 from snn.models.network import Network, draw_weights, mlp
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 BASELINES = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).on_host]
 LAYERS = (Conv2d(3, 3, 1), ReLU(), Conv2d(4, 2), ReLU(), MaxPool2d(2), Linear(5), ReLU(), Linear(3))

@@ -21,7 +21,7 @@ from snn.analysis import frame
 from snn.report import opening
 from snn.report.write import write as write_table
 from snn.tables import overview
-from snn.tables.recommendation import Answer, Ratio, with_sentences
+from snn.tables.recommendation import Ratio, sentence, with_sentences
 
 NEXT = [1.1 + i / 1000 for i in range(6)]
 
@@ -78,7 +78,7 @@ def test_no_lead_is_called_surer_than_it_is(tmp_path, seconds, lead, said):
     for name in ("speedup", "lead"):
         assert row[f"{name}_ci_low"] <= row[name] <= row[f"{name}_ci_high"]
     ratios = {name: Ratio.read(row, name).interval for name in ("speedup", "lead")}
-    assert advice["answer"] == Answer.read(row).sentence() == said.format(**ratios)
+    assert advice["answer"] == sentence(row) == said.format(**ratios)
     assert advice["strategy"] == row["fastest"] and advice["lead_verdict"] == row["lead_verdict"]
     assert ("wide interval, above a factor of 1.5; snn more-rounds" in advice["note"]) == (
         UNSURE in seconds and NEXT not in seconds

@@ -12,7 +12,7 @@ from snn.datasets import patterns
 from snn.errors import ConfigError
 from snn.models import network as networks
 from snn.models.glibc_random import GlibcRandom
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 CHOICE = groups.load("dataset", "patterns")
 

@@ -28,8 +28,8 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.common.job import start
+from snn.strategies import factory
+from snn.strategies.factory import start
 
 PACKAGES = {name: factory.class_of(groups.load("strategy", name)).own_runtime for name in PEERS}
 REQUIREMENTS = "pip install -r envs/requirements-peers.txt"

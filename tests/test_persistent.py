@@ -12,7 +12,7 @@ from oracle import train
 from test_launch_configurations import A100, H200, T4, first, perceptron
 
 from snn import datasets
-from snn.analysis import kernels
+from snn.analysis.cell_line import kernel_used
 from snn.backends.launches import LaunchConfiguration, TrainingLaunch
 from snn.config.compose import composed
 from snn.errors import Unsupported
@@ -20,8 +20,8 @@ from snn.measurement.passes import job_of
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.records.store import lift
-from snn.strategies.common import one_launch
-from snn.strategies.persistent import Persistent
+from snn.strategies import one_launch
+from snn.strategies.one_launch import Persistent
 
 
 def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
@@ -228,5 +228,5 @@ def check_kernel(limits, *settings):
         strategy.close()
     record = {"cell": cell, "plan": strategy.plan}
     expected = backend.kernel or "tiled_fused"
-    assert kernels.used(record | {"launch": strategy.launch}) == expected, strategy.plan
-    assert kernels.used(lift(record)) == expected, strategy.plan  # one without the field
+    assert kernel_used(record | {"launch": strategy.launch}) == expected, strategy.plan
+    assert kernel_used(lift(record)) == expected, strategy.plan  # one without the field

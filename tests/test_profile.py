@@ -14,7 +14,7 @@ from conftest import STRATEGIES
 from deferred import DeferredBackend
 from test_measure import JOB
 
-from snn import perfetto
+from snn import cli
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
@@ -27,13 +27,13 @@ from snn.models.network import mlp
 from snn.profiling import call_costs as costs
 from snn.profiling import profile as module
 from snn.profiling import tracer
-from snn.profiling.call_costs import CallCost, call_costs
+from snn.profiling.call_costs import CallCost
 from snn.profiling.calls import METHODS
 from snn.profiling.observed import Call, ObservedBackend
 from snn.profiling.profile import TimingBackend, break_down, profile
-from snn.profiling.tracer import COLUMNS, Event, Signature, Trace, trace
+from snn.profiling.tracer import COLUMNS, Event, Signature, Trace
 from snn.records import store
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 NETWORK = mlp((4, 300, 1), init="he_uniform")
 RANDOM = np.random.default_rng(9)
@@ -102,12 +102,12 @@ def test_a_trace_and_its_costs_hold_every_call_of_a_step(name, backend):
     assert (found["attribution"]["seconds"]["kernels"] > 0) != on_host
 
 
+COPY, KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
+
+
 def test_a_trace_is_recorded_in_microseconds_with_each_call_site_once():
     calls = [Call("copy_in", call_site=site) for site in ("a", "b", "a")]
-    events = [
-        Event(Signature("copy_in", (4,)), 1.0, 2.5, 0, i + 0.25, None, 8, 16, call)
-        for i, call in enumerate(calls)
-    ]
+    events = [Event(COPY, 1.0, 2.5, 0, i + 0.25, None, 8, 16, call) for i, call in enumerate(calls)]
     plain = Trace(1, events).plain()
     assert plain["sites"] == ["a", "b"]
     rows = [dict(zip(plain["columns"], row, strict=True)) for row in plain["events"]]
@@ -115,18 +115,6 @@ def test_a_trace_is_recorded_in_microseconds_with_each_call_site_once():
     assert [row["device_start_us"] for row in rows] == [0.25e6, 1.25e6, 2.25e6]
     assert {(row["start_us"], row["end_us"], row["device_end_us"]) for row in rows} == {(1e6, 2.5e6, None)}
     assert {(row["device_bytes"], row["page_locked_bytes"]) for row in rows} == {(8, 16)}
-
-
-def test_the_bytes_of_a_trace_are_those_held():
-    found = trace(replace(WIDE, strategy=groups.load("strategy", "reference")), CpuBackend())
-    held = 0
-    for event in found.events:
-        if event.signature.call in ("malloc", "free"):
-            held += event.signature.size[0] * (1 if event.signature.call == "malloc" else -1)
-        assert event.device_bytes == held
-    assert held == 0
-    alone = [event for event in found.events if event.signature.context == "alone"]
-    assert len(alone) == 2 * sum(event.signature.call == "matmul" for event in found.events)
 
 
 def test_a_graph_is_captured_again_and_its_launch_timed():
@@ -139,28 +127,13 @@ def test_a_graph_is_captured_again_and_its_launch_timed():
     assert launch["host_us"] > 0
 
 
-def test_costs_are_of_the_call_itself(monkeypatch):
-    backend = ObservedBackend(of_milliseconds("malloc", monkeypatch))
-    traced = trace(replace(WIDE, strategy=groups.load("strategy", "pinned")), backend)
-    found = call_costs(backend, traced)
-    backend.live.check_nothing_held()
-    assert set(found) == {event.signature for event in traced.events}
-    for signature, cost in found.items():
-        if signature.call == "malloc":
-            assert 5000 <= cost.host_us < 5100
-        elif signature.call in ("copy_in", "copy_out", "matmul"):
-            assert 1000 <= cost.host_us < 1100
-        else:
-            assert cost.host_us < 1100
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_training_that_diverges_has_a_profile_and_no_warning():
     found = profile(replace(JOB, learning_rate=1e30), CpuBackend())
     assert found["predicted_calls_seconds"] > 0 and sum(found["attribution"]["seconds"].values()) > 0
 
 
-@pytest.mark.parametrize("slowest", ["malloc", "launch", "copy_out"])
+@pytest.mark.parametrize("slowest", ["malloc", "launch"])
 def test_calls_that_take_milliseconds_are_predicted(slowest, monkeypatch):
     slow = of_milliseconds(slowest, monkeypatch)
     job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
@@ -185,15 +158,15 @@ def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, 
         paths.append(tmp_path / f"{i}.json")
         store.write(paths[-1], record(one, [1.0]))
     output = tmp_path / "out" / "trace.json"
-    assert perfetto.main([*map(str, paths), str(output)]) == 0
+    assert cli.main(["perfetto", *map(str, paths), str(output)]) == 0
     events = json.loads(output.read_text())["traceEvents"]
     names = {(e["pid"], e["args"]["name"]) for e in events if e["ph"] == "M"}
     assert names >= {(1, "reference small 256"), (2, "streams small 256"), (1, "host"), (1, "default stream")}
     spans = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
     assert [(e["tid"], e["ts"], e["dur"]) for e in spans] == [(1000, 0.0, 2.0), (0, 1.0, 1.0)]
     assert {e["args"]["bytes"] for e in events if e["ph"] == "C" and e["name"] == "device_bytes"} == {4}
-    assert perfetto.main([]) == 2
-    assert perfetto.main([str(tmp_path / "none.json"), str(output)]) == 2
+    assert cli.main(["perfetto"]) == 2
+    assert cli.main(["perfetto", str(tmp_path / "none.json"), str(output)]) == 2
     assert "none.json" in capsys.readouterr().err
 
 
@@ -334,18 +307,14 @@ def test_what_a_timer_takes_is_what_it_does_not_measure(monkeypatch):
     assert module._timer_seconds() == (2000 + 1) / 2000
 
 
-def test_a_call_that_fails_is_timed_as_well():
-    class Failing(CpuBackend):
-        def malloc(self, nbytes, purpose=None):
-            raise OutOfMemory("planted")
-
-    timing = TimingBackend(Failing())
-    assert (timing.calls, timing.seconds) == (0, dict.fromkeys(TimingBackend.PARTS, 0.0))
-    with pytest.raises(OutOfMemory):
+def test_a_call_that_fails_is_timed_as_well(monkeypatch):
+    monkeypatch.setattr(CpuBackend, "malloc", lambda *arguments: 1 // 0)
+    timing = TimingBackend(CpuBackend())
+    with pytest.raises(ZeroDivisionError):
         timing.malloc(4)
     assert timing.calls == 1 and timing.seconds["allocation"] > 0
     timing.reset()
-    assert (timing.calls, timing.seconds["allocation"]) == (0, 0.0)
+    assert (timing.calls, timing.seconds) == (0, dict.fromkeys(TimingBackend.PARTS, 0.0))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -362,10 +331,7 @@ def test_parts_add_up_and_everything_is_freed(name, backend):
     if ledger["streams_created"] > 5:  # in the loop
         assert found["seconds"]["streams"] > 0
     if factory.class_of(job.strategy).on_host:
-        assert {part for part, seconds in found["seconds"].items() if seconds} <= {
-            "host_arithmetic",
-            "waiting",
-        }
+        assert {part for part, s in found["seconds"].items() if s} <= {"host_arithmetic", "waiting"}
     else:
         assert found["seconds"]["launch"] > 0
 
@@ -406,9 +372,6 @@ def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
         assert breakdown["epochs"] == 1
     launches = backend.count["launch"] / 33
     assert seconds == {4: pytest.approx(33 * launches), 128: pytest.approx(33 * launches)}
-
-
-COPY, KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
 
 
 def event(signature, first=None, last=None):

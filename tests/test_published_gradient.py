@@ -16,7 +16,7 @@ from snn.models.gradients import PublishedOptimised
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.losses import LOSSES
 from snn.models.network import Network, draw_weights
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 
 def published_sums(layer, dy):

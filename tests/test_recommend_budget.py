@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from recommend_calls import ASKED, work_in
+from recommend_calls import ASKED, ask, work_in
 from records_of import COSTS, QUIET, record
 
 from snn.analysis import frame
@@ -23,7 +23,6 @@ from snn.hardware.devices import Device
 from snn.hardware.locks import WAITING
 from snn.recommending import FOLDER, budget, candidates
 from snn.recommending.budget import LEAST, MOST, Pilot, length_that_fits, rounds_that_fit, wanted_rounds
-from snn.recommending.settings import parse
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
@@ -46,33 +45,33 @@ def test_an_epoch_that_takes_too_long_names_the_settings_that_make_it_shorter(fo
 
     def takes_long(command, log, waits, most):
         asked.append(most)
-        return budget._Ended(None, "", most, 0.0)
+        return None, most, 0.0
 
-    monkeypatch.setattr(budget, "_end", takes_long)
+    monkeypatch.setattr(budget, "_run", takes_long)
     said = "half of the budget of 20 s: give a larger --budget, or train on few"
     with pytest.raises(ConfigError, match=said):
-        budget.run_pilot(candidates.write(parse(ASKED), "cpu").training, 20.0)
+        budget.run_pilot(candidates.write(ask(ASKED), "cpu").training, 20.0)
     assert asked == [10.0]
 
 
 def test_of_an_epoch_that_takes_too_long_a_few_batches_are_timed(folder, monkeypatch):
     """And the time of all rows is as many times as long; 20 s are a tenth of the budget."""
-    cell = candidates.write(parse([*ASKED[:2], "--dataset", "large", "--epochs", "3"]), "cpu").training
-    asked = []
+    cell = candidates.write(ask([*ASKED[:2], "--dataset", "large", "training.epochs=3"]), "cpu").training
+    asked, files = [], [folder / f"pilot.{suffix}" for suffix in ("json", "log", "waits")]
 
     def ends_if_short(command, log, waits, most):
-        assert not any((folder / name).exists() for name in budget._FILES)  # a cell replaces only records
+        assert not any(path.exists() for path in files)  # a cell replaces only records
         settings = dict(one.partition("=")[::2] for one in command[3:])
         asked.append((most, settings.get("dataset.rows", "25600")))
         if asked[-1][1] == "25600":
-            return budget._Ended(None, "", most, 3.0)
+            return None, most, 3.0
         record = {"runs": [{"seconds": 0.5}], "provenance": {"elapsed_seconds": 2.0}}
         Path(shlex.split(settings["output"])[0]).write_text(json.dumps(record))
-        return budget._Ended(0, "", 4.0, 1.0)
+        return 0, 4.0, 1.0
 
-    monkeypatch.setattr(budget, "_end", ends_if_short)
-    for name in budget._FILES:
-        (folder / name).write_text("of a pilot that was killed")
+    monkeypatch.setattr(budget, "_run", ends_if_short)
+    for path in files:
+        path.write_text("of a pilot that was killed")
     found = budget.run_pilot(cell, 200.0)
     assert found == Pilot(0.5 * 25_600 / 512, job=3.0, outside=2.0, waited=4.0)
     assert asked == [(20.0, "25600"), (80.0, "512")]
@@ -83,8 +82,8 @@ def test_a_pilot_that_waits_for_another_measurement_says_so_and_has_all_its_time
     tmp_path, capsys, rest, most, status
 ):
     waits = f'printf "wait " >> ${locks.WAITS}; sleep 0.4; echo 0.4 >> ${locks.WAITS}; exec sleep {rest}'
-    ended = budget._end(["sh", "-c", waits], tmp_path / "log", tmp_path / "waits", most)
-    assert ended.status == status and ended.waited > 0.3
+    found, _, waited = budget._run(["sh", "-c", waits], tmp_path / "log", tmp_path / "waits", most)
+    assert found == status and waited > 0.3
     assert capsys.readouterr().err == f"{WAITING}; the budget does not count this\n"
 
 

@@ -15,7 +15,7 @@ from processes import end_in_time
 
 from snn.grid.sweeps import SHORTENED, check_keys
 from snn.hardware import locks
-from snn.recommending import JOBS_FAILED, workflow
+from snn.recommending import workflow
 
 _SLEEPING = """
 import subprocess, sys
@@ -104,7 +104,7 @@ def test_a_workflow_whose_jobs_fail_shows_the_reasons_and_makes_the_rest(run_rul
     rules += "".join(
         f"rule {name}:\n    output: '{name}'\n    shell: '{job}'\n" for name, job in _JOBS.items()
     )
-    with pytest.raises(workflow.WorkflowError, match=f"ended with status {JOBS_FAILED}") as error:
+    with pytest.raises(workflow.WorkflowError, match=f"ended with status {workflow.JOBS_FAILED}") as error:
         run_rules(f"{rules}rule table:\n    output: 'table'\n    script: 'table.py'\n")
     assert (error.value.of_jobs, error.value.waited) == (True, 3.5)
     said = ["failed: bad", "failed: killed", "failed: table", "no table", "notes: no", "the reason"]

@@ -9,11 +9,13 @@ import shlex
 
 import pytest
 import yaml
-from test_grid import CPU, DEFAULT
+from test_grid import CPU, DEFAULT, refusal, sweeps_of, written
 
-from snn import run
+from snn import cli
 from snn.config import choices, groups
 from snn.config.compose import composed
+from snn.config.settings import KINDS, Range
+from snn.config.yaml_file import read_text
 from snn.errors import ConfigError, DataError, SnnError
 from snn.grid import plans, sweeps
 from snn.measurement import cell
@@ -28,10 +30,10 @@ def cases(table):
 
 
 COMMAND_LINES = r"""
-    --epochs 10 => '--epochs' is no argument: settings are KEY=VALUE (did you mean training.epochs=10?)
-    --epochs=10 => settings are KEY=VALUE (did you mean training.epochs=10?); the options are --help
+    --epochs 10 => '--epochs' is no argument: it must be KEY=VALUE (did you mean training.epochs=10?); the
+    --epochs=10 => must be KEY=VALUE (did you mean training.epochs=10?); the options are --help
     --batch-size 64 => did you mean training.batch_size=64?
-    --colour => settings are KEY=VALUE, as training.epochs=10; the options are --help, --strict and
+    --colour => it must be KEY=VALUE, as training.epochs=10; the options are --help and --strict
     --multirun => several cells are a sweep of a grid file, which snakemake runs
     -m strategy=a => several cells are a sweep of a grid file
     [[ => no argument: it must be KEY=VALUE
@@ -58,9 +60,9 @@ COMMAND_LINES = r"""
     network.layers=[relu] => has no such key (it is one of network=cnn, network=cnn_pytorch, network=layers)
     protocol.runs=1 protocol.min_runs=5 => protocol.min_runs is 5: it must be at most protocol.runs
     protocol.min_runs=11 => protocol.min_runs is 11: it must be at most protocol.runs, which is 10
-    +colour=1 => a setting is replaced, with KEY=VALUE; none is added (+) or removed (~)
-    ++training.epochs=1 => with KEY=VALUE, as training.epochs=1; none is added
-    ~strategy => with KEY=VALUE, as strategy=VALUE; none is added (+) or removed (~)
+    +colour=1 => KEY=VALUE, as training.epochs=10; none is added (+) or removed (~)
+    ++training.epochs=1 => (did you mean training.epochs=1?); none is added
+    ~strategy => (did you mean strategy=reference?); none is added (+) or removed (~)
     strategy:combined => it must be KEY=VALUE (did you mean strategy=combined?)
     'strategy =combined' => KEY=VALUE (did you mean strategy=combined?)
     training/epochs=1 => it must be KEY=VALUE (did you mean training.epochs=1?)
@@ -77,13 +79,13 @@ COMMAND_LINES = r"""
     training.epoch=10 => training has no such key (did you mean training.epochs?); it has epochs
     network.hiden=[3] => one_hidden has no such key (did you mean network.hidden?); it has hidden, init
     hydra.run.dir=x => 'hydra.run.dir=x' is no argument: there is no such key; the keys are dataset,
-    trainig.epochs.x=3 => there is no such key (did you mean training.epochs?); the keys are dataset,
-    training.epochs.x=5 => training.epochs has no keys of its own: it is given as training.epochs=5
-    network.hidden.0=5 => is no argument: a list is given whole, as network.hidden=[5]
-    network.hidden[0]=5 => is no argument: a list is given whole, as network.hidden=[5]
-    network.hidden.0=[5,6] => is no argument: a list is given whole, as network.hidden=[5,6]
-    network.hidden.0= => is no argument: a list is given whole, as network.hidden=[VALUE]
-    network[hidden]=5 => is no argument: there is no such key (did you mean network.hidden?); the
+    trainig.epochs.x=3 => is no argument: it must be KEY=VALUE (did you mean training.epochs=3?)
+    training.epochs.x=5 => is no argument: it must be KEY=VALUE (did you mean training.epochs=5?)
+    network.hidden.0=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
+    network.hidden[0]=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
+    network.hidden.0=[5,6] => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5,6]?)
+    network.hidden.0= => is no argument: it must be KEY=VALUE (did you mean network.hidden=[VALUE]?)
+    network[hidden]=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
     training.sum=true => training.sum: training has no such key (did you mean training.reduction?); it has
     training.the=true => training.the: training has no such key; it has
     CSV dataset.one_hot=true => dataset=csv has no such key (did you mean dataset.text_columns?); it has
@@ -182,8 +184,49 @@ COMMAND_LINES = r"""
     data={a:1} => data is {'a': 1}: it must be the path of a file
     device=cpu device.name=3 => device.name is 3: it must be the name of a device, in quotes
     "output='a b" => the value cannot be read: text with such characters has quotes of its own
+    kernel.name=tiled => is part of kernel=naive: choose with kernel=
+    kernel.source=kernels/tiled.cu => choose with kernel=..., one of cublas, fused
+    kernel=tiled kernel.fused=true => is part of kernel=tiled
+    device=cpu device.backend=cuda => is part of device=cpu
+    round.x=1 => round.x: there is no such key
+    'output=${oc.env:HOME}/x.json' => there is no interpolation
+    training.epochs=1 training.epochs=2 => training.epochs=1 before
+    dataset.rows={a:1} => dataset.rows is {'a': 1}: it must be a whole number
+    dataset.noise=-0.0 => dataset.noise is -0.0
+    kernel.block=[16] => kernel.block is [16]: it must be the block size
+    CSV dataset.path=[a] => dataset.path is ['a']: it must be the path
+    CSV dataset.delimiter=ab => dataset.delimiter is 'ab'
+    network.hidden=[1000000000000] => network.hidden is [1000000000000]
+    strategy=ensemble strategy.seeds=[4294967296] => each from 1 to 2147483647
+    ENSEMBLE strategy.starts=30000 => learning_rates are 120000 networks
+    training.learning_rate=1e-320 => in float32
+    training.learning_rate=inf => training.learning_rate is inf
+    kernel.block=[1,2000] => at most 1024 threads
+    kernel=tiled_fused kernel.work=[1,1000] => kernel.work is [1, 1000]
+    network.hidden=[65536,65536] => kernels count in 32 bits
+    training.accumulate=3 => accumulate is 3: it must divide training.batch_size=256, the rows of one
+    training.accumulate=3 => as 2 or 4 does
+    training.accumulate=512 => it must divide training.batch_size=256
+    training.accumulate=0 => training.accumulate is 0: it must be a whole number, at least 1
+    training.accumulate=4 => choose network.update_order=simultaneous
+    training.accumulate=4 network.update_order=simultaneous training.gradient=published_naive => choose
+    network.recompute=[1] training.gradient=published_optimised => network.recompute is set: train
+    network.recompute=[2] => network.recompute names 2: it must be the number of a hidden layer, 1
+    network.recompute=[1,1] => network.recompute is [1, 1]: it must be a list of layers, each once
+    network.recompute=1 => network.recompute is 1: it must be a list of layers
+    network.recompute=[true] => network.recompute names True: it must be the number of a hidden
+    network.recompute=[1.0] => network.recompute names 1.0: it must be the number of a hidden
+    LAYERS network.recompute=[0] => names 0: it must be the number of a layer in network.layers, from
+    LAYERS network.recompute=[2] => layer 2, relu, works in place on the output of another
+    LAYERS network.recompute=[4] => layer 4, linear 1, has the network's outputs
+    LAYERS network.recompute=[x] => network.recompute names 'x': it must be the number of a layer
+    network=layers 'network.layers=[linear 1]' network.recompute=[1] => none, since there is no other layer
 """
 CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
+NAMED = {
+    "ENSEMBLE": ("strategy=ensemble", "strategy.seeds=[1,2]", "strategy.learning_rates=[1,2]"),
+    "LAYERS": ("network=layers", "network.layers=[linear 8, relu, linear 4, linear 1, relu]"),
+}
 
 
 def words(text):
@@ -192,7 +235,7 @@ def words(text):
     if found[0] == "CSV":
         given = {word.partition("=")[0] for word in found}
         found = [word for word in CSV if word.partition("=")[0] not in given] + found[1:]
-    return found
+    return [*NAMED.get(found[0], found[:1]), *found[1:]]
 
 
 @pytest.mark.parametrize(
@@ -202,47 +245,54 @@ def words(text):
         *(([*CSV, f"dataset.delimiter='{one}'"], "text without control") for one in "\n\r\x00"),
         ([*CSV, "dataset.delimiter='\ufeff'"], "it must be one character that no"),
         (["dataset=csv", "dataset.path='a\nb'", "dataset.target=y"], "text without control characters"),
+        *(([f"output=a{mark}b"], "control characters") for mark in "\n\0"),
+        (["output=\udcff"], "bytes that are not UTF-8"),
+        *(([f"network.hidden={opening * 400}"], "a value may be a list") for opening in ("[", "(", "{a:")),
+        (["network.hidden=[" + "1," * 10_000 + "1]"], "at most 16384 characters"),
+        (["dataset.seed=" + "9" * 20_000], "at most 16384 characters"),
+        (["network.hidden=[" + "1," * 1000 + "1]"], "of fewer layers"),
+        *(([f"{key}={'9' * 4000}"], f"{key} is 9999") for key in ("training.epochs", "dataset.seed")),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:80],
 )
 def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
     monkeypatch.setattr(cell, "run", lambda settings: pytest.fail("it was measured"))
-    assert run.main(arguments) == 2
+    assert cli.main(["run", *arguments]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("snn: ") and shown.count("\n") == 1
     assert said in shown
     assert not any(word in shown and word not in str(arguments) for word in OF_HYDRA), shown
 
 
-@pytest.mark.parametrize("value", ["5", "abc", "[1]", "{a:1}", "{}", "[null]", "null", "", "[[1]]", "1e400"])
-def test_no_value_of_any_key_is_refused_in_the_words_of_hydra(value):
-    of_choices = [
-        (f"{group}={name}", f"{group}.{key}")
+NEEDED = {"csv": CSV[1:], "idx": ["dataset.path=images"]}
+BESIDE = {
+    **dict.fromkeys(choices.known(), ()),
+    **{
+        f"{group}.{key}": (f"{group}={name}", *NEEDED.get(name, ()))
         for group in groups.GROUPS
         for name in groups.names(group)
         for key in groups.options(group, name)
-    ]
-    settings = dict.fromkeys(choices.known(), "round=1") | {key: choice for choice, key in of_choices}
-    for key, beside in settings.items():
+    },
+}
+"""What has to be chosen for a key to be one."""
+
+
+@pytest.mark.parametrize("key", [key for key, kind in KINDS.items() if isinstance(kind, Range)])
+def test_a_number_beyond_its_range_is_refused_with_the_reason(key):
+    kind = KINDS[key]
+    with pytest.raises(ConfigError) as caught:
+        composed([*BESIDE[key], f"{key}={kind.most * 2}"])
+    assert f"{key} is " in str(caught.value)
+    assert f"from {kind.least:.12g} to {kind.most:.12g}: {kind.reason}" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["5", "abc", "[1]", "{a:1}", "{}", "[null]", "null", "", "[[1]]", "1e400"])
+def test_no_value_of_any_key_is_refused_in_the_words_of_hydra(value):
+    for key, beside in BESIDE.items():
         try:
-            composed([*([] if key == beside.partition("=")[0] else [beside]), f"{key}={value}"])
+            composed([*(one for one in beside if one.partition("=")[0] != key), f"{key}={value}"])
         except SnnError as error:
             assert not any(word in str(error) for word in OF_HYDRA), error
-
-
-def refusal(path, error=ConfigError):
-    """What a grid file is refused with after its path, in one short line."""
-    with pytest.raises(error) as caught:
-        sweeps.read(path, CPU)
-    said = str(caught.value)
-    assert said.startswith(str(path)) and len(said.splitlines()) == 1 and len(said) < 2000
-    return said.removeprefix(str(path))
-
-
-def written(folder, content):
-    path = folder / "grid.yaml"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 SWEEPS = r"""
@@ -522,3 +572,130 @@ def test_a_grid_that_is_no_file_is_refused(tmp_path):
             sweeps.read(type(tmp_path)(place), CPU)
     with pytest.raises(ConfigError, match=r"grid\.yaml: device is 7: it must be"):
         plans.read(written(tmp_path, "sweeps: {x: {}}\ndevice: 7"), {})
+
+
+# ---- a file that is not YAML: the line that is probably wrong is shown
+
+
+PARSER = ("did not find", "found", "expected", "token", "block", "mapping", "flow", "context", "stream")
+PROBLEMS = r"""
+    strategy: graph|   device: cpu => 4 '   device: cpu': the indentation is that of no line above
+    strategy: graph| device: cpu => 4 ' device: cpu': the indentation is that of no line above
+    union:|      - a: 1|     - b: 2 => 5 '     - b: 2': the indentation is that of no line above
+    strategy: graph|      device: cpu => 4 it is indented more than the key above, which has a value
+    strategy graph|    device: cpu => 4 the line above has no colon with a space behind it
+    strategy:graph|    device: cpu => 4 the line above has no colon with a space behind it
+    device: cpu|    strategy graph => 4 '    strategy graph': a colon, or a dash, is missing
+    strategy:|      - graph|      pool|      - a => 5 '      pool': a colon, or a dash, is missing
+    union:|      - a: 1|      b: 2 => 5 a list, of which each element begins with a dash
+    strategy: - graph => 3 a list behind its key is written in brackets, [a, b]; with dashes, each
+    TABstrategy: graph => 3 '\tstrategy: graph': there is a tab: lines are indented with spaces
+    strategy: pool|TABkernel: naive => 4 '\tkernel: naive': there is a tab: lines are
+    a key: b: c => 3 a value that has a colon and a space is written in quotes
+    a : b : c => 3 a value that has a colon and a space is written in quotes
+    strategy: [graph, pool|    device: cpu| => 3 pool': the list is not closed with ], or a comma
+    strategy: [graph,, pool] => 3 a value or a closing bracket is missing, or there is a comma
+    strategy: [graph]] => 3 ']' stands behind the end of a value: quote the whole value if it is
+    strategy: 'graph' pool => 3 'pool' stands behind the end of a value
+    strategy: 'graph|    device: cpu| => 3 a quote is opened and not closed
+    dataset.path: @file => 3 a value that begins with @ is written in quotes
+    dataset.path: * => 3 a value that begins with * is written in quotes
+    dataset.path: a: b => 3 a value that has a colon and a space is written in quotes
+    dataset.path: "C:\qdata" => 3 in double quotes a backslash has a meaning: use single quotes
+    {strategy: graph||| => 3 the braces are not closed with }, or a comma is missing
+"""
+
+
+@pytest.mark.parametrize(("text", "place"), cases(PROBLEMS))
+def test_the_line_is_shown_with_what_would_be_right(text, place):
+    """A bar stands for the end of a line."""
+    line, _, said = place.partition(" ")
+    text = f"    {text}".replace("|", "\n").replace("    TAB", "\t").replace("TAB", "\t")
+    with pytest.raises(ConfigError) as refused:
+        read_text("sweeps:\n  x:\n" + text, "bad.yaml")
+    message = str(refused.value)
+    assert message.startswith(f"bad.yaml, line {line}: ") and said in message and "\n" not in message
+    assert not any(word in message for word in PARSER)
+    assert isinstance(refused.value.__cause__, yaml.YAMLError)
+
+
+def test_what_has_no_words_of_its_own_still_has_its_line():
+    with pytest.raises(
+        ConfigError, match=r"bad\.yaml, line 1: '%YAML 3\.0': it cannot be read as YAML: found"
+    ):
+        read_text("%YAML 3.0\n---\na: 1", "bad.yaml")
+
+
+# ---- what the author of a new choice forgot
+
+
+CHANGED = r"""
+    strategy/pinned _target_= => _target_ is missing: it must name the strategy's class,
+    strategy/pinned _target_=Pinned => _target_ is 'Pinned': it must name the strategy's
+    strategy/pinned _target_=snn.strategies.pined.Pinned => there is no file snn/strategies/pined.py
+    strategy/pinned _target_=snn.strategies.cpu.Blass => snn/strategies/cpu.py has no Blass (did you
+    strategy/pinned name=reference => name is 'reference': it must be pinned, the name of the file
+    strategy/pinned name=pinedd => name is 'pinedd': it must be pinned, the name of the file
+    strategy/pinned name= => name is missing: it must be pinned, the name of the file
+    dataset/small _target_= => it must name the function that makes the data, as snn.data
+    kernel/tiled work= => work is missing: a kernel has name, source, block, work, fused, pretransposed, prec
+    kernel/tiled sorce=1 => 'sorce' is not a key of a kernel (did you mean source?): one of name,
+    kernel/tiled source=kernels/tild.cu => source is 'kernels/tild.cu': it must be a file, as
+    kernel/tiled fused=no => fused is 'no': it must be true or false
+    kernel/tiled precisions=fp64 => precisions is 'fp64': it must be a list of one or more
+    protocol/brief round=1 => 'round' is not a key of a protocol (did you mean rounds?): one of rounds, runs
+    protocol/brief runs= => runs is missing: a protocol has rounds, runs, min_runs
+    precision/bf16 bits=16 => 'bits' is not a key of a precision: one of name
+    network/mlp init= => init is missing: a network has hidden, init, update_order
+    network/cnn loss= => loss is missing: a network has layers, loss, init, update_order
+"""
+
+
+@pytest.mark.parametrize(("changed", "said"), cases(CHANGED))
+def test_what_is_wrong_in_a_choices_file_is_named(tmp_path, monkeypatch, changed, said):
+    """Its author forgot something, or copied another's file. A key without a value is left out."""
+    (group, choice), (key, value) = (
+        part.split(sign) for part, sign in zip(changed.split(), "/=", strict=True)
+    )
+    read = groups.load
+    content = {k: v for k, v in (read(group, choice) | {key: value}).items() if k != key or value}
+    monkeypatch.setattr(
+        groups, "load", lambda g, name: dict(content) if (g, name) == (group, choice) else read(g, name)
+    )
+    for refuse in (
+        lambda: composed([f"{group}={choice}", "device=cpu"]),
+        lambda: sweeps_of(tmp_path, {"mine": {group: choice}}),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            refuse()
+        assert f"config/{group}/{choice}.yaml: " in str(refused.value)
+        assert said in str(refused.value)
+
+
+def test_a_choices_file_that_lacks_two_keys_is_told_both():
+    content = {key: 1 for key in groups.load("protocol", "paper") if key not in ("runs", "rounds")}
+    with pytest.raises(ConfigError, match="rounds, runs are missing: a protocol has rounds, runs, min_runs"):
+        choices.check_file("protocol", "paper", content)
+
+
+@pytest.mark.parametrize(("text", "given"), [("", "empty"), ("- a", "['a']"), ("a", "'a'")])
+def test_a_choices_file_without_keys_is_named(tmp_path, monkeypatch, text, given):
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "dataset/mine.yaml").write_text(text)
+    monkeypatch.setattr(groups, "CONFIG", tmp_path)
+    with pytest.raises(ConfigError, match="must be keys with values, as KEY: VALUE") as refused:
+        groups._file.__wrapped__("dataset", "mine")
+    assert str(refused.value).startswith(f"config/dataset/mine.yaml is {given}: ")
+
+
+def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch):
+    (tmp_path / "snn/strategies").mkdir(parents=True)
+    (tmp_path / "snn/strategies/mine.py").touch()
+    monkeypatch.setattr(groups, "ROOT", tmp_path)
+    right = "snn/strategies/mine.py is there, but a choice is a file, config/strategy/mine.yaml"
+    with pytest.raises(ConfigError, match=right):
+        composed(["strategy=mine"])
+    with pytest.raises(ConfigError, match="did you mean reference"):
+        composed(["strategy=refrence"])
+    with pytest.raises(ConfigError, match=right):
+        sweeps_of(tmp_path, {"mine": {"strategy": ["reference", "mine"]}})

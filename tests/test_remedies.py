@@ -27,8 +27,8 @@ from snn.models.training_step import batch_steps, training_step
 from snn.profiling.ledger import MemoryMap
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.rehearsal import rehearse
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job
+from snn.strategies import factory
+from snn.strategies.factory import Job
 
 TRAINERS = [n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).remedies]
 OTHERS = [n for n in groups.names("strategy") if n not in TRAINERS]

@@ -268,18 +268,16 @@ def test_the_thermometer_of_a_cpu(tmp_path, monkeypatch):
 
 def test_memory_in_use_is_the_containers_or_the_machines(tmp_path, monkeypatch):
     use, missing = tmp_path / "memory.current", str(tmp_path / "missing")
-    use.write_text("5000\n")
     monkeypatch.setattr(sampling, "_IN_CONTAINER", (missing, str(use)))
-    monkeypatch.setattr(sampling, "usable_bytes", machine_bytes)
-    assert 1 << 24 < sampling.bytes_in_use() < machine_bytes()
-    monkeypatch.setattr(sampling, "usable_bytes", lambda: 1 << 20)
-    assert sampling.bytes_in_use() == 5000
-    use.write_text("unknown\n")
-    assert sampling.bytes_in_use() is None
-    use.unlink()
-    assert 1 << 24 < sampling.bytes_in_use() < machine_bytes()
-    monkeypatch.setattr(sampling, "_MEMINFO", missing)
-    assert sampling.bytes_in_use() is None
+    for content, usable, is_containers in (
+        ("5000\n", machine_bytes(), False),
+        ("5000\n", 1 << 20, True),
+        ("unknown\n", 1 << 20, False),
+    ):
+        use.write_text(content)
+        monkeypatch.setattr(sampling, "usable_bytes", lambda usable=usable: usable)
+        assert (sampling.bytes_in_use() == 5000) == is_containers
+        assert is_containers or 1 << 24 < sampling.bytes_in_use() < machine_bytes()
 
 
 @pytest.mark.gpu

@@ -1,7 +1,7 @@
 """Pages and figures that prove that they, and the files beside them, are whole."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snn.files import sealed
@@ -21,6 +21,7 @@ def test_what_was_written_is_whole(tmp_path):
     assert {each.name for each in tmp_path.iterdir()} == {"page.html", "table.csv"}
 
 
+@settings(max_examples=40)
 @given(content=st.binary(max_size=200), data=st.data())
 def test_any_changed_byte_and_any_missing_end_are_noticed(content, data, tmp_path_factory):
     path, table = written(tmp_path_factory.mktemp("sealed"), content)

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,14 @@ from snn.grid import fingerprint
 from snn.grid.catalogue import MICROBENCHMARKS
 from snn.grid.sweeps import Reader
 from snn.hardware.devices import Device
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 ALL = [*STRATEGIES, *PEERS]
+FAMILIES = {
+    **dict.fromkeys(("host_driven", "device_driven", "cpu", "torch", "jax"), ()),
+    "one_launch": ("device_driven",),
+}
+"""The modules of strategies, and the others of them that each imports."""
 
 
 def files(strategy, device="cuda", kernel="naive", **settings):
@@ -26,21 +30,22 @@ def files(strategy, device="cuda", kernel="naive", **settings):
     where = Device(device, "a device")
     found = Reader(Path("grid.yaml"), {"sweeps": {"one": sweep}}).sweeps(["one"], where, where)
     (cell,) = found["one"].cells
-    return set(fingerprint.of_cell(cell))
+    return set(fingerprint.cell_sources(cell))
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_strategy_depends_on_its_own_file_and_on_no_other_strategy(name):
+def test_a_strategy_depends_on_the_files_of_its_family_and_on_those_that_they_import(name):
     found = files(name)
-    assert f"snn/strategies/{name}.py" in found
-    module = import_module(factory.class_of(groups.load("strategy", name)).__module__)
-    imported = [one for one in vars(module).values() if isinstance(one, type)]
-    named = {base.__module__ for one in imported for base in one.__mro__}
-    others = {other for other in STRATEGIES if f"snn.strategies.{other}" not in named}
-    assert not {f"snn/strategies/{other}.py" for other in others} & found
+    (own,) = {
+        family
+        for family in FAMILIES
+        if factory.class_of(groups.load("strategy", name)).__module__ == f"snn.strategies.{family}"
+    }
+    families = {family for family in FAMILIES if f"snn/strategies/{family}.py" in found}
+    assert families == {own, *FAMILIES[own]}
     assert {
         "snn/measurement/runs.py",
-        "snn/strategies/common/strategy.py",
+        "snn/strategies/base.py",
         "snn/models/network.py",
         "snn/datasets/quadratic.py",
     } <= found
@@ -61,7 +66,7 @@ def test_kernels_concern_the_gpu_only():
 def test_image_files_concern_the_data_sets_that_are_read_from_them():
     """How they are downloaded does not: what comes is checked by its digest."""
     for name, is_read in (("small", False), ("patterns", False), ("fashion", True), ("mnist", True)):
-        found = set(fingerprint.of_cell(composed([f"dataset={name}", "device=cpu"])))
+        found = set(fingerprint.cell_sources(composed([f"dataset={name}", "device=cpu"])))
         assert ("snn/datasets/idx_images.py" in found) == is_read
         assert "snn/datasets/download.py" not in found
     assert "snn/datasets/fashion_mnist.py" not in found
@@ -95,8 +100,8 @@ def test_sums_are_split_by_fused_kernels():
 
 def test_every_kernel_is_a_source_of_what_is_measured():
     """Or an edit of it would measure nothing again: each is some choice's, or in the KERNELS of a module."""
-    found = set(fingerprint.of_limits("cuda")).union(
-        *(fingerprint.of_microbenchmark(name, "cuda") for name in MICROBENCHMARKS),
+    found = set(fingerprint.limits_sources("cuda")).union(
+        *(fingerprint.microbenchmark_sources(name, "cuda") for name in MICROBENCHMARKS),
         *(files(name) for name in STRATEGIES),
         *(files("resident", kernel=kernel) for kernel in groups.names("kernel")),
         *(of_layers("resident", kernel) for kernel in groups.names("kernel")),
@@ -120,7 +125,6 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/config/cell.py": "names the cell; of a cell that asks for a neighbour it is a source",
     "snn/config/overrides.py": "checks the command line",
     "snn/config/suggestions.py": "words of messages",
-    "snn/analysis/kernels.py": "names the kernel, after it",
     "snn/config/settings.py": "checks the cell, and completes it",
     "snn/config/sizes.py": "checks the cell",
     "snn/datasets/csv_table.py": "checks the keys of a CSV file; of a cell that has one it is a source",
@@ -137,7 +141,6 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/records/store.py": "writes the record",
     "snn/records/untrusted.py": "reads a record",
     "snn/strategies/__init__.py": "a docstring",
-    "snn/strategies/common/traits.py": "tells the record what kind of strategy it is",
 }
 """What a cell's process runs that is no source of it, and why: an edit of it changes no time."""
 
@@ -161,7 +164,7 @@ def test_what_sets_the_threads_or_reads_the_machine_is_a_source():
     for name in ALL:
         measures = ("hardware/threads", "hardware/sampling", "measurement/passes")
         assert {f"snn/{module}.py" for module in measures} <= files(name)
-    assert "snn/hardware/threads.py" in fingerprint.of_limits("cpu")
+    assert "snn/hardware/threads.py" in fingerprint.limits_sources("cpu")
 
 
 def test_what_only_shows_or_stores_results_is_no_source():

@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from snn.tables.attribution import PART
-from snn.tables.speedup_reasons import reason
+from snn.tables.attribution import PART, reason
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from snn.errors import OutOfMemory
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.profiling.observed import ObservedBackend
-from snn.strategies.common import factory
-from snn.strategies.workspace import Stack, aligned
+from snn.strategies import factory
+from snn.strategies.host_driven import Stack, aligned
 
 COUNTED = (
     *("mallocs", "frees", "host_allocs", "host_frees", "pageable_allocs", "pool_allocs", "pool_frees"),

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 from functools import partial
-from pathlib import Path
 
+import psutil
 import pytest
 from conftest import ROOT
 from processes import has_ended
@@ -17,10 +17,9 @@ from project import ROUNDS, TINY
 KILLS = (
     (signal.SIGKILL, "workflow", -signal.SIGKILL),
     (signal.SIGKILL, "cell", 1),
-    (signal.SIGTERM, "workflow", 128 + signal.SIGTERM),
     (signal.SIGINT, "workflow", 128 + signal.SIGINT),
-    (signal.SIGHUP, "workflow", 128 + signal.SIGHUP),
 )
+"""Of the other signals, whose handler is the same, see below."""
 
 LONG_CELL = (
     *("device=cpu", "dataset=small", "training.epochs=100", "protocol.rounds=1", "protocol.runs=10000"),
@@ -28,25 +27,28 @@ LONG_CELL = (
 )
 
 
-def slow(*strategies, runs=20):
-    sweep = {"strategy": list(strategies), "training.epochs": 60, "protocol.runs": runs}
-    return TINY | {"sweeps": {"slow": sweep}}
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
 def test_a_kill_in_a_cell_and_the_same_command_carries_on(project):
-    """Killed in every way, one after the other: each time a cell is done and the next one is at work."""
+    """Killed in every way, one after the other: each time a cell is done and the next one is at work.
+
+    Another workflow in the folder is refused meanwhile.
+    """
     shutil.rmtree(project.folder / "results/cells")
-    project.write_grid(slow("reference", "combined", "pinned", runs=4))
+    sweep = {"strategy": ["reference", "combined", "pinned"], "training.epochs": 60, "protocol.runs": 4}
+    project.write_grid(TINY | {"sweeps": {"slow": sweep}})
     command, log, kept = project.command("results/tables/slow.csv"), project.folder / "log", {}
     for number, victim, status in KILLS:
         with log.open("w") as file:
             started = subprocess.Popen(
                 command, cwd=project.folder, stdout=file, stderr=file, preexec_fn=_hear_every_signal
             )
+        if not kept:
+            _wait_for(lambda parent=started.pid: _cell_process(parent))
+            said = project.snakemake("results/tables/slow.csv", fails=True)
+            assert f"another snakemake (process {started.pid}) is running in this folder" in said
         # The data set and the limits are there.
         cell = _wait_for(
-            lambda parent=started.pid: log.read_text().count("Finished jobid") == 1 and _cell_process(parent)
+            lambda parent=started.pid: log.read_text().count("Finished jobid") and _cell_process(parent)
         )
         os.kill(started.pid if victim == "workflow" else cell, number)
         assert started.wait(timeout=30) == status, (number, victim)
@@ -62,33 +64,38 @@ def test_a_kill_in_a_cell_and_the_same_command_carries_on(project):
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
 
 
-IGNORING = """
+ENDING = """
 import os, signal, sys
 from snn.workflow.signals import end_at_once
 signal.signal(signal.SIGTERM, lambda *_: sys.exit("by Snakemake's own handler"))
 end_at_once()
-for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-    os.kill(os.getpid(), number)
+for name in sys.argv[1:]:
+    os.kill(os.getpid(), signal.Signals[name])
 print("goes on")
 """
 
 
-def test_a_signal_that_a_workflow_is_to_ignore_stays_ignored():
-    """As under nohup, also where Snakemake has set a handler."""
-    done = subprocess.run(
-        [sys.executable, "-c", IGNORING],
-        cwd=ROOT,
-        preexec_fn=partial(_hear_every_signal, signal.SIG_IGN),
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout) == (0, "goes on\n"), done.stderr
+@pytest.mark.parametrize(
+    ("names", "how", "ended"),
+    [
+        (["SIGTERM"], signal.SIG_DFL, (143, "")),
+        (["SIGHUP"], signal.SIG_DFL, (129, "")),
+        (["SIGTERM", "SIGINT", "SIGHUP"], signal.SIG_IGN, (0, "goes on\n")),  # as under nohup
+    ],
+)
+def test_a_signal_ends_a_workflow_unless_it_is_to_ignore_it(names, how, ended):
+    """Also where Snakemake has set a handler."""
+    command = [sys.executable, "-c", ENDING, *names]
+    heard = partial(_hear_every_signal, how)
+    done = subprocess.run(command, cwd=ROOT, preexec_fn=heard, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == ended, done.stderr
+    assert f"ended by {names[0]}: " in done.stderr or not done.returncode
 
 
 def test_a_cell_that_ends_by_a_signal_leaves_no_record(tmp_path):
-    """Also by SIGINT, which a workflow's jobs ignore until they are cells. Three of them at once."""
+    """Also by SIGINT, which a workflow's jobs ignore until they are cells. Both at once."""
     cells = {}
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT):
         folder = tmp_path / str(number)
         folder.mkdir()
         cells[number] = subprocess.Popen(
@@ -107,22 +114,6 @@ def test_a_cell_that_ends_by_a_signal_leaves_no_record(tmp_path):
         assert not list((tmp_path / str(number) / "results").iterdir())
 
 
-def test_a_second_workflow_in_the_folder_is_refused(project):
-    shutil.rmtree(project.folder / "results")
-    project.write_grid(slow("reference", "pinned", "combined"))
-    with (project.folder / "log").open("w") as log:
-        first = subprocess.Popen(
-            project.command("results/tables/slow.csv"), cwd=project.folder, stdout=log, stderr=log
-        )
-    try:
-        _wait_for(lambda: _cell_process(first.pid))
-        printed = project.snakemake("results/tables/slow.csv", fails=True)
-        assert f"another snakemake (process {first.pid}) is running in this folder" in printed
-    finally:
-        first.terminate()
-        first.wait()
-
-
 def _hear_every_signal(how=signal.SIG_DFL, of_ctrl_c=None):
     """Under nohup, or in the background of a script, tests ignore some, and so would what they start."""
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -133,8 +124,7 @@ def _hear_every_signal(how=signal.SIG_DFL, of_ctrl_c=None):
 def _wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        found = condition()
-        if found:
+        if found := condition():
             return found
         time.sleep(0.02)
     pytest.fail("waited in vain")
@@ -142,12 +132,7 @@ def _wait_for(condition, seconds=60):
 
 def _cell_process(parent):
     """The process id of the cell that a workflow is running, if it is."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            command = (entry / "cmdline").read_text().split("\0")
-        except OSError:
-            continue
-        if int(fields[1]) == parent and "snn" in command:
-            return int(entry.name)
+    for child in psutil.Process(parent).children():
+        if "snn" in child.cmdline():
+            return child.pid
     return None

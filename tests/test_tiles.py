@@ -13,7 +13,7 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.profiling.call_costs import CallCost, simulate
 from snn.profiling.observed import Call
 from snn.profiling.tracer import Event, Signature
-from snn.strategies.common.host_driven import PAPER_ROWS, TileSlots, tile_rows
+from snn.strategies.host_driven import PAPER_ROWS, TileSlots, tile_rows
 
 
 @pytest.mark.parametrize("name", ["streams", "combined"])

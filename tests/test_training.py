@@ -14,7 +14,7 @@ from snn.config import groups
 from snn.models.glibc_random import GlibcRandom
 from snn.models.host_ops import clip, transpose
 from snn.models.network import draw_weights, mlp
-from snn.strategies.common import factory
+from snn.strategies import factory
 
 networks = st.builds(
     mlp,

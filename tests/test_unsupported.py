@@ -17,9 +17,7 @@ from snn.config.compose import composed
 from snn.measurement import cell
 from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
-from snn.strategies import sequential
-from snn.strategies.common import factory
-from snn.strategies.common import numba as numba_loops
+from snn.strategies import cpu, factory, numba_loops
 
 POOLS = "the memory pools of CuPy and of the driver need a CUDA device"
 MANAGED = "managed memory needs a CUDA device"
@@ -83,7 +81,7 @@ def test_more_threads_than_processors(name):
 )
 def test_a_package_that_is_not_there(name, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.setattr(sequential, "perceptron_loops", numba_loops.perceptron_loops.__wrapped__)
+    monkeypatch.setattr(cpu, "perceptron_loops", numba_loops.perceptron_loops.__wrapped__)
     found = outcome(name, CpuBackend())
     assert found.status == "unsupported"
     assert found.reason.startswith(f"{package} cannot be imported")

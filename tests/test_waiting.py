@@ -19,9 +19,9 @@ from snn.config import groups
 from snn.measurement import runs
 from snn.profiling import call_costs
 from snn.profiling.tracer import trace
-from snn.strategies.common import factory
-from snn.strategies.common.job import start
-from snn.strategies.resident import Resident
+from snn.strategies import factory
+from snn.strategies.device_driven import Resident
+from snn.strategies.factory import start
 
 
 class Clocked(DeferredBackend):
@@ -121,25 +121,6 @@ def test_fresh_weights_have_no_loss_yet(name, backend):
         strategy.close()
 
 
-@pytest.mark.parametrize("name", ["reference", "streams", "resident", "graph"])
-def test_a_call_made_again_is_waited_for_and_the_wait_is_its_own(monkeypatch, name):
-    backend = Clocked()
-    monkeypatch.setattr(call_costs, "time", backend.clock)
-    traced = trace(job_of(name), backend)
-    host, total = (defaultdict(list) for _ in range(2))
-    with ExitStack() as stack:
-        again = call_costs.Replay(backend, traced, stack)
-        for _ in range(3):
-            again.run(host, total)
-    work = {event.signature: event.call for event in traced.events if event.call.is_work}
-    assert all(set(seconds) == {0.0} for signature, seconds in total.items() if signature not in work)
-    for signature, call in work.items():
-        captured = len(traced.held[-1].arguments) if call.name == "graph_launch" else 1
-        assert set(total[signature]) == {float(captured)}
-        asynchronous = signature.streamed or call.name == "launch"
-        assert set(host[signature]) == {0.0 if asynchronous else 1.0}
-
-
 class Marked(Clocked):
     """Tells the ticks at which a stream reaches a mark."""
 
@@ -155,15 +136,22 @@ class Marked(Clocked):
 
 
 @pytest.mark.parametrize("name", ["reference", "streams", "resident", "graph"])
-def test_marks_around_a_call_made_again_tell_the_devices_part(name):
+def test_a_call_made_again_is_waited_for_and_marks_around_it_tell_the_devices_part(monkeypatch, name):
+    """The wait is the call's own."""
     backend = Marked()
+    monkeypatch.setattr(call_costs, "time", backend.clock)
     traced = trace(job_of(name), backend)
-    device = defaultdict(list)
+    host, total, device = (defaultdict(list) for _ in range(3))
     with ExitStack() as stack:
-        call_costs.Replay(backend, traced, stack).run(device=device)
+        again = call_costs.Replay(backend, traced, stack)
+        for _ in range(3):
+            again.run(host, total)
+        again.run(device=device)
     work = {event.signature: event.call for event in traced.events if event.call.is_work}
-    marked = {signature for signature in work if signature.streamed or work[signature].name == "launch"}
-    assert {signature for signature in device if signature in work} == marked
-    for signature in marked:
-        captured = len(traced.held[-1].arguments) if work[signature].name == "graph_launch" else 1
-        assert set(device[signature]) == {captured}
+    assert all(set(seconds) == {0.0} for signature, seconds in total.items() if signature not in work)
+    for signature, call in work.items():
+        captured = len(traced.held[-1].arguments) if call.name == "graph_launch" else 1
+        assert set(total[signature]) == {float(captured)}
+        asynchronous = signature.streamed or call.name == "launch"
+        assert set(host[signature]) == {0.0 if asynchronous else 1.0}
+        assert set(device.get(signature, ())) == ({captured} if asynchronous else set())

@@ -7,7 +7,7 @@ from generators.markdown import first_comment, paragraphs, table
 from snn.config.groups import CONFIG, GROUPS, names, read_yaml
 from snn.config.settings import KINDS, OneOf, Range
 from snn.grid import grid_file
-from snn.microbenchmarks.settings import SETTINGS, describe
+from snn.microbenchmarks.settings import SETTINGS
 
 _LINE = re.compile(r"^(\w+): *(.*?) *(?:# (.*))?$", re.MULTILINE)
 
@@ -106,7 +106,7 @@ def _meanings(group: str) -> list[tuple[str, str, str]]:
 def _microbenchmark(name: str) -> str:
     given = read_yaml(Path(CONFIG / "grid.yaml")).get("microbenchmarks", {}).get(name, {})
     rows = [
-        (f"`{key}`", describe(check), f"`{given[key]}`" if key in given else "")
-        for key, check in SETTINGS[name].items()
+        (f"`{key}`", kind.right, f"`{given[key]}`" if key in given else "")
+        for key, kind in SETTINGS[name].items()
     ]
     return paragraphs(f"### {name}", table(["setting", "value", "in grid.yaml"], rows))

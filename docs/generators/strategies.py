@@ -4,14 +4,13 @@ import csv
 import inspect
 import re
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 
 from generators.links import ROOT
 from generators.markdown import from_rst, paragraphs, table
 from snn.config.groups import CONFIG, names, read_yaml
 from snn.files.published_sets import PUBLISHED
-from snn.strategies.common.traits import on_host, own_runtime
+from snn.strategies.factory import class_of, on_host, own_runtime
 
 COUNTS = {
     "mallocs": "device allocations",
@@ -78,10 +77,9 @@ def source(sweep: str) -> Path:
 
 
 def section(name: str) -> str:
-    """One strategy: what its module and class say, and its options."""
+    """One strategy: what the first line of its file and its class say, and its options."""
     given = read_yaml(CONFIG / "strategy" / f"{name}.yaml")
-    module, _, type_name = given["_target_"].rpartition(".")
-    cls = getattr(import_module(module), type_name)
+    cls = class_of(given)
     lines = (CONFIG / "strategy" / f"{name}.yaml").read_text(encoding="utf-8")
     options = [
         (f"`strategy.{key}`", f"`{value}`", comment)
@@ -90,7 +88,7 @@ def section(name: str) -> str:
     ]
     return paragraphs(
         f"## {name}",
-        from_rst(inspect.getdoc(import_module(module)) or ""),
+        lines.partition("\n")[0].removeprefix("# "),
         from_rst(inspect.getdoc(cls) or ""),
         table(["option", "default", "meaning"], options) if options else "",
         f"Runs on {_where(given)}: `{Path(inspect.getfile(cls)).relative_to(ROOT)}`.",

@@ -27,8 +27,11 @@ class Cell(dict[str, Any]):
 
     @property
     def name(self) -> str:
-        """The cell's name in paths: readable to the strategy, then a digest of the whole cell."""
-        choice = f"{self.strategy}-{self.kernel}-{digest(self)}"
+        """The cell's name in paths: readable up to the strategy, then a digest of the whole cell."""
+        # In the digest a strategy's class is in the module of its name: moving the class renames no cell.
+        _, _, type_name = self["strategy"]["_target_"].rpartition(".")
+        strategy = self["strategy"] | {"_target_": f"snn.strategies.{self.strategy}.{type_name}"}
+        choice = f"{self.strategy}-{self.kernel}-{digest({**self, 'strategy': strategy})}"
         return f"{self.device.slug}/{self.dataset}/{self.network}/{choice}"
 
     @property

@@ -1,14 +1,15 @@
 """The configuration of one cell from a command line: composed by Hydra, and checked before any work."""
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
 from hydra.conf import HydraConf
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn.config import groups
@@ -21,40 +22,31 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 
 
-@cache
-def _leave_out_groups_of_hydra() -> None:
-    """Nothing reads Hydra's logging, launcher, sweeper, ...; composing them took half of a composition."""
-    store = ConfigStore.instance()
-    store.store(group="hydra", name="config", node=HydraConf(defaults=[]), provider="hydra")
-
-
 @lru_cache
-def _of_choices(overrides: tuple[str, ...]) -> DictConfig:
+def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration of these choices, which is most of what Hydra does for a cell. Not to be changed."""
-    _leave_out_groups_of_hydra()
-    with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
-        return compose("config", overrides=list(overrides))
+    # Nothing reads Hydra's logging, launcher, sweeper, ...; composing them took half of a composition.
+    ConfigStore.instance().store(group="hydra", name="config", node=HydraConf(defaults=[]), provider="hydra")
+    try:
+        with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
+            composition = OmegaConf.to_container(compose("config", overrides=list(overrides)))
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        message = " ".join(str(error).split())
+        raise ConfigError(f"{shown(list(overrides))}: these cannot be composed: {message}") from error
+    return cast(dict[str, Any], composition)
 
 
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
     """The cell of ``config/config.yaml`` with Hydra overrides applied, and the keys beside it, as values.
 
-    Raises ConfigError for an unknown key, group or choice, for a value of the wrong type or out of range, and
-    for a cell that does not fit into this machine's memory, unless that is not checked; DataError for a data
-    set's file of which the header is wrong.
+    Raises ConfigError, also for a cell larger than this machine's memory, and DataError for a data file.
     """
     given = read(overrides)
     chosen = tuple(f"{key}={value}" for key, value in given.items() if key in groups.GROUPS)
-    try:
-        plain = cast(dict[str, Any], OmegaConf.to_container(_of_choices(chosen)))
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        message = " ".join(str(error).split())
-        raise ConfigError(f"{shown(list(chosen))}: these cannot be composed: {message}") from error
+    plain = deepcopy(_compose_choices(chosen))
     for key, value in given.items():
         section, _, leaf = key.rpartition(".")
-        if (
-            key not in groups.GROUPS
-        ):  # of any type: OmegaConf would convert it, and refuse it in its own words
+        if key not in groups.GROUPS:  # OmegaConf would convert it, or reject it in its own words
             (plain[section] if section else plain)[leaf] = value
     beside = {key: plain[key] for key in BESIDE_THE_CELL}
     for key, value in beside.items():

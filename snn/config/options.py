@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from snn.config import choices
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 
@@ -34,7 +35,7 @@ class Options(argparse.ArgumentParser):
         for argument in unknown:
             name = argument.partition("=")[0]
             known = [option for option in self._option_string_actions if option.startswith("--")]
-            hint = meant(name, known)
+            hint = meant(name, known) or meant(name.strip("-"), choices.known(), "{}=VALUE")
             raise ConfigError(
                 f"{shown(argument)}: {self.prog} has no such option{hint}; it has {', '.join(known)}"
             )

@@ -27,38 +27,20 @@ from snn.errors import DataError
 from snn.files.regular import identity, opened, path_of, read_into_memory
 
 _BEGINNINGS = {
-    b"\x1f\x8b": ("a gzip file", "unpack it first"),
-    b"BZh": ("a bzip2 file", "unpack it first"),
-    b"\xfd7zXZ\x00": ("an xz file", "unpack it first"),
-    b"\x28\xb5\x2f\xfd": ("a Zstandard file", "unpack it first"),
-    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "unpack it first"),
-    b"PK\x03\x04": ("a zip archive", "unpack it first"),
-    b"\xd0\xcf\x11\xe0": ("an Excel workbook (.xls)", "save its sheet as CSV in UTF-8"),
-    b"PAR1": ("a Parquet file", "write its table as CSV"),
-    b"\x89HDF": ("an HDF5 file", "write its table as CSV"),
-    b"\x93NUMPY": ("a NumPy file", "write its table as CSV, as with numpy.savetxt"),
-    b"SQLite format 3\x00": ("an SQLite database", "write its table as CSV"),
-    b"%PDF": ("a PDF document", "save its table as CSV"),
-    b"\xff\xfe\x00\x00": ("text in UTF-32", "save it as UTF-8"),
+    b"\x1f\x8b": "a gzip file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ\x00": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook",
+    b"PAR1": "a Parquet file",
+    b"\x89HDF": "an HDF5 file",
+    b"\x93NUMPY": "a NumPy file",
+    b"SQLite format 3\x00": "an SQLite database",
+    b"%PDF": "a PDF document",
+    b"\xff\xfe\x00\x00": "text in UTF-32",
 }
-_WORKBOOK = ("an Excel workbook (.xlsx)", "save its sheet as CSV in UTF-8")
-
-
-def check_is_text(file: Path, content: bytes) -> None:
-    """Raise DataError, saying what a file looks like and what to do, if it is not text."""
-    start = content[:4096]
-    looks = next((kind for begin, kind in _BEGINNINGS.items() if start.startswith(begin)), None)
-    if start.startswith(b"PK\x03\x04") and (b"xl/" in start or b"[Content_Types].xml" in start):
-        looks = _WORKBOOK
-    elif looks is None and b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        order = "be" if start.startswith(b"\0") else "le"
-        looks = (
-            "text in UTF-16, or no text, for it holds NUL bytes",
-            f"save it as UTF-8, or say dataset.encoding=utf-16-{order}",
-        )
-    if looks is not None:
-        raise DataError(f"{file}: it looks like {looks[0]}: {looks[1]}")
-
 
 # ---- the columns of a file
 
@@ -95,10 +77,6 @@ class Column:
     missing: np.ndarray
     strays: np.ndarray
     unit: str = ""
-
-    def share_of_strays(self) -> float:
-        """Of its values; 1 for a text."""
-        return 1.0 if self.numbers is None else np.sum(self.strays) / max(1, np.sum(~self.missing))
 
 
 def setting(key: str, value: object) -> str:
@@ -405,7 +383,11 @@ def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
     It has if it holds texts above numbers, and no numbers there but whole ones, such as years.
     """
     below = _below(body, len(first))
-    over = [cell.strip() for cell, column in zip(first, below, strict=False) if _are_numbers(column)]
+    over = list[str]()
+    for cell, column in zip(first, below, strict=False):
+        present = [one.strip() for one in column if one.strip() not in MISSING]
+        if present and 2 * sum(map(_is_number, present)) >= len(present):
+            over.append(cell.strip())
     numbers = list(filter(_is_number, over if below else first))
     whole = [int(cell) for cell in numbers if re.fullmatch("[0-9]+", cell)]
     if any(cell not in MISSING and not _is_number(cell) for cell in over):
@@ -419,11 +401,6 @@ def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
 def _below(body: Sequence[Sequence[str]], width: int) -> list[tuple[str, ...]]:
     """The cells of each column in the first rows."""
     return list(zip(*(row for row in body[: 1 + 200_000 // width] if len(row) == width), strict=True))
-
-
-def _are_numbers(cells: Sequence[str]) -> bool:
-    present = [cell.strip() for cell in cells if cell.strip() not in MISSING]
-    return bool(present) and 2 * sum(map(_is_number, present)) >= len(present)
 
 
 def detected(lines: Sequence[str]) -> str:
@@ -466,11 +443,18 @@ def _tabbed(line: str) -> str:
 
 
 def decoded(file: Path, content: bytes, given: str | None) -> tuple[list[str], str | None]:
-    """The lines of a file, and its encoding if that is detected and is not UTF-8. Raises DataError, with the
-    line, for a byte that is not of it.
-    """
-    if not given:
-        check_is_text(file, content)
+    """The lines of a file, and its encoding if that is detected and is not UTF-8. Raises DataError."""
+    start = content[:4096]
+    if not given and (
+        kind := next((kind for mark, kind in _BEGINNINGS.items() if start.startswith(mark)), "")
+    ):
+        raise DataError(f"{file}: it looks like {kind}: unpack it, or write its table as CSV in UTF-8")
+    if not given and b"\0" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        order = "be" if start.startswith(b"\0") else "le"
+        what = "text in UTF-16, or no text, for it holds NUL bytes"
+        raise DataError(
+            f"{file}: it looks like {what}: say dataset.encoding=utf-16-{order} or save it as UTF-8"
+        )
     first = given or ("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8")
     encoding = first
     try:
@@ -525,7 +509,7 @@ _FEW_ROWS, _FEW_CLASSES = 10, 20
 _NUMBERS = "numbers are predicted with mean_squared_error"
 _LABELS = (
     "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as many "
-    "outputs; or name another dataset.target"
+    "outputs (snn recommend --classify does this); or name another dataset.target"
 )
 _CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
 _NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"
@@ -578,7 +562,11 @@ def make(
     if has_classes and len(goal.cells) and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
         none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
         goal.numbers, goal.missing = None, np.array([cell in none for cell in goal.cells])
-    texts = {i for i, one in enumerate(columns) if one.share_of_strays() > _SLIPS}
+    texts = {
+        i
+        for i, one in enumerate(columns)
+        if one.numbers is None or np.sum(one.strays) > _SLIPS * max(1, np.sum(~one.missing))
+    }
     dropped = sorted(texts - {index}) if text_columns == "drop" else []
     used = sorted({*range(len(columns))}.difference(dropped))
     encodes = {i for i in used if (has_classes if i == index else text_columns == "one_hot")}
@@ -615,10 +603,7 @@ def inputs(choice: Mapping[str, Any]) -> list[Path]:
 
 
 def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
-    """More rows than the file has, by its size, and as many columns as its table can have; little is read.
-
-    A value and what follows it take a byte or more. Raises DataError if there is no such file.
-    """
+    """More rows than a file of this size has, and as many columns as its table can have. Raises DataError."""
     with opened(path_of(choice["path"]), DataError) as content:
         lines = content.read(1 << 20).decode(errors="replace").splitlines()[:100]
         columns = max(map(len, loose_rows(lines, choice["delimiter"] or detected(lines))), default=1)

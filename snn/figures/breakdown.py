@@ -9,9 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from snn.figures import layout, rows, style
-from snn.figures.form import Drawing, about
-from snn.figures.style import Look, differing, varied
+from snn.figures import layout, style
+from snn.figures.form import Drawing, about, grid, name_rows, set_titles
+from snn.figures.names import differing, varied
+from snn.figures.style import Look
 from snn.figures.ticks import linear_axis
 from snn.tables.attribution import LABELS
 
@@ -59,10 +60,10 @@ def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") 
     order, panel = list(dict.fromkeys(table["strategy"])), differing(table, ("dataset", "network"))
     panel = panel.where(panel != "", table["dataset"])
     names = list(dict.fromkeys(panel))
-    figure, panels = rows.grid(order, len(names), height=0.26)
+    figure, panels = grid(order, len(names), height=0.26)
     for axes, name in zip(panels, names, strict=True):
         _stack(axes, table[panel == name], order)
-    rows.set_titles(figure, panels, names)
+    set_titles(figure, panels, names)
     key: list[Artist] = [Patch(**box(part), label=label) for part, (_, label) in PARTS.items()]
     key += [_MEAN.entry("mean of the runs"), _PREDICTED.entry("predicted")]
     title = "Time breakdown of one training"
@@ -159,7 +160,7 @@ def _lanes(axes: Axes, calls: pd.DataFrame) -> None:
             some = done[done["stream"] == stream]
             _boxes(axes, lane, some["device_start_us"], some["device_end_us"], work)
     names = ["host", *("default stream" if s == 0 else f"stream {s:.0f}" for s in streams)]
-    rows.name_rows(axes, names)
+    name_rows(axes, names)
     axes.grid(visible=False)
 
 

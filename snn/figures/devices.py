@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT
 from snn.config import groups
-from snn.figures.form import points
-from snn.figures.rows import Rows, option
-from snn.figures.style import BLACK, BLUE, LINES, ORANGE, Look, texts, varied
+from snn.figures.form import Rows, fastest_first, points
+from snn.figures.names import named, texts, usual, usual_kernel, varied
+from snn.figures.style import BLACK, BLUE, LINES, ORANGE, Look
 from snn.figures.trained import is_widths
 from snn.hardware.devices import Device
 from snn.tables.devices import ON_ALL, as_published
@@ -24,10 +24,6 @@ _MOST_NOTES = 3
 _IN_COMMON = 1.5  # rows per name: from here on data sets are panels
 _NAMES = ("dataset", "network", "strategy")
 _SPEEDUP, _PUBLISHED = "speedup ", "published_speedup "
-
-# ---- how devices look
-
-
 _LOOKS = [Look(*look) for look in zip(LINES[:-1], "os^phv", strict=True)]  # black is of published values
 _BESIDE = re.compile(r"(?P<name>CPU .+) \((?P<device>[^()/]+)/[^()]+\)")
 """A CPU that ``snn merge`` names with the folder of a published set."""
@@ -37,28 +33,20 @@ def looks(devices: Sequence[str]) -> dict[str, Look]:
     """The look of each device, by its name in a table of devices, the same in every figure.
 
     A GPU has that of its place in config/gpus.yaml, or from its name where it is not there; a CPU that of the
-    last place, and the CPU of a GPU's host that of the place as far from the last as its GPU's from the
-    first. Where that is taken already, it is the next that is free; of more devices than looks some look the
-    same.
+    last place. Where that is taken already, it is the next that is free; of more devices than looks some look
+    the same.
     """
-    known = {Device("cuda", name).slug: i for i, name in enumerate(groups.known_gpus())}
+    known = [Device("cuda", name).slug for name in groups.known_gpus()]
     taken: dict[str, int] = {}
-    for device in sorted(devices, key=lambda device: (_is_cpu(device), _slug(device) not in known)):
-        place, step = _place(device, known), -1 if _is_cpu(device) else 1
+    for device in sorted(devices, key=lambda name: (name.startswith("CPU "), _slug(name) not in known)):
+        place, step = hashlib.sha256(device.encode()).digest()[0], 1
+        if device.startswith("CPU "):
+            place, step = -1, -1
+        elif _slug(device) in known:
+            place = known.index(_slug(device))
         order = [(place + step * i) % len(_LOOKS) for i in range(len(_LOOKS))]
         taken[device] = next((i for i in order if i not in taken.values()), order[0])
     return {device: _LOOKS[taken[device]] for device in devices}
-
-
-def _place(device: str, known: Mapping[str, int]) -> int:
-    beside = _BESIDE.fullmatch(device)
-    if _is_cpu(device):
-        return -2 - known[beside["device"]] if beside and beside["device"] in known else -1
-    return known.get(_slug(device), hashlib.sha256(device.encode()).digest()[0])
-
-
-def _is_cpu(device: str) -> bool:
-    return device.startswith("CPU ")
 
 
 def _slug(device: str) -> str:
@@ -84,8 +72,9 @@ def draw(table: pd.DataFrame) -> Figure:
     two devices or more, and those of one only where there are no others; of many the first, which the title
     says. Published values are empty diamonds, without an interval.
     """
-    compared = table[[not is_empty(word) for word in table["advice"]]]
-    several = compared[[not is_empty(word) for word in compared[ON_ALL]]]
+    table = table.where(~table.map(is_empty))
+    compared = table[table["advice"].notna()]
+    several = compared[compared[ON_ALL].notna()]
     wanted = (several if len(several) else compared).reset_index(drop=True)
     shown = wanted.head(_MOST_ROWS)
     names, panel = _named(shown), shown["dataset"].astype(str)
@@ -96,6 +85,7 @@ def draw(table: pd.DataFrame) -> Figure:
     title = f"Speedup by {' and '.join(varied(shown, _NAMES[1:]) or ['strategy'])}, on several devices"
     if len(shown) < len(wanted):
         title += f": the first {len(shown)} of {len(wanted)} rows"
+    without = (frame["low"].isna() & ~frame["is_paper"]).any()
     form = Rows(
         title=title,
         frame=lambda table: frame,
@@ -110,35 +100,37 @@ def draw(table: pd.DataFrame) -> Figure:
             "Markers: speedup over the same device's own baseline, on a log axis, open where it is not "
             "significant; bars: 95% confidence interval of the ratio. Black diamonds: published values, "
             "without an interval.",
-            _remarks(frame),
+            "A marker without a bar has no interval: it is of one run each." if without else "",
+            usual_kernel(shown),
             _of_published(shown, names),
         ),
-        empty="no row has a speedup",
     )
     return form(table)
 
 
+def _largest_first(frame: pd.DataFrame) -> list[str]:
+    """The names of rows by their speedups on the first device that has one."""
+    return fastest_first(frame[~frame["is_paper"]].drop_duplicates(["panel", "row"]), largest=True)
+
+
 def _speedups(shown: pd.DataFrame, names: pd.Series, panel: pd.Series) -> pd.DataFrame:
     """A dot for each row and device or paper that has a speedup, the panels by the sizes of data sets."""
-    found = []
+    known: dict[str, Any] = {"panel": panel, "row": names, "rule": 1.0}
     devices = [name.removeprefix(_SPEEDUP) for name in shown if name.startswith(_SPEEDUP)]
+    found = []
     for device, look in looks(devices).items():
         ends = [f"speedup_ci_{end} {device}" for end in ("low", "high")]
-        cells, label = shown.assign(**{end: shown.get(end) for end in ends}), _name(device, devices)
-        frame = points(cells, f"{_SPEEDUP}{device}", ends, label=label, look=look, is_paper=False)
-        status = shown.get(f"status {device}", pd.Series("", shown.index)).astype(object).fillna("")
-        frame["has_ring"] = status.str.contains("diverged") & frame["value"].notna()
-        frame["is_open"] = shown.get(f"verdict {device}", frame["value"]) == NOT_SIGNIFICANT
-        found.append(frame)
-    diamond: dict[str, Any] = {
-        "look": Look(BLACK, "D", face="none"),
-        "has_ring": False,
-        "is_open": False,
-        "is_paper": True,
-    }
+        cells = shown.assign(**{name: shown.get(name) for name in (*ends, f"verdict {device}")})
+        cells["status"] = shown.get(f"status {device}", pd.Series(dtype=object))
+        columns = known | {"label": _name(device, devices), "is_paper": False}
+        columns["is_open"] = cells[f"verdict {device}"] == NOT_SIGNIFICANT
+        frame = points(cells, f"{_SPEEDUP}{device}", ends, look, **columns)
+        diverged = cells["status"].astype("string").str.contains("diverged").fillna(False)  # of some runs
+        found.append(frame.assign(has_diverged=diverged.astype(bool)))
     for name in shown.columns[[name.startswith(_PUBLISHED) for name in shown]]:
-        found.append(points(shown, name, label=as_published(name.removeprefix(_PUBLISHED)), **diamond))
-    frame = pd.concat([each.assign(row=names, panel=panel, rule=1.0) for each in found])
+        columns = known | {"label": as_published(name.removeprefix(_PUBLISHED)), "is_paper": True}
+        found.append(points(shown, name, look=Look(BLACK, "D", face="none"), **columns))
+    frame = pd.concat(found)
     frame = frame[frame["value"].notna()]
     return frame.sort_values("panel", key=lambda panels: panels.map(_size), kind="stable")
 
@@ -151,22 +143,13 @@ def _size(dataset: str) -> float:
 
 def _of_published(cells: pd.DataFrame, names: pd.Series) -> str:
     """What the table says beside published values, such as another value elsewhere."""
-    notes = cells.get("published_note", pd.Series(dtype=object))
-    of = {i: note for i, note in notes.items() if not is_empty(note)}
-    rows_of = [
-        f"{names[i] if names[i].startswith(data) else f'{data}, {names[i]}'}: {note}"
-        for i, note in list(of.items())[:_MOST_NOTES]
-        for data in [str(cells["dataset"][i])]
+    notes = cells.get("published_note", pd.Series(dtype=object)).dropna().head(_MOST_NOTES)
+    of = cells["dataset"].astype(str)
+    rows = [
+        f"{names[i] if names[i].startswith(of[i]) else f'{of[i]}, {names[i]}'}: {notes[i]}"
+        for i in notes.index
     ]
-    return f"Published, of {'; '.join(rows_of)}." if rows_of else ""
-
-
-def _remarks(frame: pd.DataFrame) -> str:
-    """What a reader has to know of some of these dots."""
-    said = ["Circles around markers: the training diverged."] if frame["has_ring"].any() else []
-    without = (frame["low"].isna() & ~frame["is_paper"]).any()
-    said += ["A marker without a bar has no interval: it is of one run each."] if without else []
-    return " ".join(said)
+    return f"Published, of {'; '.join(rows)}." if rows else ""
 
 
 def _named(cells: pd.DataFrame) -> pd.Series:
@@ -174,48 +157,27 @@ def _named(cells: pd.DataFrame) -> pd.Series:
 
     What most rows have is left out: their kernel, and what they are over.
     """
-    named = cells[["strategy"]].copy()
-    if cells["network"].nunique() > 1:
-        named.insert(0, "network", cells["network"])
-    for name in cells.columns[len(_NAMES) : cells.columns.get_loc("baseline")]:
-        values = cells[name].where(~cells[name].map(is_empty))
-        if "." in name:
-            numbers = pd.to_numeric(values, errors="coerce")
-            named[name] = option(name, values.where(numbers.isna(), numbers))
-        elif values.nunique() > 1:
-            named[name] = values.where(values != _usual(values))
-    usual, baselines = _usual(cells["baseline"]), cells["baseline"].unique()
+    usual_one, baselines = usual(cells["baseline"]), cells["baseline"].unique()
     short = {baseline: str(baseline).partition(", ")[0] for baseline in baselines}
     if len(set(short.values())) < len(short):
         short = {baseline: str(baseline) for baseline in baselines}
-    named["baseline"] = [None if one == usual else f"over {short[one]}" for one in cells["baseline"]]
-    return texts(named, list(named))
-
-
-def _usual(values: pd.Series) -> object:
-    """The value of more than half of the rows that have one."""
-    shares = values.value_counts(normalize=True)
-    return shares.index[0] if len(shares) and shares.iloc[0] > 0.5 else None
+    over = [None if one == usual_one else f"over {short[one]}" for one in cells["baseline"]]
+    settings = cells.columns[len(_NAMES) : cells.columns.get_loc("baseline")]
+    strategy = named(cells, [name for name in settings if "." in name])
+    return texts(
+        cells.assign(strategy=strategy, over=over), [*varied(cells, ["network"]), "strategy", "over"]
+    )
 
 
 def _rows_are(cells: pd.DataFrame) -> str:
     """What the names of rows do not say."""
-    networks, baseline = cells["network"].unique(), _usual(cells["baseline"])
+    networks, baseline = cells["network"].astype(str).unique(), usual(cells["baseline"])
     unless = ", unless a row names another" if cells["baseline"].nunique() > 1 else ""
-    widths = all(is_widths(str(network)) for network in networks)
+    widths = all(map(is_widths, networks))
     said = [f"{'Hidden layers' if widths else 'Network'}: {networks[0]}."] if len(networks) == 1 else []
     said += ["A row begins with the widths of its hidden layers."] if len(networks) > 1 and widths else []
     said += [f"Baseline: each device's own {baseline}{unless}."] if baseline else []
-    if "kernel" in cells and cells["kernel"].nunique() > 1 and (kernel := _usual(cells["kernel"])):
-        said += [f"Kernel: {kernel} unless a row names another."]
     return " ".join(said)
-
-
-def _largest_first(frame: pd.DataFrame) -> list[str]:
-    """The names of the rows by the geometric mean of their speedups on the first device that has one."""
-    first = frame[~frame["is_paper"]].groupby(["panel", "row"], sort=False)["value"].first()
-    means = np.log(first).groupby("row", sort=False).mean()
-    return means.sort_values(ascending=False, kind="stable").index.tolist()
 
 
 # ---- two sets of results
@@ -225,20 +187,17 @@ def draw_comparison(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
     """From a comparison: a row per cell, the ratio of the times with its 95% interval where the sets are
     comparable, and each side's own speedups."""
     table = table.sort_values(["dataset", "network"], kind="stable").reset_index(drop=True)
-    row, own = texts(table.astype(str), _NAMES), "speedup over its own reference"
+    ratio, own = "A's time / B's time (above 1: B is faster)", "speedup over its own reference"
     found = []
-    ratio = "A's time / B's time (above 1: B is faster)"
     for name, axis, label, look in (
         ("ratio", ratio, "", Look(BLACK, "D")),
         ("speedup_a", own, f"A: {name_a}", Look(BLUE, "o")),
         ("speedup_b", own, f"B: {name_b}", Look(ORANGE, "^")),
     ):
-        frame = points(
-            table, name, (f"{name}_ci_low", f"{name}_ci_high"), panel=axis, axis=axis, title="", row=row
-        )
-        frame["status"] = NOT_COMPARABLE if name == "ratio" else ""
+        columns = {"panel": axis, "axis": axis, "row": texts(table.astype(str), _NAMES), "rule": 1.0}
+        frame = points(table, name, (f"{name}_ci_low", f"{name}_ci_high"), look, label=label, **columns)
         if name != "ratio" or frame["value"].notna().any():
-            found.append(frame.assign(label=label, look=[look] * len(table), rule=1.0))
+            found.append(frame.assign(status=NOT_COMPARABLE if name == "ratio" else "", has_diverged=False))
     form = Rows(
         title="Two sets of results",
         frame=lambda table: pd.concat(found, ignore_index=True),
@@ -248,6 +207,5 @@ def draw_comparison(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
             "Markers: ratio of two mean times, on a log axis; bars: 95% confidence interval of the ratio. "
             "Dashed line: equal times. Rows: data set, network, strategy.",
         ),
-        empty="no cell has a time in both sets",
     )
     return form(table)

@@ -1,158 +1,406 @@
-"""What declarations of figures have in common: a frame with a row for each dot, and the words around it."""
+"""The grammar of figures: dots with their intervals, in named rows (``Rows``) or over a number (``Values``).
 
+A declaration makes a frame of a table, a row for each dot (``points``), and says the words around it.
+"""
+
+import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.markers import CARETDOWN, CARETLEFT
-from pandas import DataFrame, Series
+from matplotlib.markers import CARETDOWN, CARETLEFT, CARETRIGHT, CARETUP
 
 from snn.analysis.verdicts import DIVERGED
 from snn.figures import layout
-from snn.figures.style import Look, where
+from snn.figures.names import where
+from snn.figures.style import BLACK, BLUE, GREY, RULE, SMALLEST, Look, plain
+from snn.figures.ticks import at_values, hold, is_wide, linear_axis, log_axis
 
-_LEAST = 0.1
-"""Of a mean: a bar is drawn down to this, as a log axis has no zero; one that reaches below has an arrow."""
-
-
-def about(table: DataFrame, trained: str = "") -> list[str]:
-    """What a figure is of: the devices of a table, and what was trained.
-
-    ``trained`` is the text of ``snn.figures.trained``; without it, data sets and networks are read from the
-    table, if it has them.
-    """
-    columns = {"Data": "dataset", "Network": "network"}
-    found = [
-        f"{said}: {', '.join(map(str, table[name].dropna().unique()))}."
-        for said, name in columns.items()
-        if name in table and table[name].notna().any()
-    ]
-    return [f"Device: {where(table)}.", trained or " ".join(found)]
-
-
-def about_microbenchmark(table: DataFrame, trained: str = "") -> list[str]:
-    """What a figure is of that measures no training."""
-    return [*about(table[["device", "backend"]]), "Microbenchmark, without a training."]
-
-
-Drawing = Callable[[DataFrame, str, str], Figure]
+Drawing = Callable[[pd.DataFrame, str, str], Figure]
 """Makes a figure of a table, the device whose published values it may show, and what was trained."""
 
-Words = str | Callable[[DataFrame, DataFrame], str]
+Words = str | Callable[[pd.DataFrame, pd.DataFrame], str]
 """A text, or what makes it of a table and of the frame that is drawn."""
+
+_COLUMNS: dict[str, Any] = {
+    "panel": "",
+    "axis": None,  # the title of the axis of the value; None: the first
+    "row": "",
+    "x": np.nan,  # without it a value is a dashed line across the panel
+    "x_title": None,
+    "tick": "",  # what stands at x; empty: the number
+    "label": "",  # of the series
+    "in_key": True,
+    "slot": None,  # series of one slot stand at the same place
+    "aside": 0.0,  # rows by which a dot is shifted within its slot
+    "text": "",  # at the right end of the row, or beside the marker
+    "rule": np.nan,  # where the panel's dashed line stands
+    "start": np.nan,  # from which a line leads to the dot
+    "is_open": False,
+}
+_LEAST = 0.1
+"""Of a value: on a log axis its bar is drawn down to this and up to its inverse; an arrow is at a cut end."""
+
+
+_USUAL = Look()
+
+
+def about(table: pd.DataFrame, trained: str) -> list[str]:
+    """What a figure is of: the devices of a table, and what was trained, or that it measures no training."""
+    return [f"Device: {where(table)}.", trained or "Microbenchmark, without a training."]
+
+
+def points(
+    table: pd.DataFrame, value: str, ends: str | Sequence[str] = (), look: Any = _USUAL, **columns: Any
+) -> pd.DataFrame:
+    """A dot for each row of a table: its ``value``, and where its interval ends, ``low`` and ``high``.
+
+    ``ends`` are the columns of the ends, or the one of a standard deviation. ``look`` is that of all, one for
+    each, or a mapping from labels. ``columns`` are others of ``_COLUMNS``.
+    """
+    values, low, high = table[value].astype(float), np.nan, np.nan
+    if isinstance(ends, str):
+        spread = table[ends].astype(float)
+        low, high = values - spread, values + spread
+    elif ends:
+        low, high = (table[end].astype(float) for end in ends)
+    status = table.get("status", pd.Series("", table.index)).astype(object)
+    known = {"value": values, "low": low, "high": high, "status": status.fillna("no time")}
+    known["has_diverged"] = status.eq(DIVERGED) & values.notna()
+    frame = pd.DataFrame(_COLUMNS | known | columns, index=table.index)
+    if isinstance(look, Mapping):
+        look = [look.get(label, Look()) for label in frame["label"]]
+    frame["look"] = [look] * len(frame) if isinstance(look, Look) else list(look)
+    return frame
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form(ABC):
-    """A declaration of a figure: ``frame`` makes of a table what is drawn, a row for each dot.
-
-    Of ``points`` and the columns that the kind of figure adds.
-    """
+    """A declaration of a figure: ``frame`` makes of a table what is drawn, a row for each dot."""
 
     title: Words
-    frame: Callable[[DataFrame], DataFrame]
+    frame: Callable[[pd.DataFrame], pd.DataFrame]
+    axes: Mapping[str, bool | None]
+    """The title of each axis of values, and whether it is logarithmic; None: if its values span much."""
     note: tuple[Words, ...]
-    """What dots, bars and lines are, before what else is to be said. What ``marks`` says is added."""
-    empty: str
-    """What is said if no row has a value."""
-    about: Callable[[DataFrame, str], list[str]] = about
+    """What dots, bars and lines are, before what else is to be said. What ``remarks`` say is added."""
+    about: Callable[[pd.DataFrame, str], list[str]] = about
+    """The lines above the panels."""
+    most: int = 3
+    """Panels side by side."""
+    has_one_scale: bool = False
+    """Whether all panels have the same axis of values."""
 
-    def __call__(self, table: DataFrame, paper_device: str = "", trained: str = "") -> Figure:
+    def __call__(self, table: pd.DataFrame, paper_device: str = "", trained: str = "") -> Figure:
         """The figure of a table. ``paper_device`` is the one whose published values it may show."""
         table = table.assign(paper_device=paper_device)
         frame = self.frame(table)
-        if frame.empty or not frame["value"].notna().any():
-            return layout.nothing(self.empty)
+        if not frame["value"].notna().any():
+            return layout.nothing(f"no row has a value: {', '.join(self.axes)}")
+        frame = self._on_axes(frame)
         figure, key = self.draw(frame.reset_index(drop=True))
-        words = (self.title, self.note[0], marks, *self.note[1:])
+        words = (self.title, self.note[0], *self.remarks(frame), *self.note[1:])
         title, *notes = [text if isinstance(text, str) else text(table, frame) for text in words]
         return layout.framed(figure, title, self.about(table, trained), " ".join(filter(None, notes)), key)
 
+    def _on_axes(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The frame with the axis of each dot, and bars that are cut where a log axis would be too long."""
+        frame = frame.assign(axis=frame["axis"].where(frame["axis"].notna(), next(iter(self.axes))))
+        wide = frame.groupby("axis")["value"].agg(is_wide)
+        log = frame["axis"].map(
+            {name: wide.get(name) if log is None else log for name, log in self.axes.items()}
+        )
+        low, high = frame["value"] * _LEAST, frame["value"] / _LEAST
+        below, above = log & (frame["low"] < low), log & (frame["high"] > high)
+        ends = {"low": frame["low"].mask(below, low), "high": frame["high"].mask(above, high)}
+        return frame.assign(**ends, is_log=log, is_cut_below=below, is_cut_above=above)
+
     @abstractmethod
-    def draw(self, frame: DataFrame) -> tuple[Figure, list[Artist]]:
+    def draw(self, frame: pd.DataFrame) -> tuple[Figure, list[Artist]]:
         """The panels and the entries of the key below them."""
 
+    def remarks(self, frame: pd.DataFrame) -> list[str]:
+        """What a note says of some dots, if there are such."""
+        said = ["Circles around markers: the training diverged."] if frame["has_diverged"].any() else []
+        below, above = frame["is_cut_below"].any(), frame["is_cut_above"].any()
+        said += ["Arrows: the bar reaches below a tenth of its value."] if below else []
+        return [*said, *["Arrows: the bar reaches beyond ten times its value."] * bool(above)]
 
-def points(table: DataFrame, value: str, ends: str | Sequence[str] = (), **columns: Any) -> DataFrame:
-    """A dot for each row of a table: its ``value``, and where its interval ends, ``low`` and ``high``.
-
-    ``ends`` are the columns of its ends, or the one of the standard deviation of a mean. Then ``is_cut`` says
-    where the bar reaches below a tenth of it, and ``has_diverged`` where the training did. ``columns`` are
-    added, such as the ``look`` of all.
-    """
-    values = table[value].astype(float)
-    low, high, is_cut, has_diverged = np.nan, np.nan, False, False
-    status = table.get("status", Series("", table.index)).astype(object)
-    if isinstance(ends, str):
-        spread = table[ends].astype(float)
-        low, high = np.maximum(values - spread, _LEAST * values), values + spread
-        is_cut, has_diverged = spread > (1 - _LEAST) * values, status.eq(DIVERGED) & values.notna()
-    elif ends:
-        low, high = (table[end].astype(float) for end in ends)
-    known = {"value": values, "low": low, "high": high, "is_cut": is_cut}
-    known["has_diverged"] = has_diverged
-    known |= {"status": status.fillna("no time")} | columns
-    each = {name: [one] * len(table) for name, one in known.items() if isinstance(one, Look)}
-    return DataFrame(known | each, index=table.index)
+    def hold(self, axes: Axes, along: str, cells: pd.DataFrame, frame: pd.DataFrame) -> None:
+        """Make a panel's axis of values hold its dots, or those of all panels."""
+        of = frame[frame["axis"] == cells["axis"].iloc[0]] if self.has_one_scale else cells
+        values = of[["value", "low", "high", "rule", "start"]].to_numpy(float)
+        hold(axes.xaxis if along == "x" else axes.yaxis, values, bool(cells["is_log"].iloc[0]))
 
 
-def complete(frame: DataFrame, defaults: Mapping[str, Any]) -> DataFrame:
-    """The frame with these values of columns too, where it has none."""
-    known = {"panel": "", "label": "", "look": Look(), "is_open": False, "has_ring": False}
-    frame = frame.copy()
-    for name, value in (known | dict(defaults)).items():
-        if name not in frame:
-            frame[name] = [value] * len(frame)
-        elif isinstance(value, str | bool) and frame[name].isna().any():
-            frame[name] = frame[name].where(frame[name].notna(), value).astype(type(value))
-    return frame
-
-
-def labelled(frame: DataFrame, labels: Series, looks: Mapping[str, Look]) -> DataFrame:
-    """The frame with what a key says of each dot, and how that looks."""
-    return frame.assign(label=labels, look=[looks.get(label, Look()) for label in labels])
-
-
-def key_of(frame: DataFrame) -> list[Artist]:
+def key_of(frame: pd.DataFrame) -> list[Artist]:
     """The entries of a key for the labels of dots, each once."""
     looks: dict[str, Look] = {}
-    for label, look in zip(frame["label"], frame["look"], strict=True):
+    for label, look in frame.loc[frame["in_key"], ["label", "look"]].itertuples(index=False, name=None):
         looks.setdefault(label, look)
     return [look.entry(label) for label, look in looks.items() if label]
 
 
-def draw_dots(axes: Axes, dots: DataFrame, other: str, label: str, look: Look, along: str = "y") -> None:
-    """Dots of one look with their intervals, at the places ``other``; ``along`` is the axis of the values.
+def draw_dots(axes: Axes, dots: pd.DataFrame, other: str, label: str, look: Look, along: str = "y") -> None:
+    """Dots of one look with their intervals, at the places ``other``; ``along`` is the axis of the values."""
 
-    An arrow is at the end of a bar that is cut, an open marker on a dot that is open, and a circle around it.
-    """
-
-    def at(some: DataFrame, value: str) -> tuple[Series, Series]:
+    def at(some: pd.DataFrame, value: str) -> tuple[pd.Series, pd.Series]:
         return (some[value], some[other]) if along == "x" else (some[other], some[value])
 
     if dots.empty:
         return
-    dots = dots.assign(is_open=dots["is_open"] | dots["has_diverged"])
     spread = [(dots["value"] - dots["low"]).clip(lower=0), (dots["high"] - dots["value"]).clip(lower=0)]
     bars = {along: spread if dots["low"].notna().any() else None}
     axes.errorbar(*at(dots, "value"), bars.get("y"), bars.get("x"), label=label, **look.options)
-    caret = CARETLEFT if along == "x" else CARETDOWN
+    below, above = (CARETLEFT, CARETRIGHT) if along == "x" else (CARETDOWN, CARETUP)
     for name, value, own in (
-        ("is_cut", "low", {"marker": caret, "markersize": 5}),
+        ("is_cut_below", "low", {"marker": below, "markersize": 5}),
+        ("is_cut_above", "high", {"marker": above, "markersize": 5}),
         ("is_open", "value", {"markerfacecolor": "white", "zorder": 2.5}),
-        ("has_ring", "value", {"marker": "o", "markersize": 9, "markerfacecolor": "none"}),
+        ("has_diverged", "value", {"marker": "o", "markersize": 9, "markerfacecolor": "none"}),
     ):
         if dots[name].any():
             axes.plot(*at(dots[dots[name]], value), **look.options | {"linestyle": ""} | own)
 
 
-def marks(table: DataFrame, frame: DataFrame) -> str:
-    """What a note says of open markers and of arrows, where there are some."""
-    said = ["Open markers: the training diverged."] if frame["has_diverged"].any() else []
-    said += ["Arrows: the bar reaches below a tenth of its mean."] if frame["is_cut"].any() else []
-    return " ".join(said)
+# ---- dots in rows: a name on the left, a dot with its interval, its numbers in a column on the right
+
+ROW = 0.165  # inches
+_APART, _CLOSEST = 0.12, 0.09  # inches between the dots of a row, and of one of many
+_ROWS = 6.9  # inches of all rows with several dots, from which on they are closer
+_AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
+_BETWEEN = 0.25  # inches between the titles of panels side by side
+_NAME = 44  # letters of a name's line
+
+
+def fastest_first(frame: pd.DataFrame, largest: bool = False) -> list[str]:
+    """The names of rows by the geometric mean of their values over the panels, each over its panel's; those
+    without any come last. ``largest``: the largest values come first."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(frame["value"].astype(float))
+    relative = (logs - logs.groupby(frame["panel"]).transform("mean")) * (-1 if largest else 1)
+    means = relative.groupby(frame["row"], sort=False).mean()
+    return means.sort_values(kind="stable", na_position="last").index.tolist()
+
+
+def in_order(frame: pd.DataFrame) -> list[str]:
+    """The names of rows in the order of the table."""
+    return list(dict.fromkeys(frame["row"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Form):
+    """A figure of dots in rows. Panels side by side share the rows, so that a name is written once.
+
+    Names tell strategies apart, so colours and markers say something else of a row, such as where it ran.
+    """
+
+    order: Callable[[pd.DataFrame], list[str]] = in_order
+    """The names of the rows, from the top down."""
+    rule: str = ""
+    """What the key says of the dashed line."""
+    has_own_rows: bool = False
+    """Whether each line of panels has its own rows."""
+
+    def draw(self, frame: pd.DataFrame) -> tuple[Figure, list[Artist]]:
+        frame = frame.assign(slot=np.where(frame["slot"].notna(), frame["slot"], frame.index))
+        known = frame[frame["value"].notna()]
+        titles = list(dict.fromkeys(frame["panel"]))
+        several = int(known.groupby(["panel", "row"])["slot"].nunique().max())
+        lines = [titles[i : i + self.most] for i in range(0, len(titles), self.most)]
+        groups = lines if self.has_own_rows else [titles]
+        orders = {panel: self.order(frame[frame["panel"].isin(group)]) for group in groups for panel in group}
+        heights = [_height(orders[group[0]], several) for group in groups]
+        ratios = heights if self.has_own_rows else None
+        height = _AROUND + sum(heights) / len(heights)
+        figure, found = layout.panels(len(titles), height, self.most, sharey="row", height_ratios=ratios)
+        for axes, panel in zip(found, titles, strict=True):
+            cells = frame[frame["panel"] == panel]
+            self._panel(axes, cells, orders[panel], several)
+            self.hold(axes, "x", cells, frame)
+            axes.set_xlabel(cells["axis"].iloc[0])
+            axes.tick_params(left=layout.is_first(axes))
+        set_titles(figure, found, ["" if panel in self.axes else panel for panel in titles])
+        key = [RULE.entry(self.rule)] if self.rule and frame["rule"].notna().any() else []
+        return figure, [*key, *key_of(known)]
+
+    def remarks(self, frame: pd.DataFrame) -> list[str]:
+        places = frame[["row", "panel"]].drop_duplicates()
+        rows, panels = frame["row"].nunique(), frame["panel"].nunique()
+        is_shared = panels > 1 and self.order is not in_order
+        said = ["Rows are in the order of the geometric mean over the panels."] if is_shared else []
+        if len(places) < rows * panels and not self.has_own_rows:
+            said += ["A row that is blank in a panel was not measured there."]
+        return [*super().remarks(frame), *said]
+
+    def _panel(self, axes: Axes, cells: pd.DataFrame, order: Sequence[str], several: int) -> None:
+        """The dots of a panel, in rows of this order, of which one has ``several`` dots."""
+        name_rows(axes, order)
+        rows = cells["row"].map({name: i for i, name in enumerate(order)})
+        slots = cells[cells["value"].notna()].groupby(rows, sort=False)["slot"]
+        before, count = slots.transform(lambda slot: pd.factorize(slot)[0]), slots.transform("nunique")
+        cells = cells.assign(at=rows + cells["aside"] + (before - (count - 1) / 2) * 0.75 / several)
+        if several > 1:
+            for row in range(1, len(order), 2):  # a band behind every second row
+                axes.axhspan(row - 0.5, row + 0.5, color="#f3f4f6", linewidth=0, zorder=0)
+        for rule in cells["rule"].dropna().unique():
+            axes.axvline(rule, zorder=1, color=RULE.colour, linestyle=RULE.line, linewidth=RULE.width)
+        known = cells[cells["value"].notna()]
+        lines = known[known["start"].notna()]
+        wide: dict[str, Any] = {"color": BLUE, "linewidth": 2, "alpha": 0.35, "capstyle": "butt"}
+        axes.hlines(lines["at"], lines["start"], lines["value"], **wide)
+        for (label, look), some in known.groupby(["label", "look"], sort=False):
+            draw_dots(axes, some, "at", label, look, along="x")
+        place: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
+        place |= {"va": "center", "fontsize": SMALLEST, "annotation_clip": False}
+        for row, cell in zip(rows, cells.itertuples(), strict=True):  # on the right of a row
+            text, shade = (cell.status, GREY) if pd.isna(cell.value) else (cell.text, BLACK)
+            if text:
+                axes.annotate(text, (1.0, row), xytext=(3, 0), color=shade, **place)
+
+
+def _height(names: Sequence[str], dots: int) -> float:
+    """Inches of rows that are all as high as the longest name, and so many dots, need them."""
+    lines = max((len(textwrap.wrap(name, _NAME)) for name in names), default=1)
+    several = max(0.2, _CLOSEST * (dots + 0.5), min(_APART * (dots + 0.5), _ROWS / len(names)))
+    return len(names) * ((several if dots > 1 else ROW) + 0.13 * (max(lines, 1) - 1))
+
+
+def grid(names: Sequence[str], count: int, height: float) -> tuple[Figure, list[Axes]]:
+    """Panels that share rows of these names, each of so many inches."""
+    figure, found = layout.panels(count, _AROUND + len(names) * height, sharey=True)
+    for axes in found:
+        name_rows(axes, names)
+    return figure, found
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """One name per row, from the top down, a long one in several lines; lines across the rows at ticks."""
+    axes.set_yticks(range(len(names)), [textwrap.fill(name, _NAME) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=True, axis="x")
+    axes.grid(visible=False, axis="y")
+
+
+def set_titles(figure: Figure, found: Sequence[Axes], titles: Iterable[str]) -> None:
+    """The titles of panels of rows, as wide as names and texts leave room for.
+
+    A single panel has none: what it is of stands above the figure.
+    """
+    place = found[0].get_subplotspec()
+    if len(found) < 2 or place is None or not any(titles):
+        return
+    lines, columns, *_ = place.get_geometry()
+    names = [label.get_text() for label in found[0].get_yticklabels()]
+    taken = layout.widest(figure, names) + sum(
+        layout.widest(figure, [text.get_text() for axes in found[i::columns] for text in axes.texts])
+        for i in range(columns)
+    )
+    for axes, said in zip(found, titles, strict=True):
+        layout.set_title(axes, said, (layout.WIDTH - taken) / columns - _BETWEEN)
+    tallest = max(axes.get_title().count("\n") for axes in found)
+    figure.set_figheight(figure.get_figheight() + 0.14 * tallest * lines)
+
+
+# ---- values over a number: a line or markers for each series, with their intervals
+
+_PANEL = 2.7  # inches
+_DODGE, _MOST_DODGE = 0.12, 0.4  # of the distance of two numbers: between two series, and of all
+_MOST_NUMBERS = 40  # that each may have a tick
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values(Form):
+    """A figure of values over a number. Series stand side by side at a number, unless they share a slot.
+
+    A number without a value is a cross at the foot of the panel.
+    """
+
+    x: str = ""
+    """The title of the axis of numbers, where the frame has none."""
+    log_x: bool | None = None
+    """Whether this axis is logarithmic; None: if its numbers span much."""
+    keys: int = 0
+    """Columns of the key below each panel; 0: all panels have one key."""
+
+    def draw(self, frame: pd.DataFrame) -> tuple[Figure, list[Artist]]:
+        titles = list(dict.fromkeys(frame["panel"]))
+        found = frame.groupby("panel", sort=False)
+        height = _PANEL + (0.15 * found["label"].nunique().max() if self.keys == 1 else 0)
+        figure, panels = layout.panels(len(titles), height, self.most, titles, sharey=self.has_one_scale)
+        for axes, (_, cells) in zip(panels, found, strict=True):
+            self._panel(axes, cells)
+            self.hold(axes, "y", cells, frame)
+            axes.set_xlabel(cells["x_title"].iloc[0] or self.x)
+            if layout.is_first(axes) or cells["axis"].iloc[0] != next(iter(self.axes)):
+                axes.set_ylabel(cells["axis"].iloc[0])
+            if self.keys:
+                layout.key_below(axes, key_of(cells), self.keys)
+        return figure, [] if self.keys else key_of(frame)
+
+    def remarks(self, frame: pd.DataFrame) -> list[str]:
+        placed = _slotted(frame[frame["x"].notna()])
+        several = placed.groupby("panel")["slot"].nunique().gt(1).any()
+        said = "Series stand side by side at a number, so that none hides another."
+        return [*super().remarks(frame), *[said] * bool(several)]
+
+    def _panel(self, axes: Axes, cells: pd.DataFrame) -> None:
+        """The series of a panel, over their numbers."""
+        cells = _slotted(cells)
+        placed = cells[cells["x"].notna()]
+        known = sorted(set(placed["x"]))
+        log = is_wide(known) if self.log_x is None or not known or known[0] <= 0 else self.log_x
+        step = (known[-1] / known[0]) ** (1 / max(len(known) - 1, 1)) if log and known else 1.0
+        width = (
+            (known[-1] - known[0]) / (len(known) - 1) if len(known) > 1 else abs(max(known, default=1.0)) or 1
+        )
+        slots = list(dict.fromkeys(placed["slot"]))
+        apart = min(_DODGE, _MOST_DODGE / max(len(slots) - 1, 1))
+        for number, ((label, look), some) in enumerate(cells.groupby(["label", "look"], sort=False)):
+            slot = some["slot"].iloc[0]
+            shift = apart * (slots.index(slot) - (len(slots) - 1) / 2) if slot in slots else 0.0
+            some = some.assign(at=some["x"] * step**shift if log else some["x"] + width * shift)
+            dots = some.dropna(subset=["at", "value"]).sort_values("at")
+            draw_dots(axes, dots, "at", label, look)
+            for value in some.loc[some["x"].isna(), "value"].dropna():
+                style = "--" if look.marker else look.line
+                axes.axhline(value, color=look.colour, linewidth=0.8, linestyle=style, zorder=1)
+            crosses = some.loc[some["value"].isna(), "at"].dropna()
+            if len(crosses):
+                foot: dict[str, Any] = {
+                    "transform": axes.get_xaxis_transform(),
+                    "linestyle": "",
+                    "marker": "x",
+                }
+                axes.plot(crosses, [0.03 + 0.05 * (number % 19)] * len(crosses), color=look.colour, **foot)
+            for dot in dots[dots["text"] != ""].itertuples():
+                side: dict[str, Any] = {"xytext": (-5, 0), "ha": "right"} if shift < 0 else {"xytext": (5, 0)}
+                side |= {"textcoords": "offset points", "va": "center", "fontsize": SMALLEST}
+                axes.annotate(dot.text, (dot.at, dot.value), **side)
+        if (cells["text"] != "").any():
+            axes.margins(x=0.25)
+            axes.grid(visible=False)  # the numbers say the heights, and no line runs through them
+        if len(known) > _MOST_NUMBERS:
+            (log_axis if log else linear_axis)(axes.xaxis)
+            return
+        if log:
+            axes.set_xscale("log", base=2)
+        ticks = dict(zip(placed["x"], placed["tick"], strict=True))
+        at_values(axes.xaxis, known, lambda value: ticks.get(value) or plain(value))
+
+
+def _slotted(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(slot=frame["slot"].where(frame["slot"].notna(), frame["label"]))
+
+
+def with_rule(frame: pd.DataFrame, value: float, label: str = "", look: Look = RULE) -> pd.DataFrame:
+    """The frame with a line across its last panel at a value to compare with."""
+    known = {"x": np.nan, "value": value, "low": np.nan, "high": np.nan, "label": label}
+    rule = frame.tail(1).assign(**known, has_diverged=False, look=[look] * bool(len(frame)))
+    return pd.concat([frame, rule], ignore_index=True)

@@ -3,7 +3,6 @@
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PatchCollection
@@ -12,29 +11,23 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR
-from snn.figures import form, layout, style
-from snn.figures.form import Drawing, points
-from snn.figures.rows import Rows
-from snn.figures.style import RULE, Look, binary_size
+from snn.figures import layout, style
+from snn.figures.form import Drawing, Rows, Values, about, points, with_rule
+from snn.figures.style import RULE, Look, binary_size, numbered
 from snn.figures.ticks import linear_axis
-from snn.figures.values import Values, with_rule
-from snn.microbenchmarks.allocators import CUPY_POOL, FIRST_FIT, MALLOC, MALLOC_ASYNC
+from snn.microbenchmarks.allocators import ALLOCATORS, CUPY_POOL, FIRST_FIT, MALLOC, MALLOC_ASYNC
 from snn.microbenchmarks.memory_calls import FROM_PAGEABLE, FROM_PINNED
 
-_CALLS = {  # allocators and kinds of host memory
-    MALLOC: Look(style.GREY, "o", "-"),
-    MALLOC_ASYNC: Look(style.ORANGE, "^", "-"),
-    CUPY_POOL: Look(style.GREEN, "D", "-"),
-    FIRST_FIT: Look(style.SKY, "s", "-"),
-    "host_alloc": Look(style.BLUE, "s", "-"),
-    "managed_alloc": Look(style.VERMILLION, "v", "-"),
-    "pageable": Look(style.GREY, "o", "-"),
-    "pinned": Look(style.BLUE, "s", "-"),
-    "managed": Look(style.VERMILLION, "v", "-"),
-    "managed_prefetch": Look(style.PURPLE, "D", "-"),
-    "by_device": Look(style.SKY, "^", "-"),
-    "by_host": Look(style.BLACK, "o", "-"),
+_LOOKS = {
+    name: numbered(i)
+    for names in (
+        (*ALLOCATORS, "host_alloc", "managed_alloc"),
+        ("pageable", "pinned", "managed", "managed_prefetch"),
+        ("by_device", "by_host"),
+    )
+    for i, name in enumerate(names)
 }
+"""Of allocators and kinds of host memory, by the panel that they share."""
 _CUDA_NAMES = {
     MALLOC: "cudaMalloc",
     MALLOC_ASYNC: "cudaMallocAsync",
@@ -52,36 +45,34 @@ def _name(call: str, backend: str) -> str:
 
 # ---- fragmentation
 
-
 _QUANTITIES = {
     "reserved_over_used": "peak reserved / peak in use",
     "suffices": "least that sufficed / peak in use",
     "first_us": "time per call (µs)",
+    "again_us": "time per call (µs)",
 }
+_AGAIN = "trace served again"
 
 
 def _fragments(table: pd.DataFrame) -> pd.DataFrame:
     """A panel per quantity with a row per trace and a dot per allocator; hollow dots are of an allocator that
-    has served the trace before. If even the largest tested ratio failed, it is shown, with an arrow."""
+    has served the trace before. If even the largest tested ratio failed, it is shown, open."""
     served = table[table["status"] == "ok"]
-    if served.empty:
-        return points(served, "first_us")
     failed = served["fails"].notna() & ~(served["suffices"] > served["fails"])
-    known = served.assign(suffices=served["suffices"].fillna(served["fails"]))
-    traces = served["trace"].str.replace("_", " ")
-    columns = {"row": traces, "slot": served["allocator"], "status": "", "title": ""}
-    columns["label"] = [_name(*each) for each in served[["allocator", "backend"]].to_numpy()]
+    known = served.assign(suffices=served["suffices"].fillna(served["fails"]), status="")
+    names = [_name(*each) for each in served[["allocator", "backend"]].to_numpy()]
     found = []
     for quantity, axis in _QUANTITIES.items():
-        is_time = quantity == "first_us"
-        ends = ("first_us_low", "first_us_high") if is_time else ()
-        frame = points(known, quantity, ends, panel=axis, axis=axis, aside=-0.05 * is_time, **columns)
-        frame["is_beyond"] = frame["is_open"] = failed & (quantity == "suffices")
-        found.append(frame.assign(look=[_CALLS[name]._replace(line="") for name in served["allocator"]]))
-    ends = ("again_us_low", "again_us_high")
-    again = points(known, "again_us", ends, panel=axis, axis=axis, aside=0.05, is_beyond=False, **columns)
-    looks = [look._replace(face="white") for look in found[-1]["look"]]
-    frame = pd.concat([*found, again.assign(label="trace served again", look=looks)], ignore_index=True)
+        columns = {"row": served["trace"].str.replace("_", " "), "panel": axis, "axis": axis}
+        columns |= {"slot": served["allocator"], "is_open": failed & (quantity == "suffices")}
+        columns["look"] = [_LOOKS[name]._replace(line="") for name in served["allocator"]]
+        columns |= {"label": names, "aside": -0.05 if quantity == "first_us" else 0.0}
+        if quantity == "again_us":
+            columns["look"] = [look._replace(face="white") for look in columns["look"]]
+            columns |= {"label": _AGAIN, "aside": 0.05}
+        ends = (f"{quantity}_low", f"{quantity}_high") if axis == "time per call (µs)" else ()
+        found.append(points(known, quantity, ends, **columns))
+    frame = pd.concat(found, ignore_index=True)
     return frame[frame["value"].groupby(frame["panel"]).transform("count") > 0]
 
 
@@ -92,13 +83,11 @@ def _of_ratios(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     if not tested:
         return ""
     said = f"Middle: the least of the tested ratios ({', '.join(f'{ratio:g}' for ratio in tested)}) that "
-    said += "sufficed, not an exact value."
-    none = " Open, with an arrow to the right: not even this ratio, the largest tested, sufficed."
-    return said + (none if frame["is_beyond"].any() else "")
+    none = " Open: not even this ratio, the largest tested, sufficed." if frame["is_open"].any() else ""
+    return f"{said}sufficed, not an exact value.{none}"
 
 
 # ---- bandwidth by access pattern
-
 
 _ACCESSES = {"read": style.BLUE, "copy": style.ORANGE}
 _PATTERNS = {
@@ -112,36 +101,35 @@ _PATTERNS = {
 
 
 def _accesses(table: pd.DataFrame) -> pd.DataFrame:
-    """Useful bytes per second, dotted those of whole sectors, and dashed the limit of the device."""
+    """Useful bytes per second, dotted those of whole sectors, and dashed the limit of the device.
+
+    Colours are of accesses, and markers of the two layouts of structures.
+    """
     table = table[table["median"].notna()]
-    order = list(_PATTERNS)
-    table = table.sort_values("pattern", key=lambda names: names.map(order.index), kind="stable")
+    table = table.sort_values("pattern", key=lambda names: names.map([*_PATTERNS].index), kind="stable")
     panel, title, marker = (table["pattern"].map(lambda name, i=i: _PATTERNS[name][i]) for i in range(3))
-    shades = table["access"].map(_ACCESSES)
-    columns = {"panel": panel, "x_title": title, "slot": table["access"]}
-    used = points(table, "median", ("low", "high"), x=table["value"], **columns)
-    used = used.assign(label=table["access"] + ", " + table["pattern"])
-    used["look"] = [Look(shade, each, "-") for shade, each in zip(shades, marker, strict=True)]
-    moved = points(table, "moved_gb_s", x=table["value"], label=used["label"] + ", whole sectors", **columns)
-    moved["look"] = [Look(shade, "", ":") for shade in shades]
-    limit = points(table, "limit_gb_s", x=np.nan, label=table["access"] + ", limit", **columns)
-    limit["look"] = [RULE._replace(colour=shade) for shade in shades]
-    limit = limit[limit["value"].notna()].drop_duplicates(["panel", "label", "value"])
-    return pd.concat([used, moved[moved["value"].notna()], limit], ignore_index=True)
-
-
-def _key_of_accesses(frame: pd.DataFrame) -> list[Artist]:
-    """Colours are of accesses, and markers of the two layouts of structures."""
-    found = set(frame["label"].str.partition(",")[0])
-    looks = {name: Look(shade, "o", "-") for name, shade in _ACCESSES.items() if name in found}
-    looks |= {"whole sectors": Look(style.GREY, "", ":"), "limit": RULE}
-    used = set(frame["label"].str.split(", ").str[1])
-    looks |= {name: Look(style.GREY, _PATTERNS[name][2]) for name in (AOS, SOA) if name in used}
-    return [look.entry(label) for label, look in looks.items()]
+    shades, name = table["access"].map(_ACCESSES), table["access"] + ", " + table["pattern"]
+    columns = {"panel": panel, "x": table["value"], "x_title": title, "slot": "", "in_key": False}
+    looks = [Look(shade, each, "-") for shade, each in zip(shades, marker, strict=True)]
+    used = points(table, "median", ("low", "high"), looks, label=name, **columns)
+    dotted = [Look(shade, "", ":") for shade in shades]
+    moved = points(table, "moved_gb_s", look=dotted, label=name + ", whole sectors", **columns)
+    columns |= {"x": np.nan, "label": table["access"]}
+    dashed = [RULE._replace(colour=shade) for shade in shades]
+    limit = points(table, "limit_gb_s", look=dashed, **columns).drop_duplicates(["panel", "label", "value"])
+    key = {
+        name: Look(shade, "o", "-") for name, shade in _ACCESSES.items() if (table["access"] == name).any()
+    }
+    key |= {"whole sectors": Look(style.GREY, "", ":"), "limit": RULE}
+    layouts = [name for name in (AOS, SOA) if (table["pattern"] == name).any()]
+    key |= {name: Look(style.GREY, _PATTERNS[name][2]) for name in layouts}
+    nothing = pd.DataFrame({"value": np.nan, "panel": panel.tail(1).repeat(len(key))}).reset_index(drop=True)
+    entries = points(nothing, "value", panel=nothing["panel"], label=[*key] * bool(len(table)), look=key)
+    found = [used, moved[moved["value"].notna()], limit[limit["value"].notna()], entries]
+    return pd.concat(found, ignore_index=True)
 
 
 # ---- time of memory calls
-
 
 _KINDS = {
     ("allocation", None): "allocation and free",
@@ -151,6 +139,7 @@ _KINDS = {
 }
 _OVERLAP = "overlap of copies and kernels"
 _FROM = {FROM_PINNED: "pinned", FROM_PAGEABLE: "pageable"}
+_CALL_TIME, _HIDDEN = "time (µs)", "fraction hidden"
 
 
 def _calls(table: pd.DataFrame) -> pd.DataFrame:
@@ -161,59 +150,32 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     for (kind, direction), panel in _KINDS.items():
         cells = table[(table["kind"] == kind) & (direction is None or table["direction"] == direction)]
         calls = cells["direction"] if kind == "first_touch" else cells["call"]
-        frame = points(cells, "median", ("low", "high"), panel=panel, x=cells["bytes"])
-        frame["tick"] = [*map(binary_size, cells["bytes"])]
-        frame = frame.assign(x_title="size of the block", y_title="time (µs)")
-        frame["label"] = [_name(*each) for each in zip(calls, cells["backend"], strict=True)]
+        columns = {"panel": panel, "x": cells["bytes"], "tick": [*map(binary_size, cells["bytes"])]}
+        columns["label"] = [_name(*each) for each in zip(calls, cells["backend"], strict=True)]
         lines = np.where(cells["live"].fillna(0), "--", "-")
-        frame["look"] = [
-            _CALLS[call]._replace(line=str(line), size=3.0) for call, line in zip(calls, lines, strict=True)
+        looks = [
+            _LOOKS[call]._replace(line=str(line), size=3.0) for call, line in zip(calls, lines, strict=True)
         ]
-        found.append(frame)
+        found.append(points(cells, "median", ("low", "high"), looks, slot="", **columns))
     cells = table[table["call"] == "overlap"]
-    memory, columns = cells["kind"].replace(_FROM), {"x_title": "streams", "y_title": "fraction hidden"}
-    frame = points(cells, "median", ("low", "high"), panel=_OVERLAP, x=cells["streams"], **columns)
-    frame = frame.assign(label=memory + " memory", look=[_CALLS[name] for name in memory])
+    memory = cells["kind"].replace(_FROM)
+    columns = {"panel": _OVERLAP, "axis": _HIDDEN, "x": cells["streams"], "x_title": "streams", "slot": ""}
+    columns |= {"label": memory + " memory", "look": [_LOOKS[name] for name in memory]}
+    frame = points(cells, "median", ("low", "high"), **columns)
     return pd.concat([*found, with_rule(frame, 1.0)], ignore_index=True)
 
 
-def _title_of_calls(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    kinds = ["Time of memory calls"] if (frame["panel"] != _OVERLAP).any() else []
-    kinds += ["overlap of copies and kernels"] if (frame["panel"] == _OVERLAP).any() else []
-    title = ", and ".join(kinds)
-    return title[0].upper() + title[1:]
-
-
-def _of_overlap(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    said = (
-        "Fraction hidden: the time that both together save, over the shorter of copies alone and kernels "
-        "alone; 1: all of it. Below 0: both together take longer than one after the other, as alternating "
-        "between them has an overhead. Above 1: noise of the three times."
-    )
-    return said if (frame["panel"] == _OVERLAP).any() else ""
-
-
 # ---- networks of any shape
-
-
-_LAYERS = {
-    1: Look(style.BLUE, "o"),
-    2: Look(style.ORANGE, "s"),
-    3: Look(style.GREEN, "^"),
-    4: Look(style.VERMILLION, "D"),
-}
-"""The looks of networks with so many hidden layers."""
 
 
 def _shapes(table: pd.DataFrame) -> pd.DataFrame:
     """The speedup of one launch over graph, by the time of graph's step: a marker per shape."""
     table = table[table["speedup_over_graph"].notna()]
     table = table.assign(layers=table["hidden"].astype(str).str.count("-") + 1).sort_values("layers")
-    frame = points(table, "speedup_over_graph", x=table["graph_us"])
-    labels = [f"{count} hidden layers" for count in table["layers"]]
-    frame["label"] = ["one hidden layer" if label == "1 hidden layers" else label for label in labels]
-    frame["look"] = [_LAYERS.get(count, Look(style.GREY, "v")) for count in table["layers"]]
-    return with_rule(frame, 1.0)
+    labels = ("one hidden layer" if count == 1 else f"{count} hidden layers" for count in table["layers"])
+    looks = [numbered(count - 1)._replace(line="") for count in table["layers"]]
+    columns = {"x": table["graph_us"], "label": list(labels), "slot": ""}
+    return with_rule(points(table, "speedup_over_graph", look=looks, **columns), 1.0)
 
 
 def _of_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -223,10 +185,6 @@ def _of_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
         f"Markers: ratio of two medians, without an interval. Of {len(table)} shapes {len(known)} are shown, "
         f"{slower} of them below the dashed line, where graph is faster; {none} have no plan in one launch."
     )
-
-
-def _about_shapes(table: pd.DataFrame, trained: str) -> list[str]:
-    return [*form.about(table[["device", "backend"]]), "Microbenchmark: random networks and batches."]
 
 
 # ---- the memory map over time
@@ -264,14 +222,13 @@ def memory_map(table: pd.DataFrame, paper_device: str = "", trained: str = "") -
     bar.set_ticks(shown, labels=[binary_size(size) for size in shown])
     bar.set_label("size of the block")
     trace = rows["trace"].iloc[0].replace("_", " ")
-    about = [form.about(table)[0], f"Microbenchmark, without a training. Trace: {trace}."]
     note = (
         "Boxes: blocks, from the call that allocates one to the call that frees it. Places: addresses, "
         "without those that no block touches. Lines: amounts; they end at the last call that allocates. One "
         "replay of the trace, without an interval."
     )
     key = [look.entry(label) for label, look in _AMOUNTS.items()]
-    return layout.framed(figure, "Memory map over time", about, note, key)
+    return layout.framed(figure, "Memory map over time", [*about(table, ""), f"Trace: {trace}."], note, key)
 
 
 def _boxes(axes: Axes, rows: pd.DataFrame, sizes: LogNorm) -> None:
@@ -295,59 +252,47 @@ FORMS: dict[str, Drawing] = {
     "fragmentation": Rows(
         title="Fragmentation by trace and allocator",
         frame=_fragments,
-        about=form.about_microbenchmark,
         axes=dict.fromkeys(_QUANTITIES.values(), True),
         note=(
             "Memory: counted, without an interval. Times: median of the samples; bars: its 95% confidence "
             "interval. Traces of strategies have their names; the others are made by a rule.",
             _of_ratios,
         ),
-        empty="fragmentation: no trace was replayed",
     ),
     "memory_access": Values(
         title="Bandwidth by pattern of memory access",
         frame=_accesses,
-        about=form.about_microbenchmark,
-        y="bandwidth (GB/s)",
+        axes={"bandwidth (GB/s)": True},
         log_x=True,
-        log_y=True,
-        height=2.1,
         most=2,
         has_one_scale=True,
-        key=_key_of_accesses,
         note=(
             "Markers: median of the samples, of the bytes that the program uses; bars: its 95% confidence "
             "interval. Dotted: with the rest of the sectors (on a CPU, cache lines) that hold them. What "
             "neighbours share counts for each, but a cache may have it: so this can exceed the limit. "
             "Dashed: the device's measured limit.",
         ),
-        empty="memory_access: no access was measured",
     ),
     "memory_calls": Values(
-        title=_title_of_calls,
+        title="Time of memory calls",
         frame=_calls,
-        about=form.about_microbenchmark,
-        log_y=lambda cells: cells["panel"].iloc[0] != _OVERLAP,
-        height=2.7,
+        axes={_CALL_TIME: True, _HIDDEN: False},
+        x="size of the block",
         most=2,
         keys=2,
         note=(
             "Markers: median of the samples; bars: its 95% confidence interval. Dashed lines of allocation: "
-            "while another block is alive.",
-            _of_overlap,
+            "while another block is alive. Fraction hidden: the time that copies and kernels together save, "
+            "over the shorter of copies alone and kernels alone; 1: all of it. Below 0: both together take "
+            "longer than one after the other, as alternating between them has an overhead. Above 1: noise of "
+            "the three times.",
         ),
-        empty="memory_calls: no call was measured",
     ),
     "shapes": Values(
         title="Training in one launch beside a CUDA graph, by shape",
         frame=_shapes,
-        about=_about_shapes,
+        axes={"speedup over graph": True},
         x="time per step of graph (µs)",
-        y="speedup over graph",
-        log_y=True,
-        has_ticks_at_values=False,
-        height=3.4,
         note=(_of_shapes,),
-        empty="shapes: no shape was trained both in one launch and by graph",
     ),
 }

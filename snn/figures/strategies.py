@@ -2,23 +2,31 @@
 
 from functools import partial
 
-import numpy as np
 import pandas as pd
 
 from snn.analysis.verdicts import REFERENCE, TOUCHED, UNTOUCHED
 from snn.config.groups import CONFIG, read_yaml
-from snn.figures import rows
-from snn.figures.form import Drawing, labelled, points
-from snn.figures.rows import HOST, Rows, hosts, named, on_host
-from snn.figures.style import BLACK, BLUE, GREY, ORANGE, Look, differing, texts, times, varied
-from snn.figures.ticks import log_limits
+from snn.figures.form import Drawing, Rows, fastest_first, points
+from snn.figures.names import (
+    HOST,
+    common_rounds,
+    differing,
+    hosts,
+    named,
+    on_host,
+    texts,
+    usual_kernel,
+    varied,
+)
+from snn.figures.style import BLACK, BLUE, GREY, ORANGE, Look, times
 
 _MIB = 1 << 20
 _DEVICES = dict(zip(("on the device", "on the host"), HOST.values(), strict=True))
 _PEERS = {"PyTorch or JAX": Look(ORANGE, "s"), "this project": Look(BLUE, "o")}
 _VERDICTS = {UNTOUCHED: Look(BLUE, "o"), TOUCHED: Look(BLUE, "D"), "neither": Look(BLUE, "o", face="white")}
 _PRECISIONS = {"fp32": Look(GREY, "o"), "tf32": Look(BLUE, "s"), "bf16": Look(ORANGE, "D")}
-_PEERS_ROOM = 2.0  # beyond the smallest and largest time, where the axis ends; longer intervals are cut off
+_TIME, _LOSS = "training time (s)", "final loss relative to fp32 (%)"
+_PEAK, _RATIO = "device memory at the peak (MiB)", "time of a step over that of plain"
 _WHOLE_FROM = 100  # microseconds, from which on no decimals are written
 
 
@@ -26,7 +34,8 @@ def _interval(column: str) -> tuple[str, str]:
     return f"{column}_ci_low", f"{column}_ci_high"
 
 
-# ---- ranked by time
+def _times(ratios: pd.Series, verdicts: pd.Series) -> list[str]:
+    return ["" if pd.isna(x) else times(x, verdict) for x, verdict in zip(ratios, verdicts, strict=True)]
 
 
 def _ranked(table: pd.DataFrame) -> pd.DataFrame:
@@ -39,14 +48,9 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
     ratios = known["speedup"].astype(float).where(is_over & (known["verdict"] != REFERENCE))
     start = panel.map(table[table["strategy"] == "reference"].groupby(panel)["mean_s"].first())
     over = panel.map(known[known["verdict"] == REFERENCE].groupby(panel)["mean_s"].first())
-    frame = points(table, "mean_s", "std_s", panel=panel, row=named(table), rule=start)
-    frame["start"] = start.where(~on_host(table))
-    frame["text"] = ["" if pd.isna(x) else times(x, y) for x, y in zip(ratios, known["verdict"], strict=True)]
-    frame["quotient"] = ratios / (over / table["mean_s"])
-    return labelled(frame, hosts(table), HOST)
-
-
-# ---- over one CPU core
+    columns = {"panel": panel, "row": named(table), "rule": start, "start": start.where(~on_host(table))}
+    columns |= {"text": _times(ratios, known["verdict"]), "quotient": ratios / (over / table["mean_s"])}
+    return points(table, "mean_s", "std_s", HOST, label=hosts(table), **columns)
 
 
 def _over_one_core(table: pd.DataFrame) -> pd.DataFrame:
@@ -54,13 +58,12 @@ def _over_one_core(table: pd.DataFrame) -> pd.DataFrame:
     name = "speedup_over_sequential"
     panel, ratio = differing(table, ("dataset", "network")), table[name]
     fastest = panel.map(ratio[table["ran_on"] == "host"].groupby(panel).max())
-    frame = points(table, name, _interval(name), panel=panel, row=named(table), rule=fastest)
-    verdicts = table["verdict_over_sequential"]
-    frame["text"] = [times(*each) for each in zip(ratio, verdicts, strict=True)]
     cores = table[table["strategy"] == "sequential"].groupby(panel)["mean_s"].first()
-    frame["quotient"] = ratio / (panel.map(cores) / table["mean_s"])
-    labels = hosts(table) if on_host(table).any() else "on the " + table["ran_on"].astype(str)
-    return labelled(frame, labels, HOST | _DEVICES)
+    columns = {"panel": panel, "row": named(table), "rule": fastest}
+    columns |= {"text": _times(ratio, table["verdict_over_sequential"])}
+    columns |= {"quotient": ratio / (panel.map(cores) / table["mean_s"])}
+    columns |= {"label": hosts(table) if on_host(table).any() else "on the " + table["ran_on"].astype(str)}
+    return points(table, name, _interval(name), HOST | _DEVICES, **columns)
 
 
 # ---- beside PyTorch and JAX
@@ -74,55 +77,32 @@ def _steps(table: pd.DataFrame) -> pd.DataFrame:
     """Times per step; the rule is at the best peer. A strategy that a panel has twice has its kernel and its
     options in its name."""
     panel, is_peer = differing(table, ("dataset", "network", "precision")), _is_peer(table)
-    twice = table.groupby(panel)["strategy"].apply(lambda names: set(names[names.duplicated()]))
-    several = table["strategy"].isin(set().union(*twice))
-    beside = varied(table, ("kernel", "options")) if several.any() else []
-    shown = {name: table[name].astype(object).where(several & (table[name] != "")) for name in beside}
-    best = panel.map(table["step_us"][is_peer].groupby(panel).min())
-    ends = ("step_ci_low_us", "step_ci_high_us")
-    row = texts(table.assign(**shown), ["strategy", *beside])
-    frame = points(table, "step_us", ends, panel=panel, row=row, rule=best)
-    frame["text"] = [_step(*cell) for cell in table[["step_us", "speedup_over_best_peer", "verdict"]].values]
-    return labelled(frame, is_peer.map({True: "PyTorch or JAX", False: "this project"}), _PEERS)
-
-
-def _step(time: float, ratio: float, verdict: object) -> str:
-    """``11.9 µs, 1.2×``; without the ratio where there is none."""
-    digits = f"{time:#.3g}".rstrip(".") if time < _WHOLE_FROM else f"{time:.0f}"
-    return f"{digits} µs" + ("" if pd.isna(ratio) else f", {times(ratio, verdict)}")
-
-
-def _peers_ends(cells: pd.DataFrame) -> np.ndarray:
-    return np.outer((1 / _PEERS_ROOM, _PEERS_ROOM), cells["value"])
-
-
-def _of_ends(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says if an interval reaches beyond the ends of its axis."""
-    is_cut = False
-    for _, cells in frame[frame["value"].notna()].groupby("panel"):
-        low, high = log_limits(_peers_ends(cells))
-        is_cut |= bool((cells["low"] < low).any() or (cells["high"] > high).any())
-    return "The ends of the axis cut off longer bars." if is_cut else ""
+    twice = table["strategy"].isin(
+        table.loc[table.assign(panel=panel).duplicated(["panel", "strategy"]), "strategy"]
+    )
+    beside = varied(table, ("kernel", "options")) if twice.any() else []
+    shown = {name: table[name].astype(object).where(twice & (table[name] != "")) for name in beside}
+    columns = {"panel": panel, "row": texts(table.assign(**shown), ["strategy", *beside])}
+    columns |= {"rule": panel.map(table["step_us"][is_peer].groupby(panel).min())}
+    columns |= {"label": is_peer.map({True: "PyTorch or JAX", False: "this project"})}
+    said = [f"{one:#.3g}".rstrip(".") if one < _WHOLE_FROM else f"{one:.0f}" for one in table["step_us"]]
+    ratios = _times(table["speedup_over_best_peer"], table["verdict"])
+    columns["text"] = [f"{time} µs{ratio and f', {ratio}'}" for time, ratio in zip(said, ratios, strict=True)]
+    return points(table, "step_us", ("step_ci_low_us", "step_ci_high_us"), _PEERS, **columns)
 
 
 def _kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says of the kernels of this project's strategies, of those that rows do not name.
-
-    A strategy that has several has them in different panels, which are named.
-    """
-    kernel = table["kernel"].astype(object).fillna("")
-    unnamed = ~_is_peer(table) & (frame["row"] == table["strategy"]) & kernel.ne("")
-    said = []
-    for strategy, cells in table[unnamed].groupby("strategy", sort=False):
-        panels = frame["panel"][cells.index].groupby(cells["kernel"], sort=False).agg(", ".join)
-        kernels = [name if len(panels) == 1 else f"{name} ({where})" for name, where in panels.items()]
-        said.append(f"{strategy} {', '.join(kernels)}")
-    return f"Kernels: {'; '.join(said)}." if said else ""
+    """What the note says of the kernels of this project's strategies, of those that rows do not name."""
+    is_unnamed = ~_is_peer(table) & (frame["row"] == table["strategy"])
+    ours = table[is_unnamed & table["kernel"].astype(object).fillna("").ne("")]
+    if ours.empty:
+        return ""
+    kernels = ours.groupby("strategy", sort=False)["kernel"].agg(lambda names: ", ".join(names.unique()))
+    return f"Kernels: {'; '.join(kernels.index + ' ' + kernels)}."
 
 
 def _usual_precision(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    is_named = "precision" in varied(table, ["precision"])
-    return "" if is_named else "The precision is fp32 where none is named."
+    return "" if varied(table, ["precision"]) else "The precision is fp32 where none is named."
 
 
 # ---- beside a busy neighbour
@@ -131,12 +111,10 @@ def _usual_precision(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 def _slowdowns(table: pd.DataFrame) -> pd.DataFrame:
     """Times beside the neighbour over times alone; the rule is an unchanged time."""
     row = texts(table.assign(strategy=named(table)), ["strategy", *varied(table, ("dataset", "network"))])
-    panel = "beside " + table["neighbour"].astype(str)
-    columns = {"panel": panel, "row": row, "rule": 1.0}
-    frame = points(table, "slowdown", _interval("slowdown"), **columns)
-    frame["text"] = [times(*each) for each in table[["slowdown", "verdict"]].to_numpy()]
-    known = table["verdict"].isin(_VERDICTS)
-    return labelled(frame, table["verdict"].where(known, "neither").astype(object), _VERDICTS)
+    columns = {"panel": "beside " + table["neighbour"].astype(str), "row": row, "rule": 1.0}
+    columns |= {"text": _times(table["slowdown"], table["verdict"])}
+    columns |= {"label": table["verdict"].where(table["verdict"].isin(_VERDICTS), "neither").astype(object)}
+    return points(table, "slowdown", _interval("slowdown"), _VERDICTS, **columns)
 
 
 def _of_slowdowns(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -157,21 +135,18 @@ def _precisions(table: pd.DataFrame) -> pd.DataFrame:
     """Times, and final losses over that of fp32, where they were compared."""
     if not table["mean_s"].notna().any():
         return points(table.head(0), "mean_s")
-    panel, row = differing(table, ("dataset", "network")), texts(table, ("kernel", "precision"))
+    panel, name = differing(table, ("dataset", "network")), "relative_difference"
     between = panel.where(panel == "", panel + ": ")
-    mean = points(table, "mean_s", "std_s", panel=between + "time", row=row)
-    name = "relative_difference"
-    compared = table["convergence"].map(lambda said: isinstance(said, str))
-    percent = 100 * table[[name, *_interval(name)]].astype(float).where(compared)
-    columns = {"panel": between + "loss", "row": row}
-    loss = points(table.assign(**percent), name, _interval(name), **columns)
-    loss = loss.assign(axis=_LOSS, rule=0.0, status="", text=table["convergence"])
-    labels = table["precision"].where(table["precision"].isin(_PRECISIONS), "")
+    columns = {"row": texts(table, ("kernel", "precision"))}
+    columns["label"] = table["precision"].where(table["precision"].isin(_PRECISIONS), "")
     looks = _PRECISIONS | {"": Look(BLACK, "^")}
-    time = labelled(mean.assign(axis=_TIME, text=""), labels, looks)
-    frame = pd.concat([time, labelled(loss, labels, looks)], ignore_index=True)
-    titles = [title for point in dict.fromkeys(between) for title in (f"{point}time", f"{point}loss")]
-    return frame.sort_values("panel", key=lambda panels: panels.map(titles.index), kind="stable")
+    time = points(table, "mean_s", "std_s", looks, panel=between + "time", axis=_TIME, **columns)
+    is_compared = table["convergence"].map(lambda said: isinstance(said, str))
+    percent = 100 * table[[name, *_interval(name)]].astype(float).where(is_compared)
+    columns |= {"panel": between + "loss", "axis": _LOSS, "rule": 0.0}
+    columns |= {"text": table["convergence"].where(is_compared, "")}
+    loss = points(table.assign(**percent), name, _interval(name), looks, **columns).assign(status="")
+    return pd.concat([time, loss]).sort_index(kind="stable")
 
 
 def _remedies(table: pd.DataFrame) -> pd.DataFrame:
@@ -183,19 +158,16 @@ def _remedies(table: pd.DataFrame) -> pd.DataFrame:
     networks = known.groupby("network", sort=False)
     usual = networks["batch_size"].transform(lambda sizes: sizes.mode()[0]).astype(int)
     data = networks["dataset"].agg(lambda names: ", ".join(names.unique()))
-    title = known["network"].map(data) if data.is_unique else known["network"]
-    panel = title + ", batch of " + usual.astype(str)
+    panel = (known["network"].map(data) if data.is_unique else known["network"]) + ", batch of "
+    panel += usual.astype(str)
     others = ", batch of " + known["batch_size"].astype(str)
     row = known["remedy"] + others.where(known["batch_size"] != usual, "")
-    columns = {"row": row}
-    peak = known["peak_bytes"].astype(float) / _MIB
-    memory = points(known.assign(peak=peak), "peak", panel=panel, title=panel, axis=_PEAK, text="", **columns)
-    text = known["time_ratio"].map(times)
-    ratio = {"panel": panel + ": time", "axis": _RATIO, "text": text, "rule": 1.0, "title": ""}
-    time = points(known, "time_ratio", _interval("time_ratio"), **ratio, **columns)
-    frame = pd.concat([memory, time], ignore_index=True)
-    titles = [each for name in dict.fromkeys(panel) for each in (name, f"{name}: time")]
-    return frame.sort_values("panel", key=lambda panels: panels.map(titles.index), kind="stable")
+    peak = known.assign(peak=known["peak_bytes"].astype(float) / _MIB)
+    memory = points(peak, "peak", panel=panel + ": memory", axis=_PEAK, row=row)
+    columns = {"panel": panel + ": time", "axis": _RATIO, "row": row, "rule": 1.0}
+    columns |= {"text": known["time_ratio"].map(times)}
+    time = points(known, "time_ratio", _interval("time_ratio"), **columns)
+    return pd.concat([memory, time]).sort_index(kind="stable")
 
 
 def _of_batches(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -203,58 +175,45 @@ def _of_batches(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     return "The batch is that of the panel's title, unless a row names another." if several else ""
 
 
-_TIME, _LOSS = "training time (s)", "final loss relative to fp32 (%)"
-_PEAK, _RATIO = "device memory at the peak (MiB)", "time of a step over that of plain"
-_RANKING = Rows(
-    title="Strategies ranked by training time",
-    frame=_ranked,
-    axes={_TIME: True},
-    order=rows.fastest_first,
-    rule="reference",
-    note=(
-        "Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the right: "
-        "speedup over reference, where this is the row's baseline; ? marks what is not significant at 95%.",
-        rows.common_rounds("the reference in the same rounds, not over the dashed line"),
-        rows.shared_order,
-        rows.blanks,
-        rows.usual_kernel,
-    ),
-    empty="no strategy has a time",
-)
-
 FORMS: dict[str, Drawing] = {
-    "ranking": _RANKING,
+    "ranking": Rows(
+        title="Strategies ranked by training time",
+        frame=_ranked,
+        axes={_TIME: True},
+        order=fastest_first,
+        rule="reference",
+        note=(
+            "Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the "
+            "right: speedup over reference, where this is the baseline; ? marks what is not significant "
+            "at 95%.",
+            common_rounds("the reference in the same rounds, not over the dashed line"),
+            usual_kernel,
+        ),
+    ),
     "cpu": Rows(
         title="Speedup over one CPU core",
         frame=_over_one_core,
         axes={"speedup over one core": True},
-        order=partial(rows.fastest_first, largest=True),
+        order=partial(fastest_first, largest=True),
         rule="fastest CPU baseline",
         note=(
             "Dots: time of one CPU core (sequential) over the strategy's, on a log axis, and as a number on "
             "the right; bars: 95% confidence interval of the ratio; ? marks what is not significant at 95%.",
-            rows.common_rounds("sequential in the same rounds, not the quotient of the mean times"),
-            rows.shared_order,
+            common_rounds("sequential in the same rounds, not the quotient of the mean times"),
         ),
-        empty="cpu: there is no time of one core to compare with",
     ),
     "peers": Rows(
         title="Time per training step",
         frame=_steps,
         axes={"time per step (µs)": True},
-        order=rows.fastest_first,
+        order=fastest_first,
         rule="best peer",
-        ends=_peers_ends,
         note=(
             "Dots: mean time per step, on a log axis; bars: its 95% confidence interval. On the right: this "
             "time in µs, and the speedup over the best peer; ? marks what is not significant at 95%.",
-            _of_ends,
-            rows.shared_order,
-            rows.blanks,
             _kernels,
             _usual_precision,
         ),
-        empty="peers: no cell has a time per step",
     ),
     "neighbours": Rows(
         title="Time beside a busy neighbour over time alone",
@@ -262,8 +221,7 @@ FORMS: dict[str, Drawing] = {
         axes={"time beside the neighbour / time alone": True},
         most=2,
         has_one_scale=True,
-        note=(_of_slowdowns, rows.blanks, rows.usual_kernel),
-        empty="neighbours: no cell has a time beside a neighbour",
+        note=(_of_slowdowns, usual_kernel),
     ),
     "precision": Rows(
         title="Reduced precision",
@@ -275,7 +233,6 @@ FORMS: dict[str, Drawing] = {
             "that of fp32, less one; bars: 95% confidence interval over the seeds, and whether the training "
             "converges as that in fp32.",
         ),
-        empty="precision: no cell has a time",
     ),
     "memory_remedies": Rows(
         title="Training in less memory",
@@ -289,6 +246,5 @@ FORMS: dict[str, Drawing] = {
             "interval of the ratio.",
             _of_batches,
         ),
-        empty="memory_remedies: no cell has a peak and a time",
     ),
 }

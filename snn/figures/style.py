@@ -1,17 +1,16 @@
-"""How series look, the same in every figure, and how numbers and names are written.
+"""How series look, the same in every figure, and how numbers are written.
 
 Fonts and lines are those of ``figures.mplstyle``.
 """
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import matplotlib
 import matplotlib.pyplot as plt
-import pandas as pd
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.lines import Line2D
 
@@ -90,8 +89,9 @@ LOOKS = {
     "torch_loader": Look(ORANGE, "X"),
     "jax_scan": Look(SKY, "P"),
 }
-_STYLES = ("-", "--", ":", "-.")
-_PALEST = 0.55  # of white, in the last of several series of one strategy
+_STYLES = ("-", ":", "-.", "--")
+DARKEST = 0.4
+"""The share of black in the last of several series of one name: paler ones would hardly be seen on white."""
 _OTHERS = "h8<>p"  # markers of strategies that are not listed
 
 # A name in a script that the font does not have: a table has it, too. It is measured before it is drawn.
@@ -110,25 +110,22 @@ def look(strategy: str) -> Look:
 
 def numbered(i: int) -> Look:
     """The look of the i-th of series that are not strategies."""
-    return Look(LINES[i % len(LINES)], MARKERS[i % len(MARKERS)], "-")
+    line = _STYLES[i // len(LINES) % len(_STYLES)]
+    return Look(LINES[i % len(LINES)], MARKERS[i % len(MARKERS)], line)
 
 
-def looks(strategies: Sequence[str]) -> list[Look]:
-    """The look of each series, by its strategy, joined by a line.
+def looks(names: Sequence[str], base: Callable[[str], Look] = look) -> list[Look]:
+    """The look of each series, by the name of what it is of, joined by a line.
 
-    The first series of a strategy has its look; those that follow are paler, with other markers and lines.
-    Where all are of one strategy, it tells nothing apart: they are as different as colours allow.
+    The first series of a name has its look; those that follow are darker, with other markers and lines.
     """
-    if len(set(strategies)) == 1:
-        lines = [_STYLES[i // len(LINES) % len(_STYLES)] for i in range(len(strategies))]
-        return [numbered(i)._replace(line=line) for i, line in enumerate(lines)]
     found = []
-    for i, strategy in enumerate(strategies):
-        number, last = list(strategies[:i]).count(strategy), list(strategies).count(strategy) - 1
-        shade, marker, *_ = look(strategy)
-        other = MARKERS[(MARKERS.find(marker) + number) % len(MARKERS)] if number else marker
-        shade = mixed(shade, "white", _PALEST * number / max(last, 1))
-        found.append(Look(shade, other, _STYLES[number % len(_STYLES)]))
+    for i, name in enumerate(names):
+        number, last = list(names[:i]).count(name), list(names).count(name) - 1
+        shade, marker, *_ = base(name)
+        marker = MARKERS[(MARKERS.find(marker) + 3 * number) % len(MARKERS)] if number else marker
+        shade = mixed(shade, "black", DARKEST * number / max(last, 1))
+        found.append(Look(shade, marker, _STYLES[number % len(_STYLES)]))
     return found
 
 
@@ -155,36 +152,3 @@ def binary_size(nbytes: float) -> str:
         if nbytes >= 1 << shift:
             return f"{nbytes / (1 << shift):g} {unit}"
     return f"{nbytes:g} B"
-
-
-def where(table: pd.DataFrame) -> str:
-    """The devices that a table was measured on, the GPU before its host; a CPU is marked as one."""
-    devices = table[["device", "backend"]].dropna().drop_duplicates().sort_values("backend", ascending=False)
-    return " and ".join(
-        device if backend == "cuda" else f"{device} (CPU backend)"
-        for device, backend in devices.itertuples(index=False)
-    )
-
-
-def texts(table: pd.DataFrame, names: Sequence[str], between: str = ", ") -> pd.Series:
-    """The values of these columns joined to one text per row; empty values are left out."""
-    rows = table[list(names)].to_numpy(dtype=object)  # keeps the rows even where there are no names
-    return pd.Series(
-        [between.join(_text(value) for value in row if pd.notna(value)) for row in rows],
-        table.index,
-        dtype=object,
-    )
-
-
-def varied(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Those of these columns in which the rows of a table differ."""
-    return [name for name in names if name in table and table[name].nunique() > 1]
-
-
-def differing(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    """What tells rows of different values of these columns apart; empty where all are the same."""
-    return texts(table, varied(table, names))
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from snn.figures import layout, rows
-from snn.figures.form import labelled, points
-from snn.figures.rows import HOST, Rows, blanks, named, usual_kernel
-from snn.figures.style import Look, looks, plain, texts
+from snn.figures import layout
+from snn.figures.form import Form, Rows, Values, points
+from snn.figures.names import HOST, hosts, named, texts, usual_kernel
+from snn.figures.style import Look, looks, numbered, plain
 from snn.figures.ticks import is_wide
-from snn.figures.values import Values, side_by_side
 from snn.tables.sweep import SHOWN_BY_NETWORK
 
 _MOST_CELLS = 400  # more are no figure that anyone reads
@@ -39,37 +38,28 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained:
     varied = list(
         dict.fromkeys("network" if axis in SHOWN_BY_NETWORK else axis for axis in axes_of_sweep if axis)
     )
-    groups = [axis for axis in varied if not _is_choice(axis) and axis in table]
+    choices = ("strategy", "kernel", "precision")
+    groups = [axis for axis in varied if axis in table and axis.partition(".")[0] not in choices]
     axis = _axis_of(table, varied)
     form = _over(table, axis, groups, title) if axis else _in_rows(table, groups, title)
     return form(table, trained=trained)
 
 
-def _is_choice(axis: str) -> bool:
-    return axis in ("strategy", "kernel", "precision") or axis.startswith(("strategy.", "kernel."))
-
-
 # ---- a row per cell
 
 
-def _in_rows(table: pd.DataFrame, groups: Sequence[str], title: str) -> Rows:
+def _in_rows(table: pd.DataFrame, groups: Sequence[str], title: str) -> Form:
     """A row per cell; a panel per group, and of very many groups a row per group."""
     panel, row = texts(table, groups), named(table)
     if panel.nunique() > _MOST_PANELS or row.nunique() < 2:
-        said = row if row.nunique() > 1 else pd.Series("", table.index)
-        names = texts(pd.DataFrame({"name": said.replace("", None), "point": panel}), ("name", "point"))
+        name = row if row.nunique() > 1 else None
+        names = texts(pd.DataFrame({"name": name, "point": panel}), ("name", "point"))
         panel, row = pd.Series("", table.index), names.where(names != "", row)
-    frame = labelled(points(table, "mean_s", "std_s", panel=panel, row=row), rows.hosts(table), HOST)
     return Rows(
         title=f"Training time: {title}",
-        frame=lambda table: frame,
-        axes={_TIME: is_wide(table["mean_s"])},
-        note=(
-            "Dots: mean time of a training; bars: standard deviation of the runs.",
-            blanks,
-            usual_kernel,
-        ),
-        empty="",
+        frame=lambda table: points(table, "mean_s", "std_s", HOST, panel=panel, row=row, label=hosts(table)),
+        axes={_TIME: None},
+        note=("Dots: mean time of a training; bars: standard deviation of the runs.", usual_kernel),
     )
 
 
@@ -92,7 +82,7 @@ def _axis_of(table: pd.DataFrame, varied: Sequence[str]) -> Axis | None:
     found = [
         axis
         for name in varied
-        if name in table and name.rpartition(".")[2] not in _NOT_NUMBERS
+        if name in table and name.rpartition(".")[2] not in _NOT_NUMBERS and table[name].dtype != bool
         for axis in [_numbers(table, name)]
         if axis.values.nunique() > 1 and axis.values.notna().mean() > 0.5
     ]
@@ -100,35 +90,36 @@ def _axis_of(table: pd.DataFrame, varied: Sequence[str]) -> Axis | None:
 
 
 def _numbers(table: pd.DataFrame, name: str) -> Axis:
-    label, none = name.rpartition(".")[2].replace("_", " "), pd.Series("", table.index)
     if name == "kernel.block":
         sizes = [[float(size) for size in str(block).split("-") if size.isdigit()] for block in table[name]]
         values = pd.Series([np.prod(one) if one else np.nan for one in sizes], table.index)
         said = values.map(plain) + "\n" + table[name].astype(str).str.replace("-", "×")
         told_apart = table.groupby(values)[name].nunique().max() == 1
         return Axis(name, "threads per block", values if told_apart else values * np.nan, said)
-    if table[name].dtype == bool:
-        return Axis(name, label, pd.Series(np.nan, table.index), none)
-    label = "neurons in the hidden layer" if name == "network" else label
-    return Axis(name, label, pd.to_numeric(table[name], errors="coerce"), none)
+    label = "neurons in the hidden layer" if name == "network" else name.rpartition(".")[2].replace("_", " ")
+    values = pd.to_numeric(table[name], errors="coerce")
+    return Axis(name, label, values, pd.Series("", table.index))
 
 
-def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) -> Values:
+def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) -> Form:
     """A panel per group; what has a word in place of the number stands on the right of it, what has neither
     is a dashed line.
     """
     panel = texts(table, [each for each in groups if each != axis.name])
     series = named(table.drop(columns=axis.name))
     strategies = table.groupby(series, sort=False)["strategy"].first()
-    look_of = dict(zip(strategies.index, looks(strategies), strict=True))
-    frame = points(table, "mean_s", "std_s", panel=panel, x=axis.values, tick=axis.ticks, label=series)
-    frame["look"], frame["slot"] = series.map(look_of), series
+    several = [numbered(i) for i in range(len(strategies))]  # of one strategy, which tells nothing apart
+    look_of = dict(
+        zip(strategies.index, looks(strategies) if strategies.nunique() > 1 else several, strict=True)
+    )
+    columns = {"panel": panel, "x": axis.values, "label": series, "slot": series}
+    frame = points(table, "mean_s", "std_s", look_of, **columns)
     words = table[axis.name].where(axis.values.isna() & table[axis.name].map(lambda x: isinstance(x, str)))
     for _, cells in frame.groupby(panel):
         known, found = sorted(set(cells["x"].dropna())), words[cells.index].dropna()
         beyond = dict(zip(found.unique(), _beyond(known, found.nunique()), strict=True))
         frame.loc[found.index, "x"] = found.map(beyond)
-    frame["tick"] = words.fillna(frame["tick"])
+    frame["tick"] = words.fillna(axis.ticks)
     frame["look"] = [
         look if pd.isna(word) else look._replace(line="")
         for look, word in zip(frame["look"], words, strict=True)
@@ -144,17 +135,13 @@ def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) ->
     return Values(
         title=f"Training time: {title}",
         frame=lambda table: frame,
+        axes={_TIME: None},
         x=axis.label,
-        y=_TIME,
-        height=2.6,
-        is_dodged=True,
         note=(
             "Markers: mean time of a training; bars: standard deviation of the runs.",
-            side_by_side,
             f"Crosses: cells without a time ({', '.join(failed)})." if len(failed) else "",
             usual_kernel,
         ),
-        empty="",
     )
 
 

@@ -24,7 +24,6 @@ _NAME = re.compile(r"(?!index$|.*\.md$)[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def sets(published: Path = PUBLISHED, device: str = "*") -> list[Path]:
-    """The folders of all sets, by device and name."""
     return sorted(path.parent for path in published.glob(f"{device}/[!.]*/{README}"))
 
 

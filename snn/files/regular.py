@@ -25,7 +25,13 @@ _KINDS = {
 def opened(path: Path, refusal: type[SnnError]) -> Iterator[BinaryIO]:
     """A regular file, open for reading; opening never blocks. Raises ``refusal``, naming the file, also
     where the system fails while it is read."""
-    with _opened(path, refusal) as file:
+    try:
+        opened = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
+        is_folder = isinstance(error, IsADirectoryError)
+        why = "it is a folder, not a file" if is_folder else getattr(error, "strerror", None) or error
+        raise refusal(f"{path}: cannot be read: {why}") from error
+    with opened as file:
         kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
         if kind != stat.S_IFREG:
             raise refusal(f"{path}: cannot be read: it is {_KINDS.get(kind, 'something')}, not a file")
@@ -33,17 +39,6 @@ def opened(path: Path, refusal: type[SnnError]) -> Iterator[BinaryIO]:
             yield file
         except OSError as error:
             raise refusal(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def _opened(path: Path, refusal: type[SnnError]) -> BinaryIO:
-    try:
-        return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
-    except ValueError as error:  # there is a NUL in the path
-        raise refusal(f"{path}: cannot be read: {error}") from error
-    except OSError as error:
-        folder = isinstance(error, IsADirectoryError)
-        why = "it is a folder, not a file" if folder else error.strerror or error
-        raise refusal(f"{path}: cannot be read: {why}") from error
 
 
 def path_of(text: str) -> Path:
@@ -72,9 +67,7 @@ def read_into_memory(path: Path, copies: int, largest: int | None = None) -> byt
     with opened(path, DataError) as file:
         size = os.fstat(file.fileno()).st_size
         if largest is not None and size > largest:
-            raise DataError(
-                f"{path}: it has {size} bytes, more than the {largest} that are read of such a file"
-            )
+            raise DataError(f"{path}: it has {size} bytes, more than the {largest} that are read of one")
         check_memory(path, size, copies)
         content = file.read(size + 1)
     if len(content) != size:

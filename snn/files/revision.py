@@ -18,7 +18,6 @@ def version() -> str:
 
 
 def said() -> str:
-    """Version and commit in a line."""
     found = git()
     dirty = ", dirty working tree" if found["dirty"] else ""
     return f"snn {version()}, commit {found['commit'] or 'unknown'}{dirty}"

@@ -1,7 +1,7 @@
 """A grid file: its keys and values, checked against the settings of a cell before any cell is made."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,18 +62,13 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def check(grid: Any) -> None:
-    """Raise ConfigError, naming place, value and what would be right, where a grid is not one.
+    """Raise ConfigError, naming place, value and what would be right, for a wrong grid.
 
-    The values of a sweep's axes are checked here, one by one, whatever the device; what they are together,
-    and the keys of a choice, when its cells are made.
+    Keys of a choice, and what values are together, are checked when cells are made.
     """
     if not isinstance(grid, dict):
-        right = f"the keys {', '.join(KEYS)}, each with its value"
-        raise (
-            ConfigError(f"the file is empty: it must be {right}")
-            if grid is None
-            else error("the file", grid, right)
-        )
+        given = "empty" if grid is None else shown(grid)
+        raise ConfigError(f"the file is {given}: it must be the keys {', '.join(KEYS)}, each with its value")
     if "sweeps" not in grid:
         found = nearest("sweeps", grid)
         hint = f" (is {found} meant to be it?)" if found else ""
@@ -93,16 +88,12 @@ def check(grid: Any) -> None:
         check_name(name)
         _check_settings(f"sweeps.{name}", sweep, IN_SWEEPS)
     _check_keys("microbenchmarks", grid.get("microbenchmarks", {}), MICROBENCHMARKS)
-    for name, settings in grid.get(
-        "microbenchmarks", {}
-    ).items():  # their values: snn.microbenchmarks.settings
-        for place, each in ((name, settings), (f"{name}.{ON_CPU}", _on_cpu(settings))):
-            if not isinstance(each, dict):
-                raise error(f"microbenchmarks.{place}", each, f"the settings of {name}, each with its value")
-
-
-def _on_cpu(settings: Any) -> Any:
-    return settings.get(ON_CPU, {}) if isinstance(settings, dict) else {}
+    for name, settings in grid.get("microbenchmarks", {}).items():  # values: snn.microbenchmarks.settings
+        right = f"the settings of {name}, each with its value"
+        if not isinstance(settings, dict):
+            raise error(f"microbenchmarks.{name}", settings, right)
+        if not isinstance(settings.get(ON_CPU, {}), dict):
+            raise error(f"microbenchmarks.{name}.{ON_CPU}", settings[ON_CPU], right)
 
 
 def _check_settings(place: str, settings: Any, others: Collection[str]) -> None:
@@ -155,12 +146,11 @@ def _check_choice(group: str, where: str, value: Any) -> None:
     known = groups.names(group)
     if value in known:
         return
-    if nested := _nested(group, value):
-        hint = f" ({nested})"
-    elif isinstance(value, str) and "," in value:
+    hint = _nested(group, value)
+    if isinstance(value, str) and "," in value:
         hint = f" (a list is written in brackets, [{value}])"
-    else:
-        hint = choices.hint(group, value, ": ") if isinstance(value, (str, int)) else ""
+    elif isinstance(value, (str, int)):
+        hint = choices.hint(group, value, ": ")
     raise error(where, value, f"one of {', '.join(known)}{hint}")
 
 
@@ -174,35 +164,27 @@ def _check_keys(
     place: str, given: Mapping[str, Any], known: Collection[str], form: str | None = None
 ) -> None:
     """Raise ConfigError for keys that are not known, nor of this form, with what they may be meant to be."""
-    unknown = [key for key in given if key not in known and not (form and re.fullmatch(form, key))][
-        :_MOST_KEYS
-    ]
+    unknown = [key for key in given if key not in known and not (form and re.fullmatch(form, key))]
     if not unknown:
         return
-    hints = [_key_hint(place, key, given[key], [*known]) for key in unknown]
-    each = ", ".join(f"{shown(key)}{hint}" for key, hint in zip(unknown, hints, strict=True))
-    said = (
-        f"{shown(unknown[0])} is not a key here{hints[0]}"
-        if len(unknown) == 1
-        else f"{each} are not keys here"
-    )
+    hints = {
+        key: _nested(key, given[key]) or meant(key, known) or _HINTS.get(key, "") or _HINTS.get(place, "")
+        for key in unknown[:_MOST_KEYS]
+    }
+    if len(unknown) == 1:
+        said = f"{shown(unknown[0])} is not a key here{hints[unknown[0]]}"
+    else:
+        said = f"{', '.join(f'{shown(key)}{hint}' for key, hint in hints.items())} are not keys here"
     further = f", or {OF_CHOICES}" if form else ""
     raise ConfigError(f"{place + ': ' if place else ''}{said}: one of {', '.join(known)}{further}")
 
 
-def _key_hint(place: str, key: str, value: Any, known: Sequence[str]) -> str:
-    """What an unknown key may have been meant to be, in parentheses; else empty."""
-    if nested := _nested(key, value):
-        return f" ({nested})"
-    return meant(key, known) or _HINTS.get(key, "") or _HINTS.get(place, "")
-
-
 def _nested(section: str, value: Any) -> str:
-    """How keys that stand inside their section are written; empty of what is no section with keys."""
+    """How keys inside their section are written, in parentheses; empty for what has no keys inside."""
     if section not in SECTIONS or not isinstance(value, dict) or not value:
         return ""
     key, inner = next(iter(value.items()))
-    return f"keys of {section} are written with a dot: {section}.{key}: {shown(inner)}"
+    return f" (keys of {section} are written with a dot: {section}.{key}: {shown(inner)})"
 
 
 # ---- what a valid grid may not be meant to say
@@ -215,11 +197,7 @@ def tell_notes(path: Path) -> None:
 
 
 def notes(path: Path) -> Iterator[str]:
-    """A sentence for each place of a grid file, which is known to be valid, that can be read in two ways.
-
-    Widths of a network may be meant to be those of several. Widths that repeat, as ``[64, 64]``, can only be
-    one network's: an axis holds no value twice.
-    """
+    """A sentence for each place of a valid grid file where widths may be meant to be several networks."""
     grid = groups.read_yaml(path)
     for place in ("defaults", ON_CPU):
         yield from _flat_widths(place, grid.get(place, {}))

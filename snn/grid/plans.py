@@ -26,8 +26,7 @@ _RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` pri
 class Plan:
     """What is measured on one device, and the folder of its tables and figures, as ``nvidia-h200/``.
 
-    Of a device that is planned ``by_name`` the folder is its own, and the UUID is unknown; that of this
-    machine's device is empty, or the one that was asked for.
+    This machine's device has no folder but one that was asked for, and only it has a UUID.
     """
 
     device: Device
@@ -51,9 +50,8 @@ class Plan:
 def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     """The plans of a grid file; ``asked`` are the keys of the command line, which come first.
 
-    Sweeps without ``devices`` of their own are planned for those of the grid. Where there are none either,
-    they are planned for ``device``, and their tables have no folder but one that is asked for. Raises as
-    ``snn.grid.sweeps.read`` does, and DeviceError where there is no such device.
+    Sweeps without ``devices`` are planned for those of the grid, or else for ``device``. Raises as
+    ``snn.grid.sweeps.read`` does, and DeviceError if there is no such device.
     """
     grid = grid_file.read(path)
     for place, keys in (("--config", asked), (f"{path}:", grid)):
@@ -112,43 +110,34 @@ def microbenchmarks(path: Path, grid: Mapping[str, Any], device: Device) -> dict
 
 
 def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
-    """The folder that the command line asks for, as ``mine/``; ``named``: that of a device planned by name.
-
-    Raises ConfigError where it is no name, and where there is such a device.
-    """
-    folder, wrong = asked.get("folder"), ""
+    """The folder that the command line asks for, as ``mine/``; ``named`` is a planned device's."""
+    folder = asked.get("folder")
     if folder is None:
         return ""
     if not isinstance(folder, str) or not _FOLDER.fullmatch(folder):
-        wrong = (
-            ": it must be a name for the folder in results/tables, at most 64 of a-z, digits, _ and -, "
-            "starting with a letter"
-        )
-    elif named is not None:
-        wrong = f", but devices that are planned by name have folders of their own, as {named}: leave it out"
-    if wrong:
-        raise ConfigError(f"--config folder is {shown(folder)}{wrong}")
+        right = "at most 64 of a-z, digits, _ and -, starting with a letter"
+        raise ConfigError(f"--config folder is {shown(folder)}: it must be the name of a folder, {right}")
+    if named is not None:
+        others = f"devices that are planned by name have folders of their own, as {named}"
+        raise ConfigError(f"--config folder is {shown(folder)}, but {others}: leave it out")
     return f"{folder}/"
 
 
 def _devices_of(
     sweep: str, path: Path, grid: Mapping[str, Any], asked: Mapping[str, Any]
 ) -> tuple[Device, ...]:
-    """The devices that are named for a sweep; empty where none are."""
+    """The devices that are named for a sweep; empty if none are."""
     if "devices" in asked:
         return named(asked["devices"], "--config devices")
-    if asked.get("device"):
-        return ()
-    if "devices" in grid["sweeps"][sweep]:
-        return named(grid["sweeps"][sweep]["devices"], f"{path}: sweeps.{sweep}.devices")
-    return named(grid["devices"], f"{path}: devices") if "devices" in grid else ()
+    places = {f"sweeps.{sweep}.devices": grid["sweeps"][sweep], "devices": grid}
+    given = (named(at["devices"], f"{path}: {place}") for place, at in places.items() if "devices" in at)
+    return () if asked.get("device") else next(given, ())
 
 
 def named(value: object, place: str) -> tuple[Device, ...]:
-    """The devices that a key names: one, or a list of them.
+    """The devices that a key names: one, or a list of them, each once.
 
-    ``cpu`` is the CPU of this machine, and ``cpu NAME`` that of another. Raises ConfigError, naming the place
-    and the value, for what is no name, and where a device is named twice.
+    ``cpu`` is the CPU of this machine, and ``cpu NAME`` that of another. Raises ConfigError.
     """
     names = value if isinstance(value, list) else [value]
     if not names:

@@ -17,11 +17,11 @@ from snn.config.settings import complete
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, SnnError
 from snn.grid import grid_file
-from snn.grid.catalogue import CNN_REPORT, TABLES, TIDY_TABLE
+from snn.grid.catalogue import CNN_REPORT, TABLES, TIDY_TABLE, Table
 from snn.grid.naming import dataset_path
 from snn.hardware.devices import Device, find
 from snn.models.losses import CROSS_ENTROPY
-from snn.strategies.common.traits import on_host, side_by_side
+from snn.strategies.factory import on_host, side_by_side
 
 ASKED = ("grid", "device", "devices", "folder")
 """The keys of a workflow's command line."""
@@ -51,9 +51,8 @@ class Sweep:
 def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sweep]:
     """The sweeps of a grid file, their cells resolved for this device.
 
-    ``host``, this machine's CPU unless it is given, is the device of the strategies that run on the host
-    whatever the device. Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the
-    choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
+    Strategies of the host run on ``host``, or else on this machine's CPU. Raises ConfigError, naming file,
+    sweep, key and value, and DataError if a data set's file cannot be read.
     """
     grid = grid_file.read(path)
     return Reader(path, grid).sweeps(grid["sweeps"], device, host or host_of(device))
@@ -73,10 +72,7 @@ class Reader:
         self._tables: set[str] = set()
 
     def sweeps(self, names: Iterable[str], device: Device, host: Device | None) -> dict[str, Sweep]:
-        """The sweeps of these names, their cells resolved for a device; raises as ``read`` does.
-
-        Without a ``host``, strategies that run there have no cell.
-        """
+        """The sweeps of these names for a device; without a ``host``, strategies of the host have no cell."""
         on_cpu = device.backend == "cpu"
         common = {**self._grid.get("defaults", {}), "on_cpu": self._grid.get("on_cpu", {})}
         common = _settle(common, on_cpu)
@@ -202,11 +198,7 @@ def _axis(key: str, value: Any) -> list[Any]:
 
 
 def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> Cell | None:
-    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand.
-
-    Strategies that run on the host are cells of the ``host``: without it they have no cell.
-    Raises ConfigError where the grid gives a data set a digest that its files do not have.
-    """
+    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand."""
     chosen = groups.chosen(point)
     sections = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
     for group in groups.GROUPS:
@@ -271,68 +263,48 @@ NEIGHBOURS = "neighbours"
 _OF_MEMBERS = ("correctness", "learning_rates")
 """Those that tell of each network of a launch; the others' times are of one network alone."""
 
+_OWN_NAME = "give the sweep a name of its own"
+
 
 def check_sweep(sweep: str, cells: Sequence[Cell]) -> None:
-    """Raise ConfigError where a table of this sweep cannot be made from its cells."""
-    several = next((cell.strategy for cell in cells if side_by_side(cell["strategy"])), None)
+    """Raise ConfigError if a table of this sweep cannot be made from its cells."""
     for name, table in TABLES.items():
-        if table.sweep != sweep:
-            continue
-        for section, choice in table.only.items():
-            if not any(cell[section]["name"] == choice for cell in cells):
-                raise ConfigError(f"{section}: {choice} is missing: {name}.csv is about it")
-        if table.one_row_per:
-            _check_one_row(name, table.one_row_per, cells)
-        if table.category == CNN_REPORT:
-            _check_images(name, cells)
-        if name == NEIGHBOURS:
-            _check_alone(cells)
-        if several and name not in _OF_MEMBERS:
-            raise ConfigError(
-                f"strategy: a run of {several} trains several networks, and times in {name}.csv are of one: "
-                "give the sweep a name of its own"
-            )
+        if table.sweep == sweep and (problem := _find_problem(name, table, cells)):
+            raise ConfigError(problem)
 
 
-def _check_one_row(table: str, per: str, cells: Sequence[Cell]) -> None:
-    needed = {"reference", "combined"} if per == "network" else {"reference"}
-    missing = needed - {cell.strategy for cell in cells}
-    if missing:
-        raise ConfigError(f"strategy: {', '.join(sorted(missing))} is missing: {table}.csv divides by it")
-    rows = Counter((cell.strategy, cell.network if per == "network" else cell.dataset) for cell in cells)
-    (strategy, point), count = rows.most_common(1)[0]
-    if count > 1:
-        raise ConfigError(
-            f"{count} cells are {strategy} with {point}, {table}.csv has room for one: "
-            "give the sweep with the further axis a name of its own"
-        )
-
-
-def _check_images(table: str, cells: Sequence[Cell]) -> None:
-    """Raise ConfigError unless every cell has what tables of the CNN report show: epochs and an accuracy."""
-    for cell in cells:
+def _find_problem(name: str, table: Table, cells: Sequence[Cell]) -> str:
+    """What the cells of a table's sweep lack, or have too much of; empty if they are right."""
+    for section, choice in table.only.items():
+        if not any(cell[section]["name"] == choice for cell in cells):
+            return f"{section}: {choice} is missing: {name}.csv is about it"
+    if per := table.one_row_per:
+        needed = {"reference", "combined"} if per == "network" else {"reference"}
+        if missing := needed - {cell.strategy for cell in cells}:
+            return f"strategy: {', '.join(sorted(missing))} is missing: {name}.csv divides by it"
+        rows = Counter((cell.strategy, cell.network if per == "network" else cell.dataset) for cell in cells)
+        (strategy, point), count = rows.most_common(1)[0]
+        if count > 1:
+            room = f"{count} cells are {strategy} with {point}, {name}.csv has room for one"
+            return f"{room}: give the sweep with the further axis a name of its own"
+    for cell in cells if table.category == CNN_REPORT else ():
         if "test_rows" not in cell["dataset"]:
-            raise ConfigError(
-                f"dataset: {cell.dataset} has no test rows, and {table}.csv shows the accuracy on them: "
-                "give the sweep a name of its own, or choose a data set of images, as patterns"
-            )
+            other = f"{_OWN_NAME}, or choose a data set of images, as patterns"
+            lacks = f"{cell.dataset} has no test rows, and {name}.csv shows the accuracy on them"
+            return f"dataset: {lacks}: {other}"
         if cell.loss != CROSS_ENTROPY.name:
-            raise ConfigError(
-                f"network: {cell.network} is not trained with cross_entropy, and {table}.csv shows "
-                "accuracies: give the sweep a name of its own, or choose network: cnn"
+            lacks = f"{cell.network} is not trained with cross_entropy, and {name}.csv shows accuracies"
+            return f"network: {lacks}: {_OWN_NAME}, or choose network: cnn"
+    if name == NEIGHBOURS:
+        with_alone = [(cell.neighbour, cell.replace(protocol={"neighbour": NONE}).name) for cell in cells]
+        alone = {name for neighbour, name in with_alone if neighbour == NONE}
+        if len(alone) == len(cells) or not alone.issuperset(name for _, name in with_alone):
+            return (
+                f"protocol.neighbour must be a list of {NONE} and one or more strategies: {NEIGHBOURS}.csv "
+                "divides the time of each cell beside a neighbour by its time alone"
             )
-
-
-def _check_alone(cells: Sequence[Cell]) -> None:
-    """Raise ConfigError unless every cell is there alone, and some of them beside a neighbour."""
-
-    def alone(cell: Cell) -> str:
-        """The same cell without a neighbour."""
-        return cell.replace(protocol={"neighbour": NONE}).name
-
-    found = {alone(cell) for cell in cells if cell.neighbour == NONE}
-    if len(found) == len(cells) or not found.issuperset(map(alone, cells)):
-        raise ConfigError(
-            f"protocol.neighbour must be a list of {NONE} and one or more strategies: {NEIGHBOURS}.csv "
-            "divides the time of each cell beside a neighbour by its time alone"
-        )
+    several = next((cell.strategy for cell in cells if side_by_side(cell["strategy"])), None)
+    if several and name not in _OF_MEMBERS:
+        times = f"a run of {several} trains several networks, and times in {name}.csv are of one"
+        return f"strategy: {times}: {_OWN_NAME}"
+    return ""

@@ -96,7 +96,6 @@ def schedule() -> str | None:
 
 
 def _started() -> tuple[Any, ctypes.c_int]:
-    """The library of the driver, and CUDA's first device."""
     library, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(0)
     _check(library, "cuInit", 0)
     _check(library, "cuDeviceGet", ctypes.byref(device), 0)
@@ -104,19 +103,17 @@ def _started() -> tuple[Any, ctypes.c_int]:
 
 
 def _check(library: Any, call: str, *arguments: Any) -> None:
-    if number := getattr(library, call)(*arguments):
-        raise DriverError(_described(library, call, number), number)
-
-
-def _described(library: Any, call: str, number: int) -> str:
-    """``the driver answers cuInit with error 803 (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH): what that means``."""
-    said = f"the driver answers {call} with error {number}"
+    """Raise DriverError, with the name of the error and what it means, if a call fails."""
+    number = getattr(library, call)(*arguments)
+    if not number:
+        return
     if number in _ERRORS:
-        name, meaning = _ERRORS[number]
-        return f"{said} (CUDA_ERROR_{name}): {meaning}"
-    found = ctypes.c_char_p()
-    library.cuGetErrorName(number, ctypes.byref(found))
-    return f"{said} ({found.value.decode() if found.value else 'CUDA has no name for it'})"
+        said = "(CUDA_ERROR_{}): {}".format(*_ERRORS[number])
+    else:
+        found = ctypes.c_char_p()
+        library.cuGetErrorName(number, ctypes.byref(found))
+        said = f"({found.value.decode() if found.value else 'CUDA has no name for it'})"
+    raise DriverError(f"the driver answers {call} with error {number} {said}", number)
 
 
 def _capability(library: Any, number: int) -> tuple[int, int]:

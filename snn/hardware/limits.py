@@ -31,11 +31,10 @@ def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> 
 
 @dataclass(frozen=True)
 class Limit:
-    """One measured limit, ``what``, with its samples in ``unit``.
+    """One measured limit, ``what``, with its samples in ``unit``; without any, the ``reason`` why.
 
     ``blocks`` is the number of blocks that it was measured with, None for the whole device or the host.
-    ``how`` describes what was timed. Without ``samples`` there is a ``reason`` why the device has no such
-    limit.
+    ``how`` describes what was timed.
     """
 
     what: str
@@ -47,7 +46,6 @@ class Limit:
 
     @property
     def value(self) -> float | None:
-        """The median of the samples."""
         return median(self.samples) if self.samples else None
 
 
@@ -55,8 +53,7 @@ class Limit:
 class Measured:
     """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU.
 
-    ``properties`` are what the system reports: the memory, and a GPU's cores, copy engines and so on. Earlier
-    records have none.
+    ``properties`` are what the system reports; earlier records have none.
     """
 
     limits: tuple[Limit, ...]
@@ -65,7 +62,6 @@ class Measured:
     properties: Mapping[str, Any] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """The limits as JSON values."""
         return {
             "multiprocessors": self.multiprocessors,
             "l2_bytes": self.l2_bytes,
@@ -75,7 +71,6 @@ class Measured:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> "Measured":
-        """The limits from the JSON values of ``plain``."""
         limits: Sequence[Mapping[str, Any]] = plain["limits"]
         return cls(
             tuple(Limit(**{**limit, "samples": tuple(limit["samples"])}) for limit in limits),

@@ -105,10 +105,9 @@ def lock_file(name: str) -> Path:
 @cache
 def _machine() -> str:
     """What tells this machine from others: the same in its containers, where Linux has named this boot."""
-    try:
+    with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
-    except OSError:
-        return platform.node()
+    return platform.node()
 
 
 @contextmanager
@@ -130,34 +129,29 @@ def _lock(names: Sequence[str], kind: int) -> Iterator[str]:
 
 def _first_free(descriptors: dict[str, int], kind: int) -> str:
     """Lock one of these files and return its name: the first that is free, or becomes so."""
-    names = list(descriptors)
-    if _try(descriptors[names[0]], kind):
-        return names[0]
+
+    def free() -> str | None:
+        return next((name for name, descriptor in descriptors.items() if _try(descriptor, kind)), None)
+
+    first, *others = descriptors
+    if _try(descriptors[first], kind):
+        return first
     time.sleep(_MOMENT)  # it may only have been looked at, by ``Neighbours``
-    for name in names:
-        if _try(descriptors[name], kind):
-            return name
+    if name := free():
+        return name
     say(WAITING, sys.stderr)
     _note_wait("wait ")
     since = time.monotonic()
-    name = _next_free(descriptors, kind)
+    if not others:
+        _flock(descriptors[first], kind)
+        name = first
+    while name is None:
+        time.sleep(_MOMENT)
+        name = free()
     seconds = time.monotonic() - since
     _note_wait(f"{seconds}\n")
     say(f"waited {seconds:.1f} s for another measurement on this machine", sys.stderr)
     return name
-
-
-def _next_free(descriptors: dict[str, int], kind: int) -> str:
-    """Lock the one of these files that is free first, and return its name."""
-    if len(descriptors) == 1:
-        ((name, descriptor),) = descriptors.items()
-        _flock(descriptor, kind)
-        return name
-    while True:
-        for name, descriptor in descriptors.items():
-            if _try(descriptor, kind):
-                return name
-        time.sleep(_MOMENT)
 
 
 class Neighbours:
@@ -240,9 +234,8 @@ def _flock(descriptor: int, kind: int) -> None:
 def _open(path: Path, mode: int) -> int:
     """The descriptor of a lock's file, which is created if needed.
 
-    One that is opened for reading can be read by all users despite the umask; one that is opened for writing
-    can be written by whom the umask lets. Raises LockedError for a link, a FIFO or anything else that is not
-    a regular file, and if permission is denied.
+    Opened for reading, all users can read it despite the umask; for writing, those whom the umask lets can
+    write it. Raises LockedError for anything but a regular file, and if permission is denied.
     """
     flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: opening a FIFO would block
     try:
@@ -254,30 +247,22 @@ def _open(path: Path, mode: int) -> int:
                 os.fchmod(descriptor, 0o644)
                 os.utime(descriptor, (0, 0))  # not locked yet
     except OSError as error:
-        raise LockedError(f"{path}: the lock cannot be opened: {_why_not(error)}") from error
+        remedy = "remove it, or let its owner"
+        if isinstance(error, PermissionError):  # who removes a lock that is held lets a second holder in
+            remedy = "let its owner give you access to it (chmod g+rw)"
+        why = f"it is a link: {remedy}" if error.errno == errno.ELOOP else f"{error.strerror}: {remedy}"
+        raise LockedError(f"{path}: the lock cannot be opened: {why}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LockedError(f"{path}: the lock is not a file: remove it")
     return descriptor
 
 
-def _why_not(error: OSError) -> str:
-    """Why a lock cannot be opened, and what to do; who removes one that is held lets a second holder in."""
-    if error.errno == errno.ELOOP:
-        return "it is a link: remove it, or let its owner"
-    if isinstance(error, PermissionError):
-        return f"{error.strerror}: let its owner give you access to it (chmod g+rw)"
-    return f"{error.strerror}: remove it, or let its owner"
-
-
 def generation(folder: Path) -> str | None:
     """The last workflow that worked in a folder, "" if there was none; None while one is at work."""
     descriptor = _open_in(folder)
     try:
-        _flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return _text(descriptor)
-    except BlockingIOError:
-        return None
+        return _text(descriptor) if _try(descriptor, fcntl.LOCK_SH) else None
     finally:
         os.close(descriptor)
 
@@ -290,21 +275,19 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     """
     descriptor = _open_in(folder)
     try:
-        _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = _text(descriptor).partition(" ")[0] or "unknown"
-        os.close(descriptor)
-        raise LockedError(
-            f"another snakemake (process {holder}) is running in this folder: wait until it has finished"
-        ) from None
+        is_free, found = _try(descriptor, fcntl.LOCK_EX), _text(descriptor)
+        if not is_free:
+            holder = found.partition(" ")[0] or "unknown"
+            raise LockedError(
+                f"another snakemake (process {holder}) is running in this folder: wait until it has finished"
+            )
+        if found != planned:
+            raise LockedError(
+                "another snakemake was at work in this folder while this one planned: start it again"
+            )
     except LockedError:
         os.close(descriptor)
         raise
-    if _text(descriptor) != planned:
-        os.close(descriptor)
-        raise LockedError(
-            "another snakemake was at work in this folder while this one planned: start it again"
-        )
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()} {time.time_ns()}".encode(), 0)
     return descriptor
@@ -314,8 +297,8 @@ def folder_lock(folder: Path, planned: str | None) -> int:
 def file_lock(path: Path) -> Iterator[None]:
     """A context that one process at a time is in for this file, so that what is read there can be replaced.
 
-    The file need not exist. Raises OutputError where its folder cannot be made, and LockedError where the
-    lock beside it cannot be opened or locked.
+    The file need not exist. Raises OutputError if its folder cannot be made, LockedError if it cannot be
+    locked.
     """
     with outputs.reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)

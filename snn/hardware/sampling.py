@@ -47,7 +47,6 @@ _LEAST_SECONDS = 0.5
 _PROC_STAT = Path("/proc/stat")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _HWMON = Path("/sys/class/hwmon")
-_MEMINFO = "/proc/meminfo"
 _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 
 _IN_CONTAINER = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
@@ -225,23 +224,18 @@ def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     return limits, read
 
 
-def bytes_in_use() -> int | None:
-    """The bytes in use now of what ``usable_bytes`` counts; None where the system does not say.
+def bytes_in_use() -> int:
+    """The bytes in use now of what ``usable_bytes`` counts.
 
     Of a machine without file caches; of a container with them, as its limit counts them.
     """
-    for path in (*(_IN_CONTAINER if usable_bytes() < machine_bytes() else ()), _MEMINFO):
-        try:
-            text = Path(path).read_text(encoding="ascii")
-            if path != _MEMINFO:
-                return int(text)
-            values = {line[0]: int(line[1]) for line in map(str.split, text.splitlines()) if len(line) > 1}
-            return 1024 * (values["MemTotal:"] - values["MemAvailable:"])
-        except OSError:
-            continue
-        except (KeyError, ValueError):
-            return None
-    return None
+    import psutil
+
+    for path in _IN_CONTAINER if usable_bytes() < machine_bytes() else ():
+        with suppress(OSError, ValueError):
+            return int(Path(path).read_text(encoding="ascii"))
+    memory = psutil.virtual_memory()
+    return memory.total - memory.available
 
 
 def _thermometer() -> Path | None:
@@ -321,9 +315,7 @@ class Sampler:
         """All readings, with a last one for the time since the previous one if that is long enough.
 
         One has ``seconds`` since the one before; ``other_cores`` and ``stolen_cores``, averages over these in
-        numbers of CPUs; on a GPU also clocks (MHz), temperature (C), power (W), memory in use (bytes), the
-        number of other processes that compute on it, and the current reasons for throttling. Values that
-        the system does not provide are None.
+        numbers of CPUs; and on a GPU its state. What the system does not provide is None.
         """
         if not self._readings or time.perf_counter() - self._looked >= _LEAST_SECONDS:
             self._look()

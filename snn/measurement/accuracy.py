@@ -11,7 +11,7 @@ from snn.hardware.devices import usable_processors
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
 from snn.models.training_step import prediction_step
-from snn.strategies.common.job import Job
+from snn.strategies.factory import Job
 
 _ROWS = 64
 """Of a batch: few enough that a convolution's patches stay in a processor's cache."""
@@ -48,11 +48,8 @@ def errors(
 
 
 def accuracy(network: Network, weights: list[np.ndarray], X: np.ndarray, labels: np.ndarray) -> float:
-    """The fraction of rows whose largest output, the first of equal ones, is that of their label.
-
-    X is float32 (n, features), ``labels`` holds whole numbers, (n,). A row with an output that is not a
-    number is wrong.
-    """
+    """The fraction of rows X (n, features), float32, whose largest output, the first of equal ones, is that
+    of their label, a whole number. A row with an output that is not a number is wrong."""
     outputs = predicted(network, weights, X)
     right = (outputs.argmax(axis=1) == labels) & ~np.isnan(outputs).any(axis=1)
     return float(np.mean(right))

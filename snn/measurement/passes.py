@@ -18,8 +18,8 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.profiling.profile import profile
 from snn.profiling.rehearsal import advice
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, Test
+from snn.strategies import factory
+from snn.strategies.factory import Job, Test
 
 T = TypeVar("T")
 
@@ -80,7 +80,6 @@ def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, A
 
 
 def _whole(rows: int, batch_size: int) -> int:
-    """The rows that fill whole batches."""
     return rows // batch_size * batch_size
 
 
@@ -134,10 +133,8 @@ def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:
 def probe(backend: Backend) -> dict[str, float]:
     """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
 
-    A short fixed measurement of what calls of the backend cost, which reveals drift over time. Each call is
-    followed by a synchronisation. The probe frees what it allocates, even on errors. What it allocates for
-    the first is 4 MiB: a small block costs a tenth where a page is partly used by anybody in the process,
-    such as PyTorch.
+    It reveals drift over time, and frees what it allocates, even on errors. The first is of 4 MiB: a small
+    block costs a tenth where a page is partly used by anybody in the process, such as PyTorch.
     """
     matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
     costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(_ALLOCATED)))}

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,11 @@ DONE = Path(".snakemake/snn-done.txt")
 _FIXED_WORK = 5e6  # multiply-adds that take about as long as a product's fixed cost
 _QUIET_SECONDS = 2.0
 _LIVE_SECONDS = 10.0
+_SHOWN = (
+    *(("utilisation", "{:.0f}% busy"), ("temperature_c", "{:.0f} C"), ("power_w", "{:.0f} W")),
+    *(("sm_mhz", "{:.0f} MHz"), ("load", "load {:.1f}"), ("throttled", "{}")),
+)
+"""What a line shows of a sample, with its unit."""
 
 
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
@@ -108,8 +113,8 @@ def made_since_start(path: Path) -> bool:
 class Printer:
     """Prints a line to standard error, at most every two seconds, and one at the end of the job.
 
-    During a long run, the epochs that are done, if standard error is a terminal; and the state of the
-    machine, ten seconds after the last other line.
+    During a long run it prints the epochs done, if that is a terminal, and every ten seconds the machine's
+    state.
     """
 
     def __init__(
@@ -134,9 +139,13 @@ class Printer:
         self._last = time.monotonic()
         parts = [f"{self._name}: run {len(runs)} of {self._rules.runs}", f"{mean:.3g} s per run"]
         if self._plan:
-            others = self._unfinished_others()
-            total = sum(kind["jobs"] for kind in self._plan.values())
-            parts.insert(0, f"job {total - sum(others.values())} of {total}")
+            others = Counter({name: kind["jobs"] for name, kind in self._plan.items()})
+            total = others.total()
+            others[self._own] -= 1
+            with suppress(OSError):
+                others.subtract(DONE.read_text(encoding="utf-8").split())
+            others = +others  # of each kind, the jobs that have no record yet
+            parts.insert(0, f"job {total - others.total()} of {total}")
             left += sum(count * self._guess(self._plan[name], mean) for name, count in others.items())
         parts.append(f"about {_duration(left)} left")
         say(", ".join(parts), sys.stderr)
@@ -159,8 +168,13 @@ class Printer:
         """Print a sample of the machine, unless a line was printed within the last ten seconds."""
         if time.monotonic() - self._last >= _LIVE_SECONDS:
             self._last = time.monotonic()
-            parts = [f"{self._name}: {sample['t_s']:.0f} s", *_shown(sample, limits)]
-            say(", ".join(parts), sys.stderr)
+            used, capacity = sample.get("memory_used_bytes"), limits.get("memory_bytes")
+            parts = [f"{self._name}: {sample['t_s']:.0f} s"]
+            if used is not None:
+                share = f" ({used / capacity:.0%})" if capacity else ""
+                parts.append(f"{size(used)} of memory used{share}")
+            shown = (form.format(sample[key]) for key, form in _SHOWN if sample.get(key) not in (None, ""))
+            say(", ".join([*parts, *shown]), sys.stderr)
 
     def _guess(self, kind: Mapping[str, Any], run_seconds: float) -> float:
         """Estimated seconds of another job, in proportion to its work; a CSV file counts as large as ours."""
@@ -169,33 +183,8 @@ class Printer:
         theirs = work(cell, data["rows"] or self._rows, data["features"] or self._features)
         return round_seconds(of_round(cell["protocol"], kind["round"]), run_seconds * theirs / mine)
 
-    def _unfinished_others(self) -> Counter[str]:
-        """How many jobs of each kind have no record yet, but this one."""
-        left = Counter({name: kind["jobs"] for name, kind in self._plan.items()})
-        left[self._own] -= 1
-        with suppress(OSError):
-            left.subtract(DONE.read_text(encoding="utf-8").split())
-        return +left
-
 
 def _duration(seconds: float) -> str:
     if seconds < 90:
         return f"{max(seconds, 0):.0f} s"
     return f"{seconds / 60:.0f} min"
-
-
-def _shown(sample: Sample, limits: Mapping[str, Any]) -> Iterator[str]:
-    """What a sample says of the machine, in words; nothing of a sensor that did not answer."""
-    used, of = sample.get("memory_used_bytes"), limits.get("memory_bytes")
-    if used is not None:
-        yield f"{size(used)} of memory used" + (f" ({used / of:.0%})" if of else "")
-    for key, form in (
-        ("utilisation", "{:.0f}% busy"),
-        ("temperature_c", "{:.0f} C"),
-        ("power_w", "{:.0f} W"),
-        ("sm_mhz", "{:.0f} MHz"),
-        ("load", "load {:.1f}"),
-        ("throttled", "{}"),
-    ):
-        if sample.get(key) not in (None, ""):
-            yield form.format(sample[key])

@@ -4,9 +4,10 @@ The last is of copies to the device and of kernels on what they bring, in chunks
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -24,9 +25,17 @@ KERNELS = ("kernels/elementwise.cu", "kernels/naive.cu")
 """What is launched: an access to memory, and a product of a chunk and a matrix."""
 
 HOST_ALLOC, MANAGED_ALLOC = "host_alloc", "managed_alloc"
+COPY, SPARSE, FIRST_TOUCH = "copy", "sparse", "first_touch"
 PAGEABLE, PINNED, MANAGED, MANAGED_PREFETCH = "pageable", "pinned", "managed", "managed_prefetch"
 TO_DEVICE, TO_HOST = "to_device", "to_host"
 BY_DEVICE, BY_HOST = "by_device", "by_host"
+_MOVES = (
+    *product((COPY,), (PAGEABLE, PINNED, MANAGED, MANAGED_PREFETCH), (TO_DEVICE, TO_HOST)),
+    *product((SPARSE,), (PINNED, MANAGED), (TO_DEVICE,)),
+    *product((FIRST_TOUCH,), (MANAGED,), (BY_DEVICE, BY_HOST)),
+)
+"""What is done, with which kind of memory, and to where or by whom."""
+
 FROM_PINNED, FROM_PAGEABLE = "overlap", "overlap_pageable"
 """Kinds of readings of overlap, by the host memory that is copied from."""
 COPIES, PRODUCTS, BOTH = _CALLS = "copies", "products", "copies_and_products"
@@ -108,130 +117,90 @@ def pinned(backend: Backend, shape: tuple[int, ...]) -> Any:
 
 def copies(backend: Backend, sizes: Sequence[int], effort: Effort) -> Iterator[Reading]:
     """A reading per kind of memory, direction and size in bytes."""
-    for call in (PAGEABLE, PINNED, MANAGED, MANAGED_PREFETCH):
-        for direction in (TO_DEVICE, TO_HOST):
-            for nbytes in sizes:
-                point: Point = {"kind": "copy", "call": call, "direction": direction, "bytes": nbytes}
-                take = _managed if call in (MANAGED, MANAGED_PREFETCH) else _explicit
-                yield reading(point, partial(take, backend, call, direction, nbytes, effort))
-    for call in (PINNED, MANAGED):
+    for kind, call, direction in _MOVES:
         for nbytes in sizes:
-            if nbytes >= _LEAST_SPARSE:
-                point = {"kind": "sparse", "call": call, "direction": TO_DEVICE, "bytes": nbytes}
-                sparse = _sparse_explicit if call == PINNED else _sparse_managed
-                yield reading(point, partial(sparse, backend, nbytes, effort))
-    for direction in (BY_DEVICE, BY_HOST):
-        for nbytes in sizes:
-            point = {"kind": "first_touch", "call": MANAGED, "direction": direction, "bytes": nbytes}
-            yield reading(point, partial(_first_touch, backend, direction, nbytes, effort))
+            if kind != SPARSE or nbytes >= _LEAST_SPARSE:
+                point: Point = {"kind": kind, "call": call, "direction": direction, "bytes": nbytes}
+                move = _explicit if call in (PAGEABLE, PINNED) else _managed
+                yield reading(point, partial(move, backend, kind, call, direction, nbytes, effort))
 
 
-@contextmanager
-def _two_blocks(backend: Backend, nbytes: int, is_pinned: bool) -> Iterator[tuple[np.ndarray, Any]]:
-    """A host array whose pages exist, and as much device memory."""
+def _explicit(
+    backend: Backend, kind: str, call: str, direction: str, nbytes: int, effort: Effort
+) -> list[float]:
+    """Consecutive copies between a host array whose pages exist and device memory; the last is waited for.
+
+    A sparse access is a copy of a whole pinned array, of which the device then accesses a few pages.
+    """
     check_host(nbytes)
     shape = (-(-nbytes // 4),)
     with ExitStack() as stack:
-        array = pinned(backend, shape) if is_pinned else backend.host_alloc(shape, page_locked=False)
+        array = pinned(backend, shape) if call == PINNED else backend.host_alloc(shape, page_locked=False)
         stack.callback(backend.host_free, array)
         array.fill(1.0)
         buffer = backend.malloc(array.nbytes)
         stack.callback(backend.free, buffer)
-        yield array, buffer
 
+        def copy_and_access() -> None:
+            backend.copy_in(buffer, array)
+            _sparsely_on_device(backend, buffer, nbytes)
 
-def _explicit(backend: Backend, call: str, direction: str, nbytes: int, effort: Effort) -> list[float]:
-    """Consecutive copies between a host array and device memory; the last one is waited for."""
-    with _two_blocks(backend, nbytes, call == PINNED) as (array, buffer):
+        if kind == SPARSE:
+            return effort.prepared(copy_and_access, lambda: None)
         backend.copy_in(buffer, array)
         if direction == TO_DEVICE:
             return effort.repeated(lambda: backend.copy_in(buffer, array), backend.synchronize)
         return effort.repeated(lambda: backend.copy_out(array, buffer), backend.synchronize)
 
 
-def _managed(backend: Backend, call: str, direction: str, nbytes: int, effort: Effort) -> list[float]:
+def _managed(
+    backend: Backend, kind: str, call: str, direction: str, nbytes: int, effort: Effort
+) -> list[float]:
     """Until all of a new array whose pages lie on one side has been accessed on the other, prefetched or not.
 
-    Each sample has an array of its own: the driver treats pages that come and go in another way.
-    """
-
-    def to_device(array: np.ndarray) -> None:
-        if call == MANAGED_PREFETCH:
-            backend.prefetch_in(array)
-        _on_device(backend, array)
-
-    def to_host(array: np.ndarray) -> None:
-        if call == MANAGED_PREFETCH:
-            backend.prefetch_out(array)
-            backend.synchronize()
-        _on_host(array)
-
-    if direction == TO_DEVICE:
-        return _of_new_arrays(backend, nbytes, effort, to_device, _on_host)
-    return _of_new_arrays(backend, nbytes, effort, to_host, partial(_on_device, backend))
-
-
-def _sparse_explicit(backend: Backend, nbytes: int, effort: Effort) -> list[float]:
-    """A copy of a whole pinned array, of which the device then accesses a few pages."""
-    with _two_blocks(backend, nbytes, is_pinned=True) as (array, buffer):
-
-        def copy_and_access() -> None:
-            backend.copy_in(buffer, array)
-            _sparsely_on_device(backend, buffer, nbytes)
-
-        return effort.prepared(copy_and_access, lambda: None)
-
-
-def _sparse_managed(backend: Backend, nbytes: int, effort: Effort) -> list[float]:
-    """Accesses of the device to a few pages of a new managed array whose pages lie on the host."""
-
-    def access(array: np.ndarray) -> None:
-        _sparsely_on_device(backend, backend.managed_buffer(array), nbytes)
-
-    return _of_new_arrays(backend, nbytes, effort, access, _on_host)
-
-
-def _first_touch(backend: Backend, direction: str, nbytes: int, effort: Effort) -> list[float]:
-    """Until all of a new managed array has been accessed for the first time: its pages are made meanwhile."""
-    touch = _on_host if direction == BY_HOST else partial(_on_device, backend)
-    return _of_new_arrays(backend, nbytes, effort, touch, lambda array: None)
-
-
-def _of_new_arrays(
-    backend: Backend,
-    nbytes: int,
-    effort: Effort,
-    access: Callable[[np.ndarray], None],
-    before: Callable[[np.ndarray], None],
-) -> list[float]:
-    """Seconds of an access to a managed array that is new for each sample; what comes before is not timed.
-
-    Raises Unsupported where host and device cannot share an array, or where it exceeds the budget.
+    A sparse access is one of the device to a few pages; at a first touch the pages are made. Each sample has
+    an array of its own: the driver treats pages that come and go in another way. Raises Unsupported where
+    host and device cannot share an array, or where it exceeds the budget.
     """
     probe = backend.managed_alloc((_PAGE,))
     try:
         backend.advise(probe, "preferred_location")
     finally:
         backend.managed_free(probe)
-    with ExitStack() as stack:
-        held: list[np.ndarray] = []
+    is_on_device, is_prefetched = direction in (TO_DEVICE, BY_DEVICE), call == MANAGED_PREFETCH
+    held: list[np.ndarray] = []
 
-        def free() -> None:
-            while held:
-                backend.managed_free(held.pop())
+    def touch(array: np.ndarray, on_device: bool) -> None:
+        if on_device:
+            backend.launch("relu", (backend.managed_buffer(array),), (array.size,))
+            backend.synchronize()
+        else:
+            array[::_PAGE] = 1.0  # each page
 
-        def allocate() -> None:
-            held.append(backend.managed_alloc((-(-nbytes // 4),)))
-            before(held[0])
+    def allocate() -> None:
+        held.append(backend.managed_alloc((-(-nbytes // 4),)))
+        if kind != FIRST_TOUCH:
+            touch(held[0], not is_on_device)
 
-        stack.callback(free)
-        return effort.prepared(lambda: access(held[0]), allocate, free)
+    def access() -> None:
+        if kind == SPARSE:
+            _sparsely_on_device(backend, backend.managed_buffer(held[0]), nbytes)
+            return
+        if is_prefetched and is_on_device:
+            backend.prefetch_in(held[0])
+        elif is_prefetched:
+            backend.prefetch_out(held[0])
+            backend.synchronize()
+        touch(held[0], is_on_device)
 
+    def free() -> None:
+        while held:
+            backend.managed_free(held.pop())
 
-def _on_device(backend: Backend, array: np.ndarray) -> None:
-    """Read and write all of a managed array on the device, and wait."""
-    backend.launch("relu", (backend.managed_buffer(array),), (array.size,))
-    backend.synchronize()
+    try:
+        return effort.prepared(access, allocate, free)
+    finally:
+        free()
 
 
 def _sparsely_on_device(backend: Backend, buffer: Any, nbytes: int) -> None:
@@ -240,11 +209,6 @@ def _sparsely_on_device(backend: Backend, buffer: Any, nbytes: int) -> None:
         page = backend.part(buffer, place * (nbytes // _PLACES), 4 * _PAGE)
         backend.launch("relu", (page,), (_PAGE,))
     backend.synchronize()
-
-
-def _on_host(array: np.ndarray) -> None:
-    """Write to each page of a managed array on the host."""
-    array[::_PAGE] = 1.0
 
 
 # ---- overlap
@@ -266,12 +230,10 @@ def overlap(backend: Backend, nbytes: int, streams: Sequence[int], effort: Effor
             try:
                 work = _Work(backend, kind, nbytes, max(streams), stack)
             except (Unsupported, OutOfMemory) as error:
-                for count in streams:
-                    for call in _CALLS:
-                        yield refused(point(kind, call, count), error)
+                yield from (refused(point(kind, call, count), error) for count in streams for call in _CALLS)
                 continue
             for count in streams:
-                parts = effort.together([work.copies, work.products, partial(work.both, count)])
+                parts = effort.together([work.copy, work.multiply, partial(work.do, count)])
                 for call, seconds in zip(_CALLS, parts, strict=True):
                     yield Reading(point(kind, call, count), tuple(seconds))
 
@@ -286,9 +248,8 @@ class _Work:
         self._rows = max(1, nbytes // (4 * _FEATURES * _CHUNKS))
         rows = self._rows * _CHUNKS
         shape = (rows * _FEATURES,)
-        array = (
-            pinned(backend, shape) if kind == FROM_PINNED else backend.host_alloc(shape, page_locked=False)
-        )
+        is_pinned = kind == FROM_PINNED
+        array = pinned(backend, shape) if is_pinned else backend.host_alloc(shape, page_locked=False)
         stack.callback(backend.host_free, array)
         array.fill(1.0)
         self._array = array.reshape(rows, _FEATURES)
@@ -302,44 +263,31 @@ class _Work:
         for _ in range(streams):
             self._streams.append(backend.stream_create())
             stack.callback(backend.stream_destroy, self._streams[-1])
-        self._width = _WIDTHS[0]
-        self._width = self._matching_width()
-
-    def _matching_width(self) -> int:
-        """The width with which the products take most nearly as long as the copies."""
-        effort = Effort(samples=6, seconds=0.05)
-        copies = median(effort.repeated(self.copies))
-        apart = {}
+        # The width with which the products take most nearly as long as the copies.
+        effort, apart = Effort(samples=6, seconds=0.05), {}
+        copies = median(effort.repeated(self.copy))
         for self._width in _WIDTHS:
-            products = median(effort.repeated(self.products))
+            products = median(effort.repeated(self.multiply))
             apart[self._width] = max(products, copies) / min(products, copies)
-        return min(apart, key=lambda width: apart[width])
+        self._width = min(apart, key=lambda width: apart[width])
 
-    def copies(self) -> None:
-        self._each(1, self._copy)
+    def copy(self) -> None:
+        self.do(1, multiplies=False)
 
-    def products(self) -> None:
-        self._each(1, self._multiply)
+    def multiply(self) -> None:
+        self.do(1, copies=False)
 
-    def both(self, streams: int) -> None:
-        def copy_and_multiply(chunk: int, stream: Any) -> None:
-            self._copy(chunk, stream)
-            self._multiply(chunk, stream)
-
-        self._each(streams, copy_and_multiply)
-
-    def _each(self, streams: int, do: Callable[[int, Any], None]) -> None:
+    def do(self, streams: int, copies: bool = True, multiplies: bool = True) -> None:
+        """Copy and multiply each chunk on the stream whose turn it is, and wait."""
         for chunk in range(_CHUNKS):
-            do(chunk, self._streams[chunk % streams])
+            stream, A = self._streams[chunk % streams], self._part(self._chunks, chunk, _FEATURES)
+            if copies:
+                rows = self._array[chunk * self._rows : (chunk + 1) * self._rows]
+                self._backend.copy_in(A, rows, stream)
+            if multiplies:
+                buffers = A, self._factor, self._part(self._results, chunk, self._width)
+                self._backend.launch("matmul", buffers, (self._rows, _FEATURES, self._width), stream)
         self._backend.synchronize()
-
-    def _copy(self, chunk: int, stream: Any) -> None:
-        rows = self._array[chunk * self._rows : (chunk + 1) * self._rows]
-        self._backend.copy_in(self._part(self._chunks, chunk, _FEATURES), rows, stream)
-
-    def _multiply(self, chunk: int, stream: Any) -> None:
-        A, C = self._part(self._chunks, chunk, _FEATURES), self._part(self._results, chunk, self._width)
-        self._backend.launch("matmul", (A, self._factor, C), (self._rows, _FEATURES, self._width), stream)
 
     def _part(self, buffer: Any, chunk: int, columns: int) -> Any:
         nbytes = 4 * self._rows * columns

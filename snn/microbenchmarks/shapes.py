@@ -22,11 +22,10 @@ from snn.microbenchmarks.readings import Effort, Point, Reading, reading
 from snn.models.layers import Layer, Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network, label, mlp
-from snn.strategies.common import factory
-from snn.strategies.common.one_launch import layered_shape, perceptron_shape
-from snn.strategies.common.strategy import Strategy
-from snn.strategies.graph import Graph
-from snn.strategies.persistent import Persistent
+from snn.strategies import factory
+from snn.strategies.base import Strategy
+from snn.strategies.device_driven import Graph
+from snn.strategies.one_launch import Persistent, layered_shape, perceptron_shape
 
 PRODUCTS = {"cuda": "tiled_fused", "cpu": "naive"}
 """The kernel of the products of ``graph``, by backend: the fastest one in fp32."""

@@ -14,7 +14,7 @@ from snn.models.remedies import AGAIN
 from snn.models.step import Launch
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.memory import size
-from snn.strategies.common import traits
+from snn.strategies import factory
 
 USUAL = (2, 4, 8)
 """Micro-batches that are always tried, to show how far they help."""
@@ -78,8 +78,8 @@ def strategies(cell: Cell) -> list[Change]:
         Change(f"strategy={strategy['name']}", Cell(cell | {"strategy": strategy}))
         for strategy in others
         if strategy["name"] != cell.strategy
-        and not traits.own_runtime(strategy)
-        and not traits.on_host(strategy)
+        and not factory.own_runtime(strategy)
+        and not factory.on_host(strategy)
     ]
 
 

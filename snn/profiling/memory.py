@@ -16,5 +16,4 @@ def size(nbytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """1 block, 2 blocks."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

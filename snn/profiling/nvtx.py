@@ -8,9 +8,9 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
-from snn.strategies.common import factory
-from snn.strategies.common.host_driven import HostDriven
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
+from snn.strategies.host_driven import HostDriven
 
 _STEPS = 3
 

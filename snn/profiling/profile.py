@@ -18,8 +18,8 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.profiling.call_costs import LEAST_SECONDS, call_costs, simulate
 from snn.profiling.calls import METHODS, EveryCall, Method
 from snn.profiling.tracer import Trace, trace
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 
 _LEAST_SECONDS = 0.3
 
@@ -40,12 +40,10 @@ class TimingBackend(EveryCall):
         self.reset()
 
     def reset(self) -> None:
-        """Forget what was timed so far."""
         self.seconds = dict.fromkeys(self.PARTS, 0.0)
         self.calls = 0
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Make a call, and add its seconds to its part."""
         started = time.perf_counter()
         try:
             return getattr(self.inner, method.name)(*arguments, **named)
@@ -57,9 +55,8 @@ class TimingBackend(EveryCall):
 def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, Any]:
     """The ``seconds`` of one run by part, ``host_arithmetic`` the rest, scaled from the ``epochs`` timed.
 
-    Two epochs before them are not counted. At least one is timed, and as many as take ``max_seconds``. Of
-    long epochs only the first steps are taken, unless the strategy is asked for a whole epoch at a time.
-    What the timers themselves take outside of the calls is measured and left out of the rest.
+    Two epochs before them are not counted. As many are timed as take ``max_seconds``, of long ones only the
+    first steps. What the timers take outside of the calls is measured and left out of the rest.
     """
     timing = TimingBackend(backend)
     steps = -(-len(job.X) // job.batch_size)

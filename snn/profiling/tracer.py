@@ -9,8 +9,8 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
-from snn.strategies.common import factory
-from snn.strategies.common.job import Job, start
+from snn.strategies import factory
+from snn.strategies.factory import Job, start
 
 
 class Signature(NamedTuple):
@@ -78,19 +78,9 @@ class Trace:
 
 
 COLUMNS = (
-    "call",
-    "size",
-    "stream",
-    "start_us",
-    "end_us",
-    "device_start_us",
-    "device_end_us",
-    "device_bytes",
-    "page_locked_bytes",
-    "site",
+    *("call", "size", "stream", "start_us", "end_us", "device_start_us", "device_end_us"),
+    *("device_bytes", "page_locked_bytes", "site"),
 )
-
-
 _STEPS = 2
 _IN_ORDER = ("stream_synchronize", "event_record", "event_wait")  # of a stream, as work is
 _CAPTURE = ("graph_begin", "graph_end", "graph_destroy")  # a graph is a resource, launching it an event
@@ -133,7 +123,8 @@ class Tracer(Observer):
         self._began: float | None = None
         self._first_mark: Any = None
         self._mark: Any = None
-        self._events: list[tuple[Event, Any, Any]] = []
+        self._stream: Any = None
+        self._events: list[tuple[Event, tuple[Any, ...]]] = []
 
     def begin(self) -> None:
         """Start both clocks, with the device idle."""
@@ -145,14 +136,18 @@ class Tracer(Observer):
     def events(self) -> list[Event]:
         """The events since ``begin``, once the device has finished."""
         self._backend.synchronize()
-        return [
-            replace(event, device_start=self._when(first), device_end=self._when(last)) if first else event
-            for event, first, last in self._events
-        ]
+        found = []
+        for event, marks in self._events:
+            if marks:
+                start, end = (self._backend.seconds_between(self._first_mark, mark) for mark in marks)
+                event = replace(event, device_start=start, device_end=end)
+            found.append(event)
+        return found
 
     def before(self, call: Call, live: Live) -> None:
         if self._began is not None and self._backend.asynchronous and call.is_work and not call.captured:
-            self._mark = self._backend.mark(_handle(call, live))
+            self._stream = None if call.stream is None else live.resources[call.stream.number].handle
+            self._mark = self._backend.mark(self._stream)
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:
         if call.captured or call.name in _CAPTURE:
@@ -161,15 +156,11 @@ class Tracer(Observer):
         if self._began is None:
             return
         start, end = started - self._began, ended - self._began
-        event = Event(
-            signature, start, end, lane, None, None, live.device_bytes, live.page_locked_bytes, call
-        )
-        first = last = None
-        if call.is_work and self._backend.asynchronous:
-            first, last = self._mark, self._backend.mark(_handle(call, live))
-        elif call.is_work:
-            event = replace(event, device_start=start, device_end=end)
-        self._events.append((event, first, last))
+        is_asynchronous = self._backend.asynchronous
+        first, last = (start, end) if call.is_work and not is_asynchronous else (None, None)
+        held = live.device_bytes, live.page_locked_bytes
+        marks = (self._mark, self._backend.mark(self._stream)) if call.is_work and is_asynchronous else ()
+        self._events.append((Event(signature, start, end, lane, first, last, *held, call), marks))
 
     def _signature(self, call: Call, live: Live) -> Signature:
         if not call.is_work:
@@ -213,10 +204,3 @@ class Tracer(Observer):
         elif call.is_work or call.name in _IN_ORDER:
             return 0 if call.stream is None else self._lanes[call.stream.number]
         return None
-
-    def _when(self, mark: Any) -> float:
-        return self._backend.seconds_between(self._first_mark, mark)
-
-
-def _handle(call: Call, live: Live) -> Any:
-    return None if call.stream is None else live.resources[call.stream.number].handle

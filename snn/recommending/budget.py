@@ -40,7 +40,7 @@ _LONG, _LEAST_SECONDS = 0.1, 5.0
 """Of the budget, and seconds: an epoch that takes as long does not fit, for it has to suffice for all
 candidates."""
 
-_FILES = ("pilot.json", "pilot.log", "pilot.waits")
+_RECORD, _LOG, _WAITS = (FOLDER / f"pilot.{suffix}" for suffix in ("json", "log", "waits"))
 """What a pilot writes, in the folder of the grids, in which no other recommendation is at work."""
 
 _MOMENT = 0.05
@@ -80,16 +80,6 @@ class Pilot:
     waited: float = 0.0
 
 
-class _Ended(NamedTuple):
-    """A process: its status, None if it took too long and was killed; what it printed; its seconds,
-    without those that it has ``waited`` for other measurements; and these."""
-
-    status: int | None
-    said: str
-    seconds: float
-    waited: float
-
-
 def run_pilot(cell: Mapping[str, Any], budget: float) -> Pilot:
     """Train one epoch of the reference; if that takes long, a few batches, of whose time it is estimated.
 
@@ -103,43 +93,45 @@ def run_pilot(cell: Mapping[str, Any], budget: float) -> Pilot:
         long = max(budget * _LONG, _LEAST_SECONDS)
         fewer = {key: min(few, dataset[key]) for key in ("rows", "test_rows") if key in dataset}
         attempts = [(cell, long), ({**cell, "dataset": dataset | fewer}, budget / 2 - long)]
-    waited = 0.0
+    all_waited = 0.0
     for trained, most in attempts:
-        ended = _train(trained, most)
-        waited += ended.waited
-        if ended.status is not None:
+        status, seconds, waited = _train(trained, most)
+        all_waited += waited
+        if status is not None:
             break
     else:
         raise ConfigError(
             f"one epoch of the reference takes more than half of the budget of {budget:.0f} s: "
             "give a larger --budget, or train on fewer rows"
         )
-    if ended.status:
-        raise PilotError(_why(ended.status, ended.said))
-    record = json.loads((ROOT / FOLDER / _FILES[0]).read_text(encoding="utf-8"))
+    if status:
+        raise PilotError(_why(status, (ROOT / _LOG).read_text(encoding="utf-8", errors="replace")))
+    record = json.loads((ROOT / _RECORD).read_text(encoding="utf-8"))
     if not record["runs"]:
         raise PilotError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]
-    outside = ended.seconds - record["provenance"]["elapsed_seconds"]
     whole = 1 if trained is cell else rows / few
-    return Pilot(epoch * whole, ended.seconds - 2 * epoch, outside, waited)
+    outside = seconds - record["provenance"]["elapsed_seconds"]
+    return Pilot(epoch * whole, seconds - 2 * epoch, outside, all_waited)
 
 
-def _train(cell: Mapping[str, Any], most: float) -> _Ended:
-    """Train one epoch of a cell in at most so many seconds."""
-    given = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
-    given |= {key: str(value) for key, value in _SHORT.items()}
-    output, log, waits = files = [ROOT / FOLDER / name for name in _FILES]
-    for file in files:  # of an earlier one, which may have been killed
-        with outputs.reported(file):
-            file.unlink(missing_ok=True)
+def _train(cell: Mapping[str, Any], most: float) -> tuple[int | None, float, float]:
+    """Train one epoch of a cell in at most so many seconds, as ``_run``."""
+    given: dict[str, Any] = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
+    given |= {**_SHORT, "output": written(str(ROOT / _RECORD))}
+    for file in (_RECORD, _LOG, _WAITS):  # of an earlier one, which may have been killed
+        with outputs.reported(ROOT / file):
+            (ROOT / file).unlink(missing_ok=True)
     command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
-    return _end([*command, f"output={written(str(output))}"], log, waits, most)
+    return _run(command, ROOT / _LOG, ROOT / _WAITS, most)
 
 
-def _end(command: Sequence[str], log: Path, waits: Path, most: float) -> _Ended:
-    """Run a command that prints into ``log``, for so many seconds ``most`` besides those that it waits, which
-    it writes into ``waits``."""
+def _run(command: Sequence[str], log: Path, waits: Path, most: float) -> tuple[int | None, float, float]:
+    """Run a command that prints into ``log``, for so many seconds ``most`` besides those that it waits for
+    other measurements, which it writes into ``waits``.
+
+    Its status, None if it took too long and was killed; its seconds without those that it waited; and these.
+    """
     ours = {locks.END_WITH_PARENT: str(os.getpid()), locks.WAITS: str(waits), NOTES: "no"}
     with (
         log.open("wb") as file,
@@ -168,8 +160,7 @@ def _end(command: Sequence[str], log: Path, waits: Path, most: float) -> _Ended:
                 last = now
         finally:
             run.kill()  # if it has not ended
-    said = log.read_text(encoding="utf-8", errors="replace")
-    return _Ended(run.returncode if spent <= most else None, said, spent, waited)
+    return run.returncode if spent <= most else None, spent, waited
 
 
 def _why(status: int, said: str) -> str:
@@ -225,8 +216,8 @@ def length_that_fits(
     just suffices, if even the shortest runs take more than ``most`` of this one.
     """
     training, dataset = cell["training"], cell["dataset"]
-    epochs = first["runs"] + _BESIDE_RUNS
-    fitting = (first["share"] * budget / candidates - pilot.job) / epochs / pilot.epoch
+    runs = first["runs"] + _BESIDE_RUNS
+    fitting = (first["share"] * budget / candidates - pilot.job) / runs / pilot.epoch
     if fitting >= 1:
         return Length(training["epochs"] if fitting >= training["epochs"] else _rounded(fitting))
     batch, rows, shortest = training["batch_size"], dataset.get("rows") or 0, Length(1)
@@ -235,14 +226,14 @@ def length_that_fits(
         test_rows = dataset.get("test_rows")
         shortest = Length(1, fewer, test_rows and max(test_rows * fewer // rows, 1))
     seconds = pilot.epoch * shortest.work(cell)
-    needed = candidates * (pilot.job + epochs * seconds)
-    if needed <= first["most"] * budget:
+    needed, most = candidates * (pilot.job + runs * seconds), first["most"]
+    if needed <= most * budget:
         return shortest
     raise ConfigError(
         f"a round of {candidates} candidates takes about {ceil(needed)} s, and of the budget "
-        f"{floor(first['most'] * budget)} s are for it: {pilot.job:.2g} s for each process beside its "
-        f"training, and {seconds:.2g} s per {shortest.words()} of the reference: give --budget "
-        f"{ceil(_MARGIN * needed / first['most'])}s, enough on a machine as busy as now"
+        f"{floor(most * budget)} s are for it: {pilot.job:.2g} s for each process beside its training, and "
+        f"{seconds:.2g} s per {shortest.words()} of the reference: give --budget "
+        f"{ceil(_MARGIN * needed / most)}s, enough on a machine as busy as now"
     )
 
 

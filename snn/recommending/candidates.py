@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,19 @@ import yaml
 
 from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
+from snn.config.cell import Cell
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.errors import ConfigError, SnnError
-from snn.files import outputs, regular
+from snn.errors import SnnError
+from snn.files import outputs
 from snn.grid import fingerprint, more_rounds, naming, plans, sweeps
 from snn.grid.plans import Plan
 from snn.recommending import FOLDER, SWEEP
 from snn.recommending.budget import Length
-from snn.recommending.settings import Settings
+from snn.recommending.question import Question
 from snn.tables import overview, recommend, recommendation
 from snn.workflow.leftovers import source_hash_of
 
 CHOICES = CONFIG / "recommend.yaml"
-
-_MOST_BYTES = 1 << 20
-"""Of a grid that may be one of these: a thousand times as many as it has."""
 
 _PROTOCOL = {
     "protocol": "glance",
@@ -38,7 +36,7 @@ _PROTOCOL = {
     "protocol.max_seconds": None,
 }
 
-Records = dict[str, list[frame.Record]]
+Records = Mapping[str, Sequence[frame.Record]]
 """The records of each cell by its name, in the order of its rounds."""
 
 
@@ -46,53 +44,48 @@ Records = dict[str, list[frame.Record]]
 class Grid:
     """A grid that is written; ``path`` is relative to the project's folder, in which the workflow runs.
 
-    ``length`` is what its runs train instead of all that the settings ask for, if they do, and ``without``
-    are the cells that are left out.
+    ``length`` is what its runs train of the question's training, and ``without`` are the cells that are left
+    out.
     """
 
     path: Path
     plan: Plan
-    length: Length | None = None
+    length: Length
     without: frozenset[str] = frozenset()
 
     @property
-    def training(self) -> Mapping[str, Any]:
+    def training(self) -> Cell:
         """The cell of the reference: the same training as every candidate's."""
         return next(cell for cell in self.plan.cells.values() if cell.strategy == "reference")
 
-    def paths(self) -> dict[str, list[str]]:
-        """The records of all rounds that are planned, by cell, relative to the project's folder."""
+    def present(self) -> dict[str, dict[str, bool]]:
+        """Whether the record of each planned round, by cell and path in the project's folder, was measured
+        with the current code."""
         more = more_rounds.read(ROOT / more_rounds.FILE)
         return {
-            name: list(naming.record_paths(cell, name, more.get(name, 0)))
+            name: {
+                path: source_hash_of(ROOT / path) == _source_hash(cell)
+                for path in naming.record_paths(cell, name, more.get(name, 0))
+            }
             for name, cell in self.plan.cells.items()
-        }
-
-    def present(self) -> dict[str, list[bool]]:
-        """Of these paths, which have a record that was measured with the current code."""
-        sources = {name: self._sources(name) for name in self.plan.cells}
-        return {
-            name: [source_hash_of(ROOT / path) == sources[name] for path in paths]
-            for name, paths in self.paths().items()
         }
 
     def missing(self, only_first: bool = False) -> list[str]:
         """The names of the cells that lack a record of a round that is planned, or of the first."""
         last = 1 if only_first else None
-        return [name for name, is_present in self.present().items() if not all(is_present[:last])]
+        return [name for name, has in self.present().items() if not all([*has.values()][:last])]
 
-    def records(self, only_present: bool = False) -> Records:
+    def records(self, only_present: bool = False) -> dict[str, list[frame.Record]]:
         """The records of all rounds that are planned; or only those that are present, of cells that have one.
 
         Raises RecordError.
         """
-        paths, found = self.paths(), {}
-        if only_present:
-            paths = {name: list(compress(paths[name], is_there)) for name, is_there in self.present().items()}
-        for name, of_cell in paths.items():
-            expected = dict.fromkeys((str(ROOT / path) for path in of_cell), self._sources(name))
-            if expected:
-                found[name] = list(frame.checked(expected).values())
+        found = {}
+        for name, has in self.present().items():
+            paths = [str(ROOT / path) for path, is_there in has.items() if is_there or not only_present]
+            if paths:
+                source_hash = _source_hash(self.plan.cells[name])
+                found[name] = list(frame.checked(dict.fromkeys(paths, source_hash)).values())
         return found
 
     def limit_rounds(self) -> None:
@@ -100,98 +93,102 @@ class Grid:
 
         An earlier call may have planned more, which it had time for.
         """
-        has = {name: [*is_present, False].index(False) for name, is_present in self.present().items()}
-        more_rounds.limit({name: max(count, 1) for name, count in has.items()}, ROOT / more_rounds.FILE)
-
-    def _sources(self, name: str) -> str:
-        return fingerprint.digest(fingerprint.of_cell(self.plan.cells[name]))
+        count = {name: [*has.values(), False].index(False) for name, has in self.present().items()}
+        more_rounds.limit({name: max(1, has) for name, has in count.items()}, ROOT / more_rounds.FILE)
 
 
-def by_round(records: Mapping[str, Sequence[frame.Record]]) -> dict[str, frame.Record]:
-    """The records of cells, each by the name of its cell and the number of its round."""
-    return {f"{name} {i}": one for name, of_cell in records.items() for i, one in enumerate(of_cell)}
+def _source_hash(cell: Cell) -> str:
+    return fingerprint.cell_sources(cell).digest
 
 
-def ranking_and_answer(
-    records: Mapping[str, Sequence[frame.Record]], thresholds: Thresholds
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def tabulate(records: Records, thresholds: Thresholds) -> pd.DataFrame:
+    """The frame of the records of cells."""
+    named = {f"{name} {i}": one for name, of_cell in records.items() for i, one in enumerate(of_cell)}
+    return frame.tabulate(named, thresholds)
+
+
+def ranking_and_answer(records: Records, thresholds: Thresholds) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The tables ``recommend`` and ``recommendation`` as the workflow writes them, from the records of cells.
 
     They do not depend on its files, which a full disk prevents.
     """
-    named = by_round(records)
-    points = overview.points_of(named, thresholds)
-    table = recommend.advising_budget(overview.build(points, thresholds))
-    ranking = recommend.build(frame.tabulate(named, thresholds), {}, thresholds)
-    written = [made.to_csv(index=False) for made in (ranking, recommendation.build(points, table))]
-    first, second = (pd.read_csv(io.StringIO(text)) for text in written)
-    return first, second
+    cells = tabulate(records, thresholds)
+    table = recommend.advising_budget(overview.build([cells], thresholds))
+    made = recommend.build(cells, {}, thresholds), recommendation.build([cells], table)
+    ranking, answer = (pd.read_csv(io.StringIO(one.to_csv(index=False))) for one in made)
+    return ranking, answer
 
 
 def write(
-    settings: Settings, backend: str, length: Length | None = None, without: Collection[str] = ()
+    question: Question, backend: str, length: Length | None = None, without: Collection[str] = ()
 ) -> Grid:
-    """Write the grid of these settings, and read it as the workflow will.
+    """Write the grid of a question, and read it as the workflow will.
 
-    ``length`` replaces that of the settings; ``without`` are the names of cells that are left out. Raises
+    ``length`` replaces that of the question; ``without`` are the names of cells that are left out. Raises
     ConfigError and DataError as ``snn.grid.plans.read``, without the name of the grid, which a user has not
     written.
     """
-    content, name = _content(settings, backend)
-    if length is not None:
+    content, name = _content(question, backend)
+    whole = Length(question.cell["training"]["epochs"])
+    length = length or whole
+    if length != whole:
         content |= length.settings()
         name = "-".join(map(str, [name, *length.settings().values()]))
     path = FOLDER / f"{name}.yaml"
+    plan = _write(path, content, backend)
     if without:
         path = FOLDER / f"{name}-without-failed.yaml"
-        points = [
-            (point, _written(path, content | {"union": [point]}, backend).cells)
-            for point in _points(content["union"])
-        ]
-        content |= {"union": [point for point, cells in points if not set(without) & set(cells)]}
-    return Grid(path, _written(path, content, backend), length, frozenset(without))
+        reader = sweeps.Reader(path, {"sweeps": {SWEEP: content}})
+        kept = []
+        for point in _points(content["union"]):
+            content["union"] = [point]
+            (sweep,) = reader.sweeps([SWEEP], plan.device, sweeps.host_of(plan.device)).values()
+            if not set(without) & set(sweep.named):
+                kept.append(point)
+        plan = _write(path, content | {"union": kept}, backend)
+    return Grid(path, plan, length, frozenset(without))
 
 
-def shortened(settings: Settings, backend: str) -> list[Length]:
-    """The lengths of the runs of earlier recommendations for the same settings, if they were shorter."""
-    _, name = _content(settings, backend)
+def shortened(question: Question, backend: str) -> list[Length]:
+    """The lengths of the runs of earlier recommendations for the same question, if they were shorter."""
+    _, name = _content(question, backend)
     found = [path.stem.removeprefix(f"{name}-") for path in (ROOT / FOLDER).glob(f"{name}-*.yaml")]
     numbers = [map(int, each.split("-")) for each in found if re.fullmatch(r"\d+(-\d+){0,2}", each)]
     return [Length(*each) for each in numbers]
 
 
-def asks_otherwise(settings: Settings, earlier: Path) -> bool:
-    """Whether a grid that an earlier call wrote is of another training than these settings ask for.
+def asks_otherwise(question: Question, earlier: Path) -> bool:
+    """Whether a grid that an earlier call wrote is of another training than this question's.
 
     The candidates, their protocol and the length of their runs do not count.
     """
     if not earlier.exists():
         return False
     try:
-        (sweep,) = yaml.safe_load(regular.read(earlier, ConfigError, _MOST_BYTES))["sweeps"].values()
+        (sweep,) = read_yaml(earlier)["sweeps"].values()
         asked = dict(sweep)
-    except (SnnError, ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError):
+    except (SnnError, ValueError, TypeError, KeyError, AttributeError):
         return True  # whatever it is
     own = {*_PROTOCOL, "protocol.runs", "protocol.min_runs", "union", *Length(1, 1, 1).settings()}
-    return any(asked.get(key) != settings.grid.get(key) for key in {*asked, *settings.grid} - own)
+    return any(asked.get(key) != question.sweep.get(key) for key in {*asked, *question.sweep} - own)
 
 
-def _content(settings: Settings, backend: str) -> tuple[dict[str, Any], str]:
-    """The sweep of these settings, and a name that tells it from others."""
+def _content(question: Question, backend: str) -> tuple[dict[str, Any], str]:
+    """The sweep of a question, and a name that tells it from others."""
     choices = read_yaml(CHOICES)
     runs = choices["first_round"]["runs"]
     content = {
         **_PROTOCOL,
         "protocol.runs": runs,
         "protocol.min_runs": runs,
-        **settings.grid,
-        "union": choices["candidates"][backend][settings.choice],
+        **question.sweep,
+        "union": choices["candidates"][backend][question.choice],
     }
     text = json.dumps([content, backend], sort_keys=True)
     return content, hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _written(path: Path, content: Mapping[str, Any], backend: str) -> Plan:
+def _write(path: Path, content: Mapping[str, Any], backend: str) -> Plan:
     grid = {"sweeps": {SWEEP: dict(content)}}
     with outputs.replaced(ROOT / path) as file:
         file.write(("# Written by snn recommend.\n" + yaml.safe_dump(grid, sort_keys=False)).encode())
@@ -200,8 +197,8 @@ def _written(path: Path, content: Mapping[str, Any], backend: str) -> Plan:
         sweeps.check_sizes(ROOT / path, plan.sweeps)
     except SnnError as error:
         (ROOT / path).unlink(missing_ok=True)
-        said = re.sub(rf"^{re.escape(str(ROOT / path))}(, line \d+)?: ", "", str(error))
-        raise type(error)(said) from error
+        place = rf"^{re.escape(str(ROOT / path))}(, line \d+)?: (sweeps\.{SWEEP}(: |\.))?"
+        raise type(error)(re.sub(place, "", str(error))) from error
     return plan
 
 

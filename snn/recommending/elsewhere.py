@@ -18,137 +18,125 @@ from snn.models.network import network_label
 from snn.planning import gpus
 from snn.planning.plan import predicted
 from snn.profiling.memory import size
-from snn.recommending.settings import Settings
+from snn.recommending.question import Question
 from snn.report.write import read
-from snn.strategies.common.traits import own_runtime
+from snn.strategies.factory import own_runtime
 
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3
+_OTHER_LAYER = 10.0
+"""The distance of a layer more, or of another kind; of two widths it is the logarithm of their ratio."""
 _SIMILAR = 4.0
 """By which factor the widths of two similar networks may differ at most."""
 _UNLIKE = "No network like this one is published"
 _PAIR = "but of one strategy and the reference alone: others may be faster"
-_COLUMNS = (
-    *("case", "answer", "dataset", "network", "fastest", "fastest_status", "strategies", "mean_s", "speedup"),
-    *("device", "backend"),
+_NOT_KNOWN = (
+    "  Not known: the times of your own training there. Rows, columns, batch size and layers change\n"
+    "  the order of strategies. Run the same command on that GPU."
 )
-_TYPES = {name: float if name in ("strategies", "mean_s", "speedup") else str for name in _COLUMNS}
+_TYPES: dict[Any, type] = dict.fromkeys(("strategies", "mean_s", "speedup"), float)
+_TYPES |= dict.fromkeys(
+    ("case", "answer", "dataset", "network", "fastest", "fastest_status", "device", "backend"), str
+)
+"""The columns that are read of an overview."""
 _ALIKE = 1.05
 """Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
 
-def describe(settings: Settings, cell: Mapping[str, Any]) -> str:
-    """All that is known of a training without the device that the settings name. Raises ConfigError for one
-    not known."""
-    rows = _rows()
+def describe(asked: Question) -> str:
+    """All that is known of a training without the device that is asked for. Raises ConfigError for one not
+    known."""
+    rows, device = _rows(), asked.device
     known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *groups.known_gpus()})
-    if settings.device not in known:
+    if device not in known:
         raise ConfigError(
-            f"--device is {shown(settings.device)}, which is neither here nor known"
-            f"{parts_of(known, settings.device)}: it must be auto, cuda, cpu or one of {', '.join(known)}"
+            f"--device is {shown(device)}, which is neither here nor known{parts_of(known, device)}: it must "
+            f"be auto, cuda, cpu or one of {', '.join(known)}"
         )
-    return f"{settings.device} is not here, so nothing was measured.\n{on_a_gpu(cell, settings.device)}"
+    return f"{device} is not here, so nothing was measured.\n{on_a_gpu(asked.cell, device)}"
 
 
 def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     """The published answers for the nearest networks on a GPU, the memory needed there, and what is open.
 
     Of networks unlike this one, in their layers or by more than ``_SIMILAR`` in a width, there are some only
-    if none is nearer, and they are said to be that. A winner that diverged is no answer, nor is a peer or
-    the reference: they win only where a sweep, as that of the tile sizes, compared few others with them. Nor
-    is one that was compared with the reference alone, as in the paper's sweeps of networks: others may be
-    faster. Of this very network it is shown, with these words, if there is no answer; then networks unlike
-    it are not.
+    if none is nearer, and they are said to be that. One that was compared with the reference alone, as in the
+    paper's sweeps of networks, is no answer: others may be faster. Of this very network it is shown, with
+    these words, if there is no answer; then networks unlike it are not.
     """
-    label = network_label(cell["network"])
-    answers = _rows().query("backend == 'cuda' and fastest_status == 'ok'")
-    answers = answers[~answers["fastest"].str.split(" ").str[0].isin(["reference", *_peers()])]
-    answers = answers.assign(
-        distance=[_distance(label, other) for other in answers["network"]],
-        is_like=[_is_like(label, other) for other in answers["network"]],
-        is_other=answers["dataset"] != cell["dataset"]["name"],
-        lacks_speedup=answers["speedup"].isna(),
-    ).astype({"is_like": bool, "distance": float})  # also of no row
-    is_pair, is_here, is_same = (
-        (answers["strategies"] <= 2) & answers["speedup"].notna(),
-        answers["device"] == name,
-        answers["distance"] == 0,
-    )
-    pairs, near, others = (
-        answers[is_pair & is_here & is_same],
-        answers[~is_pair & is_here],
-        sorted(set(answers.loc[~is_pair & ~is_here & is_same, "device"])),
-    )
-    is_answered = (near["distance"] == 0).any()
-    pairs = pairs[:0] if is_answered else pairs
+    answers = _answers(cell)
+    is_pair = (answers["strategies"] <= 2) & answers["speedup"].notna()
+    is_here, is_same = answers["device"] == name, answers["distance"] == 0
+    near, pairs = answers[~is_pair & is_here], answers[is_pair & is_here & is_same]
+    others = sorted(set(answers.loc[~is_pair & ~is_here & is_same, "device"]))
+    if is_answered := bool((near["distance"] == 0).any()):
+        pairs = pairs[:0]
     shortest = near.groupby(["network", "dataset"])["mean_s"].transform("min")
     near = near.assign(is_longer=near["mean_s"] > _ALIKE * shortest)
-    is_near = near["distance"] < near["distance"].min() + 1
-    near = near[near["is_like"] if near["is_like"].any() or len(pairs) else is_near]
+    is_nearest = near["distance"] < near["distance"].min() + 1
+    near = near[near["is_like"] if near["is_like"].any() or len(pairs) else is_nearest]
     near = near.sort_values(["distance", "is_other", "is_longer", "lacks_speedup", "mean_s"])
     near = near.drop_duplicates(["network", "dataset"]).head(_SHOWN)
     same, like = near["distance"] == 0, near["is_like"]
     lines = _of_paper(cell, name)
-    lines += [] if lines or len(near) or len(pairs) else [f"Nothing is published for {name}."]
+    if not (lines or len(near) or len(pairs)):
+        lines.append(f"Nothing is published for {name}.")
     for title, rows in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),
         (f"Published for an {name}, of this network, {_PAIR}:", pairs),
         (f"Published for an {name}, of similar networks on these data sets:", near[like & ~same]),
         (f"{_UNLIKE} for an {name}; of the nearest, whose strategies may be ordered otherwise:", near[~like]),
     ):
-        lines += [title] if len(rows) else []
-        lines += [
+        said = [
             f"  {row['case']}: {row['answer']} [{row['folder']}, of {row['strategies']:.0f} candidates]"
             for row in rows.to_dict("records")
         ]
+        lines += [title, *said] if said else []
     if others and not is_answered:
         results = "results of more strategies" if len(pairs) else "results"
         lines.append(f"  Of this network there are {results} for {', '.join(others)} (--device).")
-    needed = _memory(cell, name, [*near["fastest"][:1]])
-    return "\n".join(
-        [
-            *lines,
-            f"  Device memory that your training would take there: {needed}.",
-            "  Not known: the times of your own training there. Rows, columns, batch size and layers change",
-            "  the order of strategies. Run the same command on that GPU.",
-        ]
-    )
+    memory = _memory(cell, name, [*near["fastest"][:1]])
+    return "\n".join([*lines, f"  Device memory that your training would take there: {memory}.", _NOT_KNOWN])
+
+
+def _answers(cell: Mapping[str, Any]) -> pd.DataFrame:
+    """The published winners on GPUs, each with the ``distance`` of its network from the cell's.
+
+    A winner that diverged is no answer, nor is a peer or the reference: they win only if a sweep, as that of
+    the tile sizes, compared few others with them.
+    """
+    peers = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
+    found = _rows().query("backend == 'cuda' and fastest_status == 'ok'")
+    found = found[~found["fastest"].str.split(" ").str[0].isin(["reference", *peers])]
+    label = network_label(cell["network"])
+    factors = [_factors(label, other) for other in found["network"]]
+    return found.assign(
+        distance=[sum(_OTHER_LAYER if one == inf else log(one) for one in each) for each in factors],
+        is_like=[max(each) <= _SIMILAR for each in factors],
+        is_other=found["dataset"] != cell["dataset"]["name"],
+        lacks_speedup=found["speedup"].isna(),
+    ).astype({"is_like": bool, "distance": float})  # also of no row
 
 
 def _rows() -> pd.DataFrame:
     """The published overviews, each with the name of its set. Raises RecordError for what is none."""
     tables = [
-        read(path, "overview", _COLUMNS, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
+        read(path, "overview", _TYPES, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
         for folder in published_sets.sets()
         if (path := folder / "tables/overview.csv").exists()
     ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_COLUMNS, "folder"])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_TYPES, "folder"])
 
 
-def _peers() -> list[str]:
-    """The strategies that another package trains."""
-    return [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
-
-
-def _distance(one: str, other: str) -> float:
-    """How different two networks are: 10 for a layer more or of another kind, the log ratio of two widths."""
+def _factors(one: str, other: str) -> list[float]:
+    """Layer by layer, how many times as wide the wider of two networks is; infinite for layers of two kinds,
+    and for each layer that one of them lacks."""
     a, b = _layers(one), _layers(other)
     if len(a) != len(b):
-        return 10.0 * abs(len(a) - len(b))
-    return sum(10.0 if factor == inf else log(factor) for factor in _factors(a, b))
-
-
-def _is_like(one: str, other: str) -> bool:
-    """Whether two networks have the same kinds of layers, and widths within ``_SIMILAR`` of each other's."""
-    a, b = _layers(one), _layers(other)
-    return len(a) == len(b) and max(_factors(a, b)) <= _SIMILAR
-
-
-def _factors(one: Sequence[str], other: Sequence[str]) -> list[float]:
-    """Layer by layer, how many times as wide the wider one is; infinite for layers of two kinds."""
+        return [inf] * abs(len(a) - len(b))
     return [
         max(int(x), int(y)) / min(int(x), int(y)) if x.isdigit() and y.isdigit() else 1.0 if x == y else inf
-        for x, y in zip(one, other, strict=True)
+        for x, y in zip(a, b, strict=True)
     ]
 
 

@@ -8,64 +8,59 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK
 from snn.config.groups import CONFIG, read_yaml
-from snn.datasets import Table, counts
+from snn.datasets import counts
 from snn.errors import one_line
 from snn.figures.trained import data
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 from snn.recommending.budget import Length
+from snn.recommending.question import Question
+from snn.report.opening import duration
 from snn.tables.recommend import preliminary, scores_in_words
-from snn.tables.recommendation import Answer, Ratio
+from snn.tables.recommendation import Ratio
 
 _MOST_REASONS = 3
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
 
 
-def announcement(cell: Mapping[str, Any], device: Device, candidates: int, table: Table | None) -> str:
-    """One line: what is trained, of a user's ``table`` its target and sizes, where, and the candidates."""
-    training, dataset = cell["training"], cell["dataset"]
+def announcement(asked: Question, device: Device, candidates: int) -> str:
+    """One line: what is trained, of a user's table its target and sizes, where, and the candidates."""
+    training, dataset, table = asked.cell["training"], asked.cell["dataset"], asked.table
     of = dataset.get("path") or dataset["name"]
-    if table is not None and "target" in dataset:
+    if table is not None:
         rows, tested = counts(len(table.values), dataset)
         sizes = {"rows": rows, "test_rows": tested, "features": table.values.shape[1] - 1}
         of = data({**dataset, **table.facts, **sizes})
     where = "the CPU, " if device.backend == "cpu" else "the GPU, "
     return (
-        f"{of}, network {network_label(cell['network'])}, batch size {training['batch_size']}, "
+        f"{of}, network {network_label(asked.cell['network'])}, batch size {training['batch_size']}, "
         f"{training['epochs']} epochs, learning rate {training['learning_rate']:g}: {candidates} candidates "
         f"on {where}{device.name}."
     )
 
 
-def answer(
-    ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length | None, cell: Mapping[str, Any]
-) -> str:
-    """The answer with its reason, then a line per candidate; times are of what was ``trained`` of the cell.
-
-    ``recommended`` has no row for trainings of which no recommendation is published, as in reduced precision:
-    of these, the answer is that of the ranking.
-    """
-    names, thresholds = _names(ranking), read_yaml(CONFIG / "verdicts.yaml")
+def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, cell: Mapping[str, Any]) -> str:
+    """The answer with its reason, then a line per candidate; times are of what was ``trained``."""
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
     if not ranking["rank"].notna().any():
         compared = "can be compared with the reference" if (ranking["status"] == OK).any() else "ended well"
         lines = [f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip()]
-    elif len(recommended):
-        lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
     else:
-        lines = [Answer.read_ranking(ranking, names).sentence()]
-    part = (length := trained or Length(cell["training"]["epochs"])).part_of(cell)
+        lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
+    part = trained.part_of(cell)
     times = (
-        f"{part}: what is done once per training weighs more than in a whole one" if part else length.words()
+        f"{part}: what is done once per training weighs more than in a whole one" if part else trained.words()
     )
-    notes = [f"Times are of trainings of {times}.", *_notes(ranking, names, thresholds)]
-    return "\n".join(
-        ["", *lines, *filter(None, [preliminary(ranking, thresholds)]), "", table(ranking), *notes]
-    )
+    lines += filter(None, [preliminary(ranking, thresholds)])
+    notes = [f"Times are of trainings of {times}.", *_notes(ranking, thresholds)]
+    return "\n".join(["", *lines, "", table(ranking), *notes])
 
 
-def _notes(ranking: pd.DataFrame, names: pd.Series, thresholds: Mapping[str, Any]) -> Iterator[str]:
+def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str]:
     """What a reader of the table must know of its rows."""
+    with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
+    names = ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
     is_ranked, ended_well = ranking["rank"].notna(), ranking["status"] == OK
     if scores := scores_in_words(ranking):
         yield scores
@@ -114,50 +109,29 @@ def _failures(ranking: pd.DataFrame, cell: Mapping[str, Any]) -> str:
         return f"{words}." if words else ""
     network, rate = cell["network"], cell["training"]["learning_rate"]
     if network["init"] != "uniform01":
-        return f"{words}. A --learning-rate below {rate:g} may help."
+        return f"{words}. A training.learning_rate below {rate:g} may help."
     hidden = ",".join(map(str, network.get("hidden", ())))
     other = f"--network mlp --hidden {hidden}" if hidden else "network.init=he_uniform"
     return (
         f"{words}. Its initial weights are all positive (uniform01): others may help, {other}, or a "
-        f"--learning-rate below {rate:g}."
+        f"training.learning_rate below {rate:g}."
     )
-
-
-def _names(ranking: pd.DataFrame) -> pd.Series:
-    """The strategies, with the kernel if there are several of a name: ``graph (tiled_fused)``."""
-    with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
-    return ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
 
 
 def table(ranking: pd.DataFrame) -> str:
     """The ranking as lines of text."""
-
-    def ratios(name: str) -> list[object]:
-        return [Ratio.read(row, name) or _NOTHING for row in ranking.to_dict("records")]
-
-    rows = pd.DataFrame(
+    rows = ranking.to_dict("records")
+    shown = pd.DataFrame(
         {
-            "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in ranking["rank"]],
+            "rank": [_NOTHING if pd.isna(row["rank"]) else f"{row['rank']:.0f}" for row in rows],
             "strategy": ranking["strategy"],
             "kernel": ranking["kernel"].mask(ranking["kernel"].map(is_empty), _OWN_KERNEL),
-            "time": [_seconds(value) for value in ranking["mean_s"]],
-            "vs reference": [str(one) for one in ratios("speedup")],
+            "time": [_NOTHING if is_empty(row["mean_s"]) else duration(row["mean_s"], 3) for row in rows],
+            "vs reference": [str(Ratio.read(row, "speedup") or _NOTHING) for row in rows],
             "verdict": ranking["verdict"].astype(object).fillna(""),
-            "behind": [str(one) for one in ratios("behind")],
+            "behind": [str(Ratio.read(row, "behind") or _NOTHING) for row in rows],
             "against fastest": ranking["against_fastest"].fillna(""),
-            "rounds": ranking["rounds"],
-            "status": ranking["status"],
+            **{key: ranking[key] for key in ("rounds", "status")},
         }
     )
-    return rows.to_string(index=False)
-
-
-def _seconds(value: float) -> str:
-    if pd.isna(value):
-        return _NOTHING
-    unit, factor = next(
-        (unit, factor)
-        for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6))
-        if value * factor >= 1 or unit == "µs"
-    )
-    return f"{value * factor:.3g} {unit}"
+    return shown.to_string(index=False)

@@ -1,12 +1,19 @@
-"""The workflow, started as a user would start it: in the project's folder, one job at a time."""
+"""The workflow, run as a user would run it: in the project's folder, one job at a time.
 
+``python -m snn.recommending.workflow OPTIONS`` is Snakemake with a logger that leaves the word to its jobs.
+"""
+
+import io
+import logging
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from snn.config.groups import ROOT
 from snn.errors import SnnError
@@ -14,15 +21,20 @@ from snn.files import cache, outputs
 from snn.files.outputs import NOTES
 from snn.grid.sweeps import SHORTENED
 from snn.hardware import environment, locks
-from snn.recommending import FOLDER, JOBS_FAILED, SWEEP
-from snn.recommending.candidates import Grid
+from snn.recommending import FOLDER, SWEEP
 from snn.workflow.signals import kill_jobs
+
+if TYPE_CHECKING:
+    from snn.recommending.candidates import Grid
 
 TABLE = Path(f"results/tables/{SWEEP}/{SWEEP}.csv")
 ANSWER = Path(f"results/tables/{SWEEP}/recommendation.csv")
 FIGURE = Path(f"results/figures/{SWEEP}/{SWEEP}.svg")
 PAGE = FOLDER / "report.html"
 """Where the report is made; a cut-off one never replaces the user's."""
+
+JOBS_FAILED = 4
+"""The exit status of the workflow if a job failed, and not Snakemake itself."""
 
 _WAITS = FOLDER / "waits"
 """What its jobs have waited for other measurements on this machine."""
@@ -57,22 +69,22 @@ def held() -> Iterator[None]:
         os.close(lock)
 
 
-def measure(grid: Grid) -> float:
-    """Measure what is missing, and make the tables; the seconds that this has waited for other measurements
-    on this machine. Raises WorkflowError."""
-    _remove(TABLE, ANSWER)
-    return _snakemake(grid, [*chain(*grid.paths().values()), TABLE, ANSWER, "--keep-going"])
+def measure(grid: "Grid") -> float:
+    """Measure what is missing; the seconds that this has waited for other measurements on this machine.
+    Raises WorkflowError."""
+    return _snakemake(grid, [*chain(*grid.present().values()), "--keep-going"])
 
 
-def report(grid: Grid, part: str) -> None:
-    """Draw the figure, and put tables and figure into one page, ``PAGE``. Raises WorkflowError.
+def report(grid: "Grid", part: str) -> None:
+    """Make the tables and the figure, and put them into one page, ``PAGE``. Raises WorkflowError.
 
     ``part`` of a training is what each run trained, in words; empty if it was all of it.
     """
-    _remove(FIGURE)
-    _snakemake(grid, [TABLE, ANSWER, FIGURE])
+    made = [TABLE, ANSWER, FIGURE]
+    _remove(*made)
+    _snakemake(grid, made)
     shortened = [f"{SHORTENED}={part}"] if part else []
-    _snakemake(grid, [TABLE, ANSWER, FIGURE, "--report", PAGE], *shortened)
+    _snakemake(grid, [*made, "--report", PAGE], *shortened)
 
 
 def _remove(*made: Path) -> None:
@@ -82,20 +94,14 @@ def _remove(*made: Path) -> None:
             (ROOT / path).unlink(missing_ok=True)
 
 
-def _snakemake(grid: Grid, arguments: Sequence[str | Path], *config: str) -> float:
+def _snakemake(grid: "Grid", arguments: Sequence[str | Path], *config: str) -> float:
     """Run it, and print what it and its jobs do; the seconds that its jobs have waited."""
     _remove(_WAITS)
-    command = [sys.executable, "-m", "snn.recommending.logger", "--cores", "1", *map(str, arguments)]
-    command += [
-        "--config",
-        f"grid={grid.path}",
-        f"device={grid.plan.device.backend}",
-        f"folder={SWEEP}",
-        *config,
-    ]
+    command = [sys.executable, "-m", "snn.recommending.workflow", "--cores", "1", *map(str, arguments)]
+    command += ["--config", f"grid={grid.path}", f"device={grid.plan.device.backend}", f"folder={SWEEP}"]
     ours = {locks.WAITS: str(ROOT / _WAITS), NOTES: "no"}
     with subprocess.Popen(
-        command,
+        [*command, *config],
         cwd=ROOT,
         env=environment.of_workflow() | cache.of_snakemake(ROOT) | ours,
         stdout=subprocess.PIPE,
@@ -120,3 +126,45 @@ def _snakemake(grid: Grid, arguments: Sequence[str | Path], *config: str) -> flo
             waited,
         )
     return waited
+
+
+def main(arguments: list[str]) -> int:
+    """Run Snakemake; its status, or ``JOBS_FAILED`` if the workflow ended because a job did.
+
+    Of a job that failed it prints the outputs, since the job itself prints why; of Snakemake's own warnings
+    and errors all, if no job failed.
+    """
+    from snakemake import cli
+    from snakemake_interface_logger_plugins.base import LogHandlerBase
+    from snakemake_interface_logger_plugins.common import LogEvent
+    from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+
+    failed: list[str] = []
+    warnings: list[str] = []
+
+    class LogHandler(LogHandlerBase):
+        writes_to_stream, writes_to_file = True, False
+        has_filter = has_formatter = True
+        needs_rulegraph = False
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if getattr(record, "event", None) == LogEvent.JOB_ERROR:
+                failed.append(", ".join(vars(record).get("output") or [record.getMessage()]))
+                print(f"failed: {failed[-1]}", file=sys.stderr, flush=True)
+            elif record.levelno >= logging.WARNING:
+                warnings.append(record.getMessage())
+
+    plugin = ModuleType(SWEEP)
+    vars(plugin).update(LogHandler=LogHandler)
+    LoggerPluginRegistry().register_plugin(SWEEP, plugin)
+    with redirect_stderr(io.StringIO()):  # which profile is used
+        parser, options = cli.parse_args([*arguments, "--logger", SWEEP])
+    has_ended_well = cli.args_to_api(options, parser)
+    if failed:
+        return 0 if has_ended_well else JOBS_FAILED
+    print(*warnings, sep="\n", end="\n" * bool(warnings), file=sys.stderr, flush=True)
+    return 0 if has_ended_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

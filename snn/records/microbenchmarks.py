@@ -4,7 +4,7 @@ from collections.abc import Collection, Container, Mapping
 from pathlib import Path
 from typing import Any
 
-from snn.errors import RecordError
+from snn.errors import RecordError, shown
 from snn.hardware import limits
 from snn.records import untrusted
 from snn.records.store import check_digest, explain_rerun
@@ -47,10 +47,10 @@ def read_limits(path: Path) -> dict[str, Any]:
 
 
 def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str, dict[str, Any]]:
-    """By name the records of an archive or a folder of results, of GPUs if it has any of them.
+    """By name the records of an archive or a folder of results, of GPUs if it has any, of ``devices`` if
+    given.
 
-    Those of other devices than ``devices`` are left out, if those are given. Raises RecordError if the folder
-    cannot be read, or if two are of one microbenchmark, for a table is about one device.
+    Raises RecordError if the folder cannot be read, or if two are of one microbenchmark.
     """
     try:
         paths = sorted((folder / FOLDER).rglob("*.json"))
@@ -74,7 +74,7 @@ def _read(path: Path, kind: str, versions: Collection[int], sealed: int) -> dict
     version = record.get(f"{kind}_version") if isinstance(record, dict) else None
     if type(version) is not int or version not in versions:
         raise RecordError(
-            f"{path}: {kind} version {untrusted.shown(version)}, but this program reads "
+            f"{path}: {kind} version {shown(version)}, but this program reads "
             f"{' and '.join(map(str, versions))}"
         )
     if version == sealed:
@@ -91,7 +91,7 @@ def _check_reading(place: str, name: str, reading: Mapping[str, Any]) -> None:
     if bool(reading["seconds"] or series) != is_ok or bool(reading["reason"]) == is_ok:
         raise RecordError(
             f"{place} is {reading['status']}, with {len(reading['seconds'])} samples and the reason "
-            f"{untrusted.shown(reading['reason'])}: it must have either samples or a reason"
+            f"{shown(reading['reason'])}: it must have either samples or a reason"
         )
     if len({len(values) for values in series.values()}) > 1:
         raise RecordError(f"{place}.series has lists of different lengths")

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from snn.errors import RecordError
+from snn.errors import RecordError, shown
 from snn.files.regular import opened, read
 
 MOST_BYTES = 64 << 20
@@ -90,7 +90,6 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """The JSON schema of this name."""
     path = Path(__file__).with_name(f"{name}.schema.json")
     schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return schema
@@ -142,20 +141,12 @@ def _complaint(error: Any) -> str:
     if error.rule in ("required", "dependencies"):
         needed = error.rule_definition
         if error.rule == "dependencies":
-            needed = [
-                other for present, others in needed.items() if present in error.value for other in others
-            ]
+            needed = [one for given, others in needed.items() if given in error.value for one in others]
         return f"{key} lacks {', '.join(sorted(set(needed) - error.value.keys()))}"
     if error.rule == "additionalProperties":
         unknown = error.value.keys() - error.definition["properties"].keys()
         return f"{key} has the unknown key {shown(min(unknown))}"
     return f"{key} is {shown(error.value)}: it{error.message.removeprefix(error.name)}"
-
-
-def shown(value: Any) -> str:
-    """A value for a message: as Python writes it, cut off if it is long."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Memory-management strategies: how memory is allocated and moved in training. One module per strategy."""
+"""Memory-management strategies: how memory is allocated and moved in training. A module per family."""

@@ -1,10 +1,14 @@
-"""Where the time of one training run goes: by part, beside what per-call costs predict, and by call."""
+"""Where the time of one training run goes: by part, beside what per-call costs predict, and by call.
+
+And why one cell is faster than another, in sentences: from the ledgers and time breakdowns of both.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from snn.analysis.grouping import is_empty
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import over_baselines
 from snn.tables.table import DEVICE, LEDGER, Rows, Table, cells_table, optional, reference, status
@@ -27,8 +31,7 @@ LABELS = {
 def _breakdown(rows: Rows) -> pd.DataFrame:
     """Parts of an instrumented pass with a timer around every call, and the time predicted from calls' costs.
 
-    ``predicted_s`` is the host arithmetic plus the ledger's calls at their costs, which are measured without
-    any training; ``predicted_speedup`` the reference's over the row's, if both are of one GPU.
+    Predictions are divided if both are of one GPU.
     """
     cells = rows.frame
     parts = cells[[name for name in cells if name.startswith(PART)]]
@@ -87,3 +90,68 @@ def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresho
 
 
 timeline = Table("Two steps of training, call by call", _timeline)
+
+
+# ---- why one cell is faster than another
+
+_COUNTS = {
+    "mallocs": "device allocations",
+    "pool_allocs": "pool allocations",
+    "managed_allocs": "managed allocations",
+    "host_allocs": "pinned allocations",
+    "pageable_allocs": "pageable allocations",
+    "h2d_copies": "host-to-device copies",
+    "d2h_copies": "device-to-host copies",
+    "streams_created": "stream creations",
+    "launches": "launches",
+    "graph_launches": "graph launches",
+    "synchronizations": "synchronizations",
+}
+_MOST = 3
+_MIN_SHARE = 0.05
+"""Changes below this share of the difference between the times, or of the largest change, are left out."""
+_TOO_MUCH = 1.25
+"""That instrumented passes differ by more than the runs is said beyond this many times their difference."""
+
+
+def reason(winner: pd.Series, reference: pd.Series | None) -> str:
+    """What the winner does less and more often than the reference, and in which parts the times differ.
+
+    Counts are exact, per training. Seconds are of instrumented passes: they add up to the difference only
+    approximately, and nothing is said of them if the winner's passes took longer.
+    """
+    if reference is None:
+        return "There is no reference to compare it with."
+    if winner["strategy"] == "reference" and winner["kernel"] == reference["kernel"]:
+        return "No other strategy is faster than the reference."
+    sentences = []
+    if winner["kernel"] not in ("", reference["kernel"]):
+        sentences.append(f"It uses the kernel {winner['kernel']} instead of {reference['kernel']}.")
+    changes = _changes(winner, reference, {f"ledger.{key}": name for key, name in _COUNTS.items()})
+    least = _MIN_SHARE * max(map(abs, changes.values()), default=0)
+    if said := _largest(changes, least, "{:,} fewer {}", "{:,} more {}"):
+        sentences.append(f"Per training it makes {said}.")
+    changes = _changes(winner, reference, {PART + part: name for part, name in LABELS.items()})
+    difference, by_passes = abs(reference["mean_s"] - winner["mean_s"]), sum(changes.values())
+    said = _largest(changes, _MIN_SHARE * difference, "{:.2g} s less on {}", "{:.2g} s more on {}")
+    if said and by_passes > 0:
+        is_more = by_passes > _TOO_MUCH * difference
+        passes = ", by instrumented passes, which differ by more than the runs" if is_more else ""
+        sentences.append(f"It spends about {said}{passes}.")
+    return " ".join(sentences) or "Neither the ledgers nor the time breakdowns explain the difference."
+
+
+def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:
+    """By name, how much more of it the reference has, of what both records hold."""
+    known = [key for key in names if not any(is_empty(row.get(key)) for row in (winner, reference))]
+    return {names[key]: reference[key] - winner[key] for key in known}
+
+
+def _largest(changes: Mapping[str, float], least: float, less: str, more: str) -> str:
+    """The largest changes of both signs: ``1,488 fewer device allocations, but 100 more graph launches``."""
+    parts = []
+    for sign, text in ((1, less), (-1, more)):
+        sizes = [(sign * change, name) for name, change in changes.items() if sign * change > least]
+        *others, last = [text.format(*one) for one in sorted(sizes, key=lambda one: -one[0])[:_MOST]] or [""]
+        parts.append(" and ".join(filter(None, [", ".join(others), last])))
+    return ", but ".join(filter(None, parts))

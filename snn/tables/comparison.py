@@ -40,43 +40,35 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
 def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell that both of these frames of ``keyed`` hold.
 
-    ``ratio`` is of the rounds in common, by their numbers. ``speedup_a`` and ``speedup_b`` are each side's
-    own, over its own reference: these may be compared whatever the devices. ``agreement`` is ``agrees`` if
-    the interval of their quotient, which takes the two for independent, is within the threshold ``same`` of
-    1, ``differs`` if it excludes 1, otherwise ``inconclusive``.
+    ``agreement`` is by the interval of the quotient of both speedups, which takes the two for independent.
     """
     both = [key for key in a.index if key in b.index]
-    left, right = a.loc[both], b.loc[both]
-    ratios = speedup(left, right, thresholds)
-    speedups = [
+    sides = {"a": a.loc[both], "b": b.loc[both]}
+    ratios = speedup(sides["a"], sides["b"], thresholds)
+    own = [
         over_baselines(rows, reference("point")(rows), thresholds).loc[both, list(SPEEDUP)] for rows in (a, b)
     ]
-    triples = zip(*(rows.to_dict("records") for rows in (left, right, ratios)), strict=True)
-    pairs = zip(*(own.to_dict("records") for own in speedups), strict=True)
-    return (
-        left[[*_NAMES, *_further_settings(left)]]
-        .assign(
-            **_times("a", left), **_times("b", right), **_named(ratios, "ratio"), verdict=ratios["verdict"]
-        )
-        .assign(note=["; ".join(filter(None, (_left_out(*three), three[2]["note"]))) for three in triples])
-        .assign(**_named(speedups[0], "speedup_a"), **_named(speedups[1], "speedup_b"))
-        .assign(agreement=[_agreement(x, y, thresholds) for x, y in pairs])
-        .assign(
-            **{
-                f"{name}_{side}": rows[name]
-                for name in ("device", "commit", "started")
-                for side, rows in (("a", left), ("b", right))
-            }
-        )
-        .reset_index(drop=True)
-    )
+    triples = zip(*(rows.to_dict("records") for rows in (*sides.values(), ratios)), strict=True)
+    times = {"s": "mean_s", "std_s": "std_s"}
+    columns = {
+        **{f"{side}_{name}": rows[of] for side, rows in sides.items() for name, of in times.items()},
+        **_renamed(ratios, "ratio"),
+        "verdict": ratios["verdict"],
+        "note": ["; ".join(filter(None, (_left_out(*three), three[2]["note"]))) for three in triples],
+        **_renamed(own[0], "speedup_a"),
+        **_renamed(own[1], "speedup_b"),
+        "agreement": _agreement(own[0], own[1], thresholds["same"]),
+        **{
+            f"{name}_{side}": rows[name]
+            for name in ("device", "commit", "started")
+            for side, rows in sides.items()
+        },
+    }
+    names = [*_NAMES, *_further_settings(sides["a"])]
+    return sides["a"][names].assign(**columns).reset_index(drop=True)
 
 
-def _times(side: str, rows: pd.DataFrame) -> dict[str, pd.Series]:
-    return {f"{side}_s": rows["mean_s"], f"{side}_std_s": rows["std_s"]}
-
-
-def _named(found: pd.DataFrame, name: str) -> dict[str, pd.Series]:
+def _renamed(found: pd.DataFrame, name: str) -> dict[str, pd.Series]:
     return {one.replace("speedup", name): found[one] for one in SPEEDUP}
 
 
@@ -106,12 +98,13 @@ def _further_settings(rows: pd.DataFrame) -> list[str]:
     return [c for c in names if c not in _SHOWN_BY_NAMES and rows[c].astype(str).nunique() > 1]
 
 
-def _agreement(a: Mapping[str, float], b: Mapping[str, float], thresholds: Thresholds) -> str:
-    values = [side[key] for side in (a, b) for key in SPEEDUP]
-    if not np.isfinite(values).all():
-        return ""
-    (x, x_low, x_high), (y, y_low, y_high) = (np.log(values[i : i + 3]) for i in (0, 3))
-    low = x - y - np.hypot(x - x_low, y_high - y)
-    high = x - y + np.hypot(x_high - x, y - y_low)
-    verdict = speedup_verdict(np.exp(low), np.exp(high), thresholds["same"])
-    return {SAME: AGREES, NOT_SIGNIFICANT: INCONCLUSIVE}.get(verdict, DIFFERS)
+def _agreement(a: pd.DataFrame, b: pd.DataFrame, same: float) -> list[str]:
+    """The word for each pair of speedups; empty where one of them has no interval."""
+    (x, x_low, x_high), (y, y_low, y_high) = (np.log(side.to_numpy(float).T) for side in (a, b))
+    low = np.exp(x - y - np.hypot(x - x_low, y_high - y))
+    high = np.exp(x - y + np.hypot(x_high - x, y - y_low))
+    words = {SAME: AGREES, NOT_SIGNIFICANT: INCONCLUSIVE}
+    return [
+        words.get(speedup_verdict(*ends, same), DIFFERS) if np.isfinite(ends).all() else ""
+        for ends in zip(low, high, strict=True)
+    ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.analysis.frame import frame_of
 from snn.analysis.roofline import limit_of
 from snn.microbenchmarks.fragmentation import AGAIN, CAP, FIRST
 from snn.microbenchmarks.memory_calls import BOTH, COPIES, FROM_PAGEABLE, FROM_PINNED, PRODUCTS
@@ -19,8 +20,9 @@ from snn.microbenchmarks.shapes import GRAPH, PERSISTENT
 from snn.tables.table import Table
 
 Record = Mapping[str, Any]
+Row = dict[str, Any]
 Readings = Sequence[Reading]
-_INTERVAL = ("median", "low", "high")
+_GB = 1e-9
 
 
 def median_interval(samples: Sequence[float], confidence: float = 0.95) -> tuple[float, float, float]:
@@ -43,26 +45,24 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95) -> tuple
     return median(ordered), ordered[rank], ordered[count - 1 - rank]
 
 
-def readings_table(
-    title: str,
-    rows: Callable[[Readings], list[dict[str, Any]]],
-    numbers: Sequence[str] = (),
-    counts: Sequence[str] = (),
-) -> Table:
+def _interval(samples: Sequence[float], name: str = "") -> Row:
+    """``median``, ``low`` and ``high``, or ``name`` with these endings; None without samples."""
+    names = (name, f"{name}_low", f"{name}_high") if name else ("median", "low", "high")
+    return dict(zip(names, median_interval(samples) if samples else (None, None, None), strict=True))
+
+
+def _end(reading: Reading) -> Row:
+    return {"status": reading.status, "reason": reading.reason}
+
+
+def _table(record: Record, rows: Sequence[Row]) -> pd.DataFrame:
+    where = record["provenance"]
+    return frame_of(rows).assign(device=where["device"], backend=where["backend"])
+
+
+def readings_table(title: str, rows: Callable[[Readings], Sequence[Row]]) -> Table:
     """A table of these rows of the readings of a record."""
-    return Table(title, lambda record: _table(record, rows(_readings(record)), numbers, counts))
-
-
-def _readings(record: Record) -> Readings:
-    return list(map(Reading.of, record["readings"]))
-
-
-def _table(
-    record: Record, rows: list[dict[str, Any]], numbers: Sequence[str], counts: Sequence[str] = ()
-) -> pd.DataFrame:
-    """The columns ``numbers`` and ``counts`` hold floats and integers, also where no row has one."""
-    table = pd.DataFrame(rows).astype(dict.fromkeys(counts, "Int64") | dict.fromkeys(numbers, float))
-    return table.assign(device=record["provenance"]["device"], backend=record["provenance"]["backend"])
+    return Table(title, lambda record: _table(record, rows(list(map(Reading.of, record["readings"])))))
 
 
 def _group(readings: Readings, *keys: str) -> dict[Any, dict[Any, list[Reading]]]:
@@ -74,12 +74,6 @@ def _group(readings: Readings, *keys: str) -> dict[Any, dict[Any, list[Reading]]
     return groups
 
 
-# ---- memory_access
-
-_GB = 1e-9
-_RATES = ("moved_gb_s", "limit_gb_s", "fraction_of_limit")
-
-
 def _access(record: Record, *limits: Record) -> pd.DataFrame:
     """One row per pattern, value and access: the bytes per second that are asked for.
 
@@ -88,18 +82,24 @@ def _access(record: Record, *limits: Record) -> pd.DataFrame:
     """
     known = {access: limit_of(record, limits, f"dram_{access}") for access in ("read", "copy")}
     rows = []
-    for reading in _readings(record):
-        useful, limit = reading.point["useful_bytes"], known[reading.point["access"]]
-        rates = [_GB * useful / seconds for seconds in reading.seconds]
-        row = {**reading.point, **dict.fromkeys((*_INTERVAL, "unit", *_RATES)), "unit": "GB/s"}
-        row |= {"samples": len(rates), "status": reading.status, "reason": reading.reason}
-        row["limit_gb_s"] = limit and _GB * limit
-        if rates:
-            row |= dict(zip(_INTERVAL, median_interval(rates), strict=True))
-            row["moved_gb_s"] = row["median"] * reading.point["moved_bytes"] / useful
-            row["fraction_of_limit"] = row["median"] / (_GB * limit) if limit else None
-        rows.append(row)
-    return _table(record, rows, (*_INTERVAL, *_RATES))
+    for reading in map(Reading.of, record["readings"]):
+        point, limit = reading.point, known[reading.point["access"]]
+        rates = [_GB * point["useful_bytes"] / seconds for seconds in reading.seconds]
+        interval = _interval(rates)
+        rate = interval["median"]
+        rows.append(
+            {
+                **point,
+                **interval,
+                "unit": "GB/s",
+                "moved_gb_s": rate and rate * point["moved_bytes"] / point["useful_bytes"],
+                "limit_gb_s": limit and _GB * limit,
+                "fraction_of_limit": rate / (_GB * limit) if rate and limit else None,
+                "samples": len(rates),
+                **_end(reading),
+            }
+        )
+    return _table(record, rows)
 
 
 memory_access = Table("Bandwidth by pattern of memory access", _access)
@@ -107,10 +107,8 @@ memory_access = Table("Bandwidth by pattern of memory access", _access)
 
 # ---- memory_calls
 
-_COUNTS = ("bytes", "live", "streams")
 
-
-def _calls(readings: Readings) -> list[dict[str, Any]]:
+def _calls(readings: Readings) -> list[Row]:
     """One row per call, direction, size and number of streams.
 
     The rows ``overlap`` are the fraction of the shorter of copies and products that runs beside the longer
@@ -130,62 +128,44 @@ def _calls(readings: Readings) -> list[dict[str, Any]]:
     return rows
 
 
-def _call(reading: Reading, unit: str, values: list[float]) -> dict[str, Any]:
-    interval = median_interval(values) if values else (None, None, None)
-    return {
-        **{key: reading.point.get(key) for key in ("kind", "call", "direction", *_COUNTS)},
-        **dict(zip(_INTERVAL, interval, strict=True)),
-        **{"unit": unit, "samples": len(values), "status": reading.status, "reason": reading.reason},
-    }
+def _call(reading: Reading, unit: str, values: list[float]) -> Row:
+    names = ("kind", "call", "direction", "bytes", "live", "streams")
+    point = {key: reading.point.get(key) for key in names}
+    return {**point, **_interval(values), "unit": unit, "samples": len(values), **_end(reading)}
 
 
-memory_calls = readings_table("Time of memory calls", _calls, _INTERVAL, _COUNTS)
+memory_calls = readings_table("Time of memory calls", _calls)
 
 
 # ---- fragmentation
 
-_SERVED = (
-    *("reserved_bytes", "reserved_over_used"),
-    *("first_us", "first_us_low", "first_us_high", "again_us", "again_us_low", "again_us_high"),
-    *("suffices", "fails", "served"),
-)
 
-
-def _fragmentation(readings: Readings) -> list[dict[str, Any]]:
-    """One row per trace and allocator.
-
-    Times per call are through a new allocator (``first_us``), and through one that has served the trace
-    before (``again_us``); of cudaMalloc, which keeps nothing, both are the same. ``suffices`` is the least of
-    the caps, as a multiple of the peak in use, with which no allocation failed; ``fails`` the largest with
-    which one did, after the share ``served`` of the calls.
-    """
+def _fragmentation(readings: Readings) -> list[Row]:
+    """One row per trace and allocator; of cudaMalloc, which keeps nothing, both times are the same."""
     rows = []
     for (trace, allocator), kinds in _group(readings, "trace", "allocator", "kind").items():
         first = kinds[FIRST][0]
         again, point = kinds.get(AGAIN, [first])[0], first.point
         used, calls = point["peak_bytes"], point["calls"]
-        row = {"trace": trace, "allocator": allocator, "calls": calls, "used_bytes": used}
-        row |= dict.fromkeys(_SERVED)
-        if first.status == OK:
-            row["reserved_bytes"] = point["reserved_bytes"]
-            row["reserved_over_used"] = point["reserved_bytes"] / used
+        reserved = float(point["reserved_bytes"]) if first.status == OK else None
+        row = {
+            **{"trace": trace, "allocator": allocator, "calls": calls, "used_bytes": used},
+            **{"reserved_bytes": reserved, "reserved_over_used": reserved and reserved / used},
+        }
         for kind, reading in (("first_us", first), ("again_us", again)):
-            if reading.status == OK:
-                row |= _times(kind, [1e6 * seconds / calls for seconds in reading.seconds])
+            timed = reading.seconds if reading.status == OK else ()
+            row |= _interval([1e6 * seconds / calls for seconds in timed], kind)
+        row |= dict.fromkeys(("suffices", "fails", "served"))
         for cap in kinds.get(CAP, ()):
             if cap.status == OK:
                 row["suffices"] = cap.point["percent"] / 100
             elif cap.status == OUT_OF_MEMORY:
                 row |= {"fails": cap.point["percent"] / 100, "served": cap.point["served"] / calls}
-        rows.append(row | {"status": first.status, "reason": first.reason})
+        rows.append(row | _end(first))
     return rows
 
 
-def _times(name: str, samples: Sequence[float]) -> dict[str, float]:
-    return dict(zip((name, f"{name}_low", f"{name}_high"), median_interval(samples), strict=True))
-
-
-fragmentation = readings_table("Fragmentation by allocator", _fragmentation, _SERVED)
+fragmentation = readings_table("Fragmentation by allocator", _fragmentation)
 
 
 # ---- memory_map
@@ -193,60 +173,50 @@ fragmentation = readings_table("Fragmentation by allocator", _fragmentation, _SE
 _BLOCK = ("allocated", "freed", "place", "bytes", "in_use_bytes", "reserved_bytes")
 
 
-def _map(readings: Readings) -> list[dict[str, Any]]:
-    """One row per allocator and block: the calls that allocate and free it, its place and its bytes.
+def _map(readings: Readings) -> list[Row]:
+    """One row per allocator and block, or with the reason of an allocator that the device does not have.
 
     ``place`` counts bytes without the parts of the address space that no block of the trace touches.
-    ``in_use_bytes`` and ``reserved_bytes`` are those of all blocks right after the allocation. An allocator
-    that the device does not have is one row, with the reason.
     """
     rows = []
     for reading in readings:
-        series = reading.series if reading.status == OK else {name: [None] for name in _BLOCK}
         names = {key: reading.point[key] for key in ("trace", "allocator")}
-        ends = {"status": reading.status, "reason": reading.reason}
+        series = reading.series if reading.status == OK else {name: [None] for name in _BLOCK}
         for block in zip(*(series[name] for name in _BLOCK), strict=True):
-            rows.append({**names, **dict(zip(_BLOCK, block, strict=True)), **ends})
+            rows.append({**names, **dict(zip(_BLOCK, block, strict=True)), **_end(reading)})
     return rows
 
 
-memory_map = readings_table("Memory map over time", _map, counts=_BLOCK)
+memory_map = readings_table("Memory map over time", _map)
 
 
 # ---- shapes
 
-_TIMES = tuple(f"{name}_us{end}" for name in (PERSISTENT, GRAPH) for end in ("", "_low", "_high"))
-_RATIOS = ("speedup_over_graph", "best_peer_us", "speedup_over_best_peer")
 
-
-def _shapes(readings: Readings) -> list[dict[str, Any]]:
-    """One row per shape: time per step, in us, of ``persistent`` and ``graph``.
-
-    ``persistent`` is measured without its fallback: where no plan takes the shape, ``status`` and ``reason``
-    say so, and there is no time. ``best_peer`` is the fastest of the peers that trained the shape.
-    """
+def _shapes(readings: Readings) -> list[Row]:
+    """One row per shape: time per step of ``persistent`` without its fallback, of ``graph`` and peers."""
     rows = []
     for strategies in _group(readings, "shape", "strategy").values():
         own = strategies[PERSISTENT][-1]
+        samples = {
+            name: [1e6 * seconds for seconds in reading.seconds]
+            for name, (*_, reading) in strategies.items()
+            if reading.status == OK
+        }
+        peers = {name: median(of) for name, of in samples.items() if name not in (PERSISTENT, GRAPH)}
+        best = min(peers, key=peers.__getitem__, default=None)
         row = {key: own.point[key] for key in ("shape", "batch", "features", "hidden", "outputs", "biases")}
-        row |= dict.fromkeys((*_TIMES, *_RATIOS))
-        row |= {"best_peer": None, "plan": own.point.get("plan"), "status": own.status, "reason": own.reason}
-        peers = {}
-        for name, (*_, reading) in strategies.items():
-            if reading.status == OK:
-                samples = [1e6 * seconds for seconds in reading.seconds]
-                if name in (PERSISTENT, GRAPH):
-                    row |= _times(f"{name}_us", samples)
-                else:
-                    peers[name] = median(samples)
-        if peers:
-            row["best_peer"] = min(peers, key=peers.__getitem__)
-            row["best_peer_us"] = peers[row["best_peer"]]
-        for other in ("graph", "best_peer"):
-            if row[f"{other}_us"] and row["persistent_us"]:
-                row[f"speedup_over_{other}"] = row[f"{other}_us"] / row["persistent_us"]
-        rows.append(row)
+        for name in (PERSISTENT, GRAPH):
+            row |= _interval(samples.get(name, ()), f"{name}_us")
+        times = (row["persistent_us"], row["graph_us"], best and peers[best])
+        over_graph, over_peer = (other / times[0] if other and times[0] else None for other in times[1:])
+        row |= {
+            "speedup_over_graph": over_graph,
+            "best_peer_us": times[2],
+            "speedup_over_best_peer": over_peer,
+        }
+        rows.append(row | {"best_peer": best, "plan": own.point.get("plan"), **_end(own)})
     return rows
 
 
-shapes = readings_table("Time per step by shape", _shapes, (*_TIMES, *_RATIOS))
+shapes = readings_table("Time per step by shape", _shapes)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.analysis.frame import frame_of
 from snn.analysis.grouping import setting
 from snn.analysis.machine_state import Thresholds, watched
 from snn.config.cell import Cell
@@ -19,7 +20,7 @@ Record = Mapping[str, Any]
 # ---- gpu (Table I): properties of the device
 
 
-def _gpu(records: Iterable[Mapping[str, Any]], paper: Mapping[str, Any]) -> pd.DataFrame:
+def _gpu(records: Iterable[Record], paper: Mapping[str, Any]) -> pd.DataFrame:
     """One row per property, from any records of one kind of device: of limits, cells or microbenchmarks.
 
     Records of a GPU's host are left out. If no record of a GPU contains a property, as in earlier versions,
@@ -28,16 +29,14 @@ def _gpu(records: Iterable[Mapping[str, Any]], paper: Mapping[str, Any]) -> pd.D
     found = list(records)
     gpus = [record for record in found if record["provenance"]["backend"] == "cuda"]
     provenance = (gpus or found)[0]["provenance"]
-    values: dict[str, list[Any]] = {name: [] for name in paper["values"]}
+    values: dict[str, dict[Any, None]] = {name: {} for name in paper["values"]}
     for record in gpus or found:
         for name, value in _properties(record).items():
-            values.setdefault(name, [])
-            if value is not None and value not in values[name]:
-                values[name].append(value)
+            values.setdefault(name, {}).update({} if value is None else {value: None})
     return pd.DataFrame(
         {
             "parameter": name,
-            "value": _join(known),
+            "value": _join(list(known)),
             "paper_value": paper["values"].get(name, ""),
             "note": "not recorded" if gpus and not known else "",
         }
@@ -45,7 +44,7 @@ def _gpu(records: Iterable[Mapping[str, Any]], paper: Mapping[str, Any]) -> pd.D
     ).assign(device=provenance["device"], backend=provenance["backend"], paper_device=paper["device"])
 
 
-def _properties(record: Mapping[str, Any]) -> dict[str, Any]:
+def _properties(record: Record) -> dict[str, Any]:
     """The properties in one record, in the paper's units; None for those that it lacks."""
     provenance = record["provenance"]
     limits = Measured.of(record) if "limits" in record else Measured(())
@@ -87,14 +86,10 @@ gpu = Table("The device (Table I)", _gpu)
 _UNITS = {FLOPS: ("GFLOP/s", 1e-9), BYTES: ("GB/s", 1e-9), SECONDS: ("us", 1e6), CYCLES: ("cycles", 1.0)}
 
 
-def _limits(limits: Record) -> pd.DataFrame:
-    """One row per limit of a record.
-
-    ``blocks`` is the number of blocks that it was measured with or between, each on an SM of its own. Where
-    the device lacks the feature, the row is ``unsupported`` and ``reason`` says why.
-    """
+def _limits(record: Record) -> pd.DataFrame:
+    """One row per limit of a record; ``unsupported`` if the device lacks the feature."""
     rows = []
-    for limit in Measured.of(limits).limits:
+    for limit in Measured.of(record).limits:
         unit, factor = _UNITS[limit.unit]
         samples = [factor * sample for sample in limit.samples]
         rows.append(
@@ -111,9 +106,8 @@ def _limits(limits: Record) -> pd.DataFrame:
                 "reason": limit.reason,
             }
         )
-    provenance = limits["provenance"]
-    table = pd.DataFrame(rows).astype({"blocks": "Int64", "median": float, "min": float, "max": float})
-    return table.assign(device=provenance["device"], backend=provenance["backend"])
+    where = record["provenance"]
+    return frame_of(rows).assign(device=where["device"], backend=where["backend"])
 
 
 device_limits = Table("Measured limits of the device", _limits)
@@ -157,25 +151,22 @@ def _configuration(
         for key, value in given.items():
             rows.append((name, key, "setting", list(map(str, value if isinstance(value, list) else [value]))))
     rows += [(VERDICTS, key, "threshold", [str(value)]) for key, value in thresholds.items()]
-    return pd.DataFrame(
-        [(sweep, key, role, ", ".join(values)) for sweep, key, role, values in rows],
-        columns=["sweep", "key", "role", "values"],
-    ).assign(device=device.name, backend=device.backend)
+    table = pd.DataFrame(rows, columns=["sweep", "key", "role", "values"])
+    joined = table["values"].map(", ".join)
+    return table.assign(values=joined, device=device.name, backend=device.backend)
 
 
 def _settings(sweep: Mapping[str, Any]) -> dict[str, list[str]]:
     """Every key of the sweep's cells with its distinct values; a choice's name stands under its group."""
-    settings: dict[str, list[str]] = {}
+    settings: dict[str, dict[str, None]] = {}
     for cell in sweep["cells"]:
         for section, given in cell.items():
             for key, value in given.items():
-                if key == "_target_" or (section == "device" and key == "name"):
-                    continue
-                values = settings.setdefault(section if key == "name" else f"{section}.{key}", [])
-                text = "none" if value is None else str(setting(value))
-                if text not in values:
-                    values.append(text)
-    return settings
+                if key != "_target_" and (section, key) != ("device", "name"):
+                    text = "none" if value is None else str(setting(value))
+                    name = section if key == "name" else f"{section}.{key}"
+                    settings.setdefault(name, {})[text] = None
+    return {name: list(values) for name, values in settings.items()}
 
 
 configuration = Table("Configuration", _configuration)
@@ -186,12 +177,8 @@ configuration = Table("Configuration", _configuration)
 
 def _what(record: Record) -> dict[str, Any]:
     cell = Cell(record["cell"])
-    return {
-        "strategy": cell.strategy,
-        "dataset": cell.dataset,
-        "network": cell.network,
-        "round": record["round"],
-    }
+    names = {name: getattr(cell, name) for name in ("strategy", "dataset", "network")}
+    return {**names, "round": record["round"]}
 
 
 def _provenance(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -200,24 +187,25 @@ def _provenance(records: Mapping[str, Record]) -> pd.DataFrame:
     for path, record in records.items():
         of = record["provenance"]
         cuda = of["cuda_runtime"]
-        row = {
-            **_what(record),
-            "status": record["status"],
-            "runs": len(record["runs"]),
-            "stopped_by": record["stopped"],
-            "started": of["started"],
-            "elapsed_s": of["elapsed_seconds"],
-            "source_hash": of["source_hash"],
-            "commit": of["git"]["commit"],
-            "dirty": {True: "yes", False: "no"}.get(of["git"]["dirty"]),
-            **{key: of[key] for key in ("device", "backend", "device_uuid", "driver")},
-            "cuda_runtime": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
-            **{name: of["versions"].get(name) for name in ("cupy", "numpy", "torch", "jax", "python")},
-            "system": of["host"]["system"],
-            "cpus": of["host"]["cpus"],
-            "record": path,
-        }
-        rows.append(row)
+        rows.append(
+            {
+                **_what(record),
+                "status": record["status"],
+                "runs": len(record["runs"]),
+                "stopped_by": record["stopped"],
+                "started": of["started"],
+                "elapsed_s": of["elapsed_seconds"],
+                "source_hash": of["source_hash"],
+                "commit": of["git"]["commit"],
+                "dirty": {True: "yes", False: "no"}.get(of["git"]["dirty"]),
+                **{key: of[key] for key in ("device", "backend", "device_uuid", "driver")},
+                "cuda_runtime": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
+                **{name: of["versions"].get(name) for name in ("cupy", "numpy", "torch", "jax", "python")},
+                "system": of["host"]["system"],
+                "cpus": of["host"]["cpus"],
+                "record": path,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -229,6 +217,7 @@ _EXTREMES: Mapping[str, tuple[str, Callable[[list[float]], float]]] = {
     "power_w": ("median_power_w", median),
     "sm_mhz": ("min_sm_mhz", min),
 }
+"""Columns of samples, with the figure that the table shows of each; a median is of timed runs alone."""
 
 
 def _warnings(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFrame:
@@ -238,36 +227,39 @@ def _warnings(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataF
     """
     rows = []
     for path, record in records.items():
-        found = watched(record, thresholds)
-        row = {
-            **_what(record),
-            "warnings": ", ".join(found),
-            "note": "; ".join(found.values()),
-            **_figures(record["machine"].get("samples"), record["provenance"]["elapsed_seconds"]),
-            "device": record["cell"]["device"]["name"],
-            "backend": record["cell"]["device"]["backend"],
-            "record": path,
-        }
-        rows.append(row)
+        found, device = watched(record, thresholds), record["cell"]["device"]
+        rows.append(
+            {
+                **_what(record),
+                "warnings": ", ".join(found),
+                "note": "; ".join(found.values()),
+                **_figures(record),
+                "device": device["name"],
+                "backend": device["backend"],
+                "record": path,
+            }
+        )
     return pd.DataFrame(rows)
 
 
-def _figures(samples: Mapping[str, Any] | None, elapsed: float) -> dict[str, float | None]:
-    """Extremes of all samples, medians of those in timed runs, and the share of a CPU that sampling took."""
-    names = [name for name, _ in _EXTREMES.values()]
-    figures: dict[str, float | None] = dict.fromkeys(("samples", "max_memory_fraction", *names, "sampling"))
-    if samples is None:
-        return figures
-    columns, memory = samples["columns"], samples["limits"].get("memory_bytes")
-    used = [value for value in columns.get("memory_used_bytes", ()) if value is not None]
-    figures["samples"] = samples["taken"]
-    figures["max_memory_fraction"] = max(used) / memory if used and memory else None
+def _figures(record: Record) -> dict[str, float | None]:
+    """Extremes and medians of a record's samples, and the share of a CPU that sampling took."""
+    samples, elapsed = record["machine"].get("samples"), record["provenance"]["elapsed_seconds"]
+    columns = samples["columns"] if samples else {}
+
+    def values(key: str, is_timed: bool = False) -> list[float]:
+        pairs = zip(columns.get(key, ()), columns.get("timed", ()), strict=False)
+        return [value for value, timed in pairs if value is not None and (timed or not is_timed)]
+
+    used, memory = values("memory_used_bytes"), samples and samples["limits"].get("memory_bytes")
+    figures = {
+        "samples": samples and samples["taken"],
+        "max_memory_fraction": max(used) / memory if used and memory else None,
+    }
     for key, (name, of) in _EXTREMES.items():
-        rows = zip(columns.get(key, ()), columns["timed"], strict=False)
-        values = [value for value, timed in rows if value is not None and (timed or of is not median)]
-        figures[name] = of(values) if values else None
-    figures["sampling"] = samples["cpu_seconds"] / elapsed if elapsed > 0 else None
-    return figures
+        found = values(key, is_timed=of is median)
+        figures[name] = of(found) if found else None
+    return figures | {"sampling": samples["cpu_seconds"] / elapsed if samples and elapsed > 0 else None}
 
 
 warnings = Table("Memory, heat, utilisation and power over time, with warnings", _warnings)

@@ -50,12 +50,10 @@ def _by_network(key: str, title: str) -> Table:
     """One row per network, named in the column ``key``: both times with their spread, and their ratio."""
 
     def build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Mapping[str, float]) -> pd.DataFrame:
-        sides = {
-            name: cells[cells["strategy"] == name].set_index("network") for name in ("reference", "combined")
-        }
-        first = sides["reference"]
-        second = sides["combined"] = sides["combined"].loc[first.index]
-        named = [side.add_prefix(f"{name}_") for name, side in sides.items()]
+        by_network = {name: of.set_index("network") for name, of in cells.groupby("strategy")}
+        first = by_network["reference"]
+        sides = {"reference": first, "combined": by_network["combined"].loc[first.index]}
+        second, named = sides["combined"], [side.add_prefix(f"{name}_") for name, side in sides.items()]
         untimed = [side["reason"].where(side["mean_s"].isna(), "") for side in sides.values()]
         rows = pd.concat([*named, speedups.speedup(first, second, thresholds)], axis=1).assign(
             mean_s=first["mean_s"] + second["mean_s"],
@@ -112,17 +110,18 @@ def _errors(rows: Rows) -> pd.DataFrame:
     references = with_paper_kernel if len(with_paper_kernel) else references
     own = references.loc[references["runs"].idxmax()]
     compared = [_compare(row, rows.published, own) for _, row in cells.iterrows()]
-    table = pd.DataFrame(compared, cells.index, columns=["paper_mse", "reference_mse", "note"])
-    table = table.astype({"paper_mse": float, "reference_mse": float})
-    expected = table["paper_mse"].fillna(table["reference_mse"])
+    paper, here, notes = zip(*compared, strict=True)
+    published, measured = (pd.Series(values, cells.index, float) for values in (paper, here))
+    expected = published.fillna(measured)
     difference = (cells["final_loss"] - expected).abs() / expected
-    reordered = cells["on_host"] | (cells["kernel"] != "naive")
-    tolerance = reordered.map({True: rows.thresholds["agrees_reordered"], False: rows.thresholds["agrees"]})
+    is_reordered = cells["on_host"] | (cells["kernel"] != "naive")
+    tolerance = is_reordered.map(
+        {True: rows.thresholds["agrees_reordered"], False: rows.thresholds["agrees"]}
+    )
     words = np.where(difference <= tolerance, AGREES, DIFFERS)
-    table.insert(2, "relative_difference", difference)
-    table.insert(3, "tolerance", tolerance)
-    table.insert(4, "agreement", np.where(difference.notna(), words, ""))
-    return table
+    columns = {"paper_mse": published, "reference_mse": measured, "relative_difference": difference}
+    agreement = np.where(difference.notna(), words, "")
+    return pd.DataFrame({**columns, "tolerance": tolerance, "agreement": agreement, "note": notes})
 
 
 def _compare(

@@ -1,24 +1,17 @@
-"""The answer in words, and the table of recommended strategies with the reasons read from the ledgers.
-
-An ``Answer`` composes the sentence about the winner of one case, for the overview, the recommendation, the
-report and the terminal.
-"""
+"""The answer in words, for the overview, the recommendation, the report and the terminal; and the table of
+recommended strategies with the reasons read from the ledgers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
-from snn.analysis.verdicts import AS_FAST, NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT, SLOWER
+from snn.analysis.verdicts import NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT
 from snn.tables import overview
-from snn.tables.speedup_reasons import reason
+from snn.tables.attribution import reason
 
 TITLE = "Recommended strategy for each network, and why"
-
-NOTHING, FAILED, ALONE = "nothing", "failed", "alone"
-"""Kinds of answers without a lead: no time, no training that ended well, nothing to compare it with."""
 
 _NEAR_ONE = 0.1
 """A ratio within this of 1 is given with three decimals instead of two."""
@@ -78,99 +71,53 @@ class Ratio(NamedTuple):
         return f"{end:.{2 if abs(size - 1) > _NEAR_ONE else 3}f}"
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Who has the shortest mean time of one case, over whom, by how much, and how sure that is.
+def over_reference(row: Mapping[Any, Any]) -> Ratio | None:
+    """The speedup in a row; None if the fastest is the reference, or there is none."""
+    return None if row["verdict"] == REFERENCE else Ratio.read(row, "speedup", row["verdict"])
 
-    ``over_reference`` is None if the fastest is the reference, or there is none. ``verdict`` is of the lead
-    over all others, ``tied`` names those that are not slower, and ``candidates`` counts all measured.
-    """
 
-    fastest: str
-    status: str
-    seconds: float
-    over_reference: Ratio | None
-    runner_up: str
-    lead: Ratio | None
-    verdict: str
-    tied: str
-    candidates: int = 0
-    not_comparable: str = ""
+def reservation(row: Mapping[Any, Any]) -> str:
+    """Why the first of a row may not be the only fastest; empty if it is faster than every other."""
+    if is_empty(row["runner_up"]):
+        return "there is nothing to compare it with"
+    if row["lead_verdict"] == SIGNIFICANT:
+        return ""
+    return (
+        f"{'equally fast' if row['lead_verdict'] == SAME else 'not significantly slower'}: {row['tied_with']}"
+    )
 
-    @classmethod
-    def read(cls, row: Mapping[Any, Any]) -> Self:
-        """The answer in a row of the overview, or of the recommendation."""
-        is_reference = row["verdict"] == REFERENCE
-        known: dict[Any, Any] = {key: "" if is_empty(value) else value for key, value in row.items()}
-        return cls(
-            known["fastest" if "fastest" in known else "strategy"],
-            known["fastest_status" if "fastest" in known else "strategy_status"],
-            row["mean_s"],
-            None if is_reference else Ratio.read(row, "speedup", row["verdict"]),
-            known["runner_up"],
-            Ratio.read(row, "lead"),
-            known["lead_verdict"],
-            known["tied_with"],
-            known.get("strategies", 0),
-            known.get("not_comparable", ""),
-        )
 
-    @classmethod
-    def read_ranking(cls, ranking: pd.DataFrame, names: pd.Series) -> Self:
-        """The answer in a table of ``snn.tables.recommend`` in which a row has a rank, by the rows' names."""
-        ranked = ranking[ranking["rank"].notna()].sort_values("rank")
-        first, others = ranked.iloc[0], ranked.iloc[1:]
-        ties = others[others["against_fastest"] != SLOWER]
-        tied = SAME if (ties["against_fastest"] == AS_FAST).all() else NOT_SIGNIFICANT
-        return cls(
-            names[first.name],
-            OK,
-            first["mean_s"],
-            None if first["verdict"] == REFERENCE else Ratio.read(first, "speedup", first["verdict"]),
-            names[others.index[0]] if len(others) else "",
-            Ratio.read(others.iloc[0], "behind") if len(others) else None,
-            SIGNIFICANT if ties.empty else tied,
-            ", ".join(names[ties.index]),
-            len(ranking),
-        )
-
-    @property
-    def kind(self) -> str:
-        """NOTHING, FAILED or ALONE; else the verdict on the lead."""
-        if not self.fastest:
-            return NOTHING
-        return FAILED if self.status != OK else ALONE if not self.runner_up else self.verdict
-
-    def sentence(self) -> str:
-        """What a reader should know of this case."""
-        if not self.fastest:
-            return "No strategy finished."
-        aside = f" Not comparable: {self.not_comparable}." if self.not_comparable else ""
-        if self.kind == FAILED:
-            failed = self.status.replace("_", " ")
-            aside = f" But its status is {failed}, and no other that is comparable is ok.{aside}"
-        return f"{self._winner()}.{aside}"
-
-    def _winner(self) -> str:
-        if not self.runner_up:
-            return f"{self.fastest} takes {self.seconds:.4g} s; there is nothing to compare it with"
-        compared = " of what can be compared" if self.not_comparable else ""
-        over_reference = self.over_reference.over("the reference") if self.over_reference else ""
-        shortest = f"{self.fastest} has the shortest mean time{compared}"
-        if self.verdict == SIGNIFICANT:
-            is_named = self.runner_up == "reference" and over_reference
-            over_next = self.lead.over(f"{self.runner_up}, the runner-up") if self.lead else ""
-            ratios = " and ".join(filter(None, (over_reference, "" if is_named else over_next)))
-            best = "the fastest" if self.candidates > 2 else "the faster of two"
-            return f"{f'{self.fastest} is {best}{compared}' if self.status == OK else shortest}: {ratios}"
-        tied = "equally fast" if self.verdict == SAME else "not significantly slower"
-        return f"{shortest}{over_reference and f', {over_reference}'}; {tied}: {self.tied}"
+def sentence(row: Mapping[Any, Any]) -> str:
+    """What a reader should know of a row of the overview: who has the shortest mean time, over whom, by how
+    much, and how sure that is."""
+    if is_empty(row["fastest"]):
+        return "No strategy finished."
+    fastest, is_ok, reference = row["fastest"], row["fastest_status"] == OK, over_reference(row)
+    is_apart = not is_empty(row["not_comparable"])
+    compared = " of what can be compared" if is_apart else ""
+    aside = f" Not comparable: {row['not_comparable']}." if is_apart else ""
+    if not is_ok:
+        status = row["fastest_status"].replace("_", " ")
+        aside = f" But its status is {status}, and no other that is comparable is ok.{aside}"
+    shortest = f"{fastest} has the shortest mean time{compared}"
+    over = reference.over("the reference") if reference else ""
+    if is_empty(row["runner_up"]):
+        said = f"{fastest} takes {row['mean_s']:.4g} s; {reservation(row)}"
+    elif row["lead_verdict"] == SIGNIFICANT:
+        lead = Ratio.read(row, "lead")
+        is_named = row["runner_up"] == "reference" and over
+        over_next = lead.over(f"{row['runner_up']}, the runner-up") if lead and not is_named else ""
+        best = f"{fastest} is {'the fastest' if row['strategies'] > 2 else 'the faster of two'}{compared}"
+        said = f"{best if is_ok else shortest}: {' and '.join(filter(None, (over, over_next)))}"
+    else:
+        said = f"{shortest}{over and f', {over}'}; {reservation(row)}"
+    return f"{said}.{aside}"
 
 
 def with_sentences(table: pd.DataFrame) -> pd.DataFrame:
     """The overview with two columns in front: its ``case`` and ``answer`` in words."""
     words = pd.DataFrame({"case": [case(row, table) for _, row in table.iterrows()]}, table.index)
-    return words.assign(answer=[Answer.read(row).sentence() for _, row in table.iterrows()]).join(table)
+    return words.assign(answer=[sentence(row) for _, row in table.iterrows()]).join(table)
 
 
 def case(row: pd.Series, table: pd.DataFrame) -> str:
@@ -212,7 +159,7 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
     settings = ["dataset", "network", *(key for key in table if "." in key)]
     kept = [*_MARGINS, *settings, *_OF_ROW]
     rows = [
-        {"case": case(row, table), "answer": Answer.read(row).sentence(), **_winner(cells, row), **row[kept]}
+        {"case": case(row, table), "answer": sentence(row), **_winner(cells, row), **row[kept]}
         for cells, (i, row) in zip(points, table.iterrows(), strict=True)
         if i in asked
     ]

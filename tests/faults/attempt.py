@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -184,6 +184,10 @@ LIKE_NONE = ("no file", "dangling link", "link to itself")
 """Kinds that look as if there were no file."""
 
 
+def _run_command(name: str, arguments: list[str]) -> int:
+    return cli.main([name, *arguments])
+
+
 def _read_grid(arguments: list[str]) -> None:
     """Read a grid as a workflow does."""
     path = Path(arguments[0])
@@ -202,10 +206,10 @@ def _as_command(read: Callable[[list[str]], object]) -> Callable[[list[str]], in
     return main
 
 
-_MODULES = "prepare perfetto compare merge retabulate more_rounds measure_limits microbenchmark recommend"
+_NAMES = "run prepare perfetto compare merge retabulate more-rounds measure-limits microbenchmark recommend"
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     **{"cli": cli.main, "snn": train.main, "grid": _as_command(_read_grid)},
     "plan": _as_command(lambda arguments: planned_rounds.read(Path(arguments[0]))),
-    **{f"snn.{name}": import_module(f"snn.{name}").main for name in _MODULES.split()},
+    **{f"snn {name}": partial(_run_command, name) for name in _NAMES.split()},
 }
 """The programs; ``grid`` and ``plan`` (of further rounds) are files that a workflow reads by itself."""

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import data_files
-from attempt import HERE, LIKE_NONE, Input
+from attempt import HERE, Input
 from garbage import CSV, NO_FILES, NO_NUMBERS, given, words
 from hypothesis import strategies as st
 from wrong_settings import Wrong, all_wrong
 
-from snn import cli, listing
+from snn import cli
 from snn.config import groups
 from snn.config.compose import composed
 from snn.config.overrides import written
@@ -19,7 +19,7 @@ from snn.grid import sweeps
 from snn.grid.naming import SECTIONS
 
 VALID = ("device=cpu", "training.epochs=1", "training.batch_size=2", "output=r.json")
-TRAINED = ("--device=cpu", "--csv=t.csv", "--target=b", "--batch-size=1", "dataset.held_out=0")
+TRAINED = ("--device=cpu", "--csv=t.csv", "--target=b", "training.batch_size=1", "dataset.held_out=0")
 """Options of a recommendation that are right."""
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined], training.epochs: 1}}\n"
@@ -30,7 +30,7 @@ _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined], training
 
 def malformed() -> st.SearchStrategy[Input]:
     """Command lines of a cell with something wrong in them, and of other modules."""
-    wrong = st.builds(with_setting, st.sampled_from(all_wrong()), st.sampled_from(("snn", "snn.prepare")))
+    wrong = st.builds(with_setting, st.sampled_from(all_wrong()), st.sampled_from(("snn", "snn prepare")))
     return st.one_of(wrong, wrong, st.sampled_from(list(of_modules())))
 
 
@@ -102,30 +102,30 @@ def of_modules() -> Iterator[Input]:
     for command, arguments, name in _WITH_INPUT:
         yield from Input(command, arguments).of_kinds(name)
     for table in ("", "\0", "mine\n", *words("none ../mine = results/tables/none.csv MINE overview.html.x")):
-        yield Input("snn.more_rounds", (table, "grid=g.yaml"), {"g.yaml": _GRID})
+        yield Input("snn more-rounds", (table, "grid=g.yaml"), {"g.yaml": _GRID})
     rounds = [f"rounds={value}" for value in (*NO_NUMBERS, "0", "-1", "1001", "1.5")]
     for one in (*rounds, "colour=1", "device=gpu", "device=", "grid=", "grid=none.yaml", "=1"):
         names = one.partition("=")[0].replace("grid", "")
-        yield Input("snn.more_rounds", ("mine", *given(["grid=g.yaml"], one)), {"g.yaml": _GRID}, names)
-    yield Input("snn.more_rounds", ("mine", "yours"), {}, "2 tables")
+        yield Input("snn more-rounds", ("mine", *given(["grid=g.yaml"], one)), {"g.yaml": _GRID}, names)
+    yield Input("snn more-rounds", ("mine", "yours"), {}, "yours")
     for device in ("gpu", "", "CPU", "auto x", "\0", "../cpu"):
-        yield Input("snn.measure_limits", (device, "l.json"))
+        yield Input("snn measure-limits", (device, "l.json"))
 
 
 _SETTINGS = '{"trace": "growing", "bytes": "1MiB", "calls": 100, "seed": 1}'
 _WITH_OUTPUT = (
     ("snn", ("device=cpu", "training.epochs=1"), "output="),
-    ("snn.prepare", ("dataset=small",), "output="),
-    ("snn.perfetto", ("none.json",), ""),
-    ("snn.measure_limits", ("cpu",), ""),
-    ("snn.microbenchmark", ("memory_map", _SETTINGS, "cpu"), ""),
+    ("snn prepare", ("dataset=small",), "output="),
+    ("snn perfetto", ("none.json",), ""),
+    ("snn measure-limits", ("cpu",), ""),
+    ("snn microbenchmark", ("memory_map", _SETTINGS, "cpu"), ""),
 )
 _WITH_INPUT = (
     ("snn", (*VALID, "dataset=csv", "dataset.path=t.csv", "dataset.target=0"), "t.csv"),
-    ("snn.more_rounds", ("mine", "grid=g.yaml"), "g.yaml"),
-    ("snn.perfetto", ("r.json", "t.json"), "r.json"),
-    ("snn.retabulate", ("a", "out"), "a"),
-    ("snn.compare", ("a", "a", "out"), "a"),
+    ("snn more-rounds", ("mine", "grid=g.yaml"), "g.yaml"),
+    ("snn perfetto", ("r.json", "t.json"), "r.json"),
+    ("snn retabulate", ("a", "out"), "a"),
+    ("snn compare", ("a", "a", "out"), "a"),
 )
 _NO_ARGUMENTS = words(
     "+colour=1 ++training.epochs=1 ~strategy ~training.epochs ~training.epochs=1 =1 dataset@training=small",
@@ -160,24 +160,17 @@ network.layers=['linear 1']""".splitlines()
 
 # ---- commands
 
-_COMMANDS = {f"snn.{name}": name for name in ("prepare", "perfetto", "compare", "merge", "retabulate")}
-_COMMANDS |= {"snn": "run", "snn.more_rounds": "more-rounds"}
-"""The command of a module."""
-
 
 def malformed_commands() -> st.SearchStrategy[Input]:
     """Commands that do not exist, and commands with something wrong in them."""
-    wrong = malformed().filter(lambda one: one.command in _COMMANDS)
-    as_commands = wrong.map(
-        lambda one: replace(one, command="cli", arguments=(_COMMANDS[one.command], *one.arguments))
-    )
+    wrong = malformed().map(lambda one: replace(one, command="snn run") if one.command == "snn" else one)
     known = st.sampled_from(list(of_commands()))
-    return st.one_of(known, known, as_commands)
+    return st.one_of(known, known, wrong)
 
 
 def any_commands() -> st.SearchStrategy[Input]:
     """Any words, after a command or without one."""
-    known = [*cli.known(), *listing.TOPICS, *words("words --help --version --json --device strategy=graph =")]
+    known = [*cli.snn.commands, *cli.LISTS, *words("words --help --version --json --device strategy=graph =")]
     arguments = st.lists(st.sampled_from(known) | st.text(max_size=10), max_size=4)
     return arguments.map(lambda line: Input("cli", tuple(line), is_wrong=False))
 
@@ -190,25 +183,26 @@ def of_commands() -> Iterator[Input]:
 
 def _lines() -> Iterator[tuple[str, ...]]:
     """What the message names, and the command line."""
-    for name in cli.known():
+    for name in cli.snn.commands:
         for word in (name[:-1], name + name[-1], name.upper(), f"{name} ", f"-{name}", name[1:], f"{name}=1"):
-            if word not in cli.known():
+            if word not in cli.snn.commands:
                 yield word.strip(), word
     for word in ["", " ", "\n", "a\nb", "x" * 5000, *words("-- - --verbose \0 \udcff $(ls) é ../run {}")]:
-        yield "", word
+        if word != "--":  # before arguments that begin with a dash
+            yield "", word
         yield "list", "list", word
-        yield "completion takes", "completion", word
+        yield "completion", "completion", word
         yield "", "plan", f"--{word}x", "dataset=small"
-    for group in (*listing.TOPICS.values(), "strategie", "STRATEGIES", "all", "help"):
-        yield f"list {group!r}", "list", group
+    for group in (*cli.LISTS.values(), "strategie", "STRATEGIES", "all", "help"):
+        yield f"list is {group!r}", "list", group
     numbers = (("compare", (0, 2, 4)), ("retabulate", (0, 1, 4)), ("perfetto", (0, 1)))
     for name, counts in (*numbers, ("merge", (0,)), ("more-rounds", (0,))):
-        yield from ((f"{name} takes", name, *["a"] * count) for count in counts)
+        yield from ((f"{name}: ", name, *["a"] * count) for count in counts)
     yield "none", "merge", f"{HERE}/none"
     for option in ("--device", "--free", "--fraction", "--json"):
         yield option, "plan", option
         yield option, "plan", option[:-1], "1"
-    for option in ("--csv", "--target", "--hidden", "--budget", "--epochs", "--network"):
+    for option in ("--csv", "--target", "--hidden", "--budget", "--network"):
         yield option, "recommend", option
         yield from (("", "recommend", option, value) for value in ("", "x y", "-1", "\0", "nan", "1" * 400))
     yield from (("", "plan", "--device", name) for name in ("", "T5", "cpu", "../x", "\0", "NVIDIA  H200"))
@@ -234,9 +228,7 @@ def malformed_recommendations() -> st.SearchStrategy[Input]:
 
 def any_recommendations() -> st.SearchStrategy[Input]:
     """Any options with any values: whether they are accepted is up to the options' own checks."""
-    options = words(
-        "--csv t.csv --target b --batch-size --epochs --budget --hidden --classify --dataset 1 64,"
-    )
+    options = words("--csv t.csv --target b --budget --hidden --classify --dataset 1 64, training.epochs=2")
     options += words("--network cnn patterns --device --output")
     texts = st.text(max_size=5) | st.text("strategy.=+~@[]{}:,&*!1", max_size=12)
     return st.lists(st.sampled_from(options) | texts, max_size=4).map(
@@ -245,15 +237,16 @@ def any_recommendations() -> st.SearchStrategy[Input]:
 
 
 def _recommend(*further: str, names: str = "", **others: Any) -> Input:
-    return Input("snn.recommend", (*TRAINED, *further), {"t.csv": CSV}, names, **others)
+    return Input("snn recommend", (*TRAINED, *further), {"t.csv": CSV}, names, **others)
 
 
 def wrong_options() -> Iterator[Input]:
     """Each with the option that the message names."""
-    for key in ("--batch-size", "--epochs", "--learning-rate", "--budget", "--hidden"):
-        yield from (_recommend(f"{key}={value}", names=key) for value in (*NO_NUMBERS, "0", "-1", "\udcff"))
-    for one in _recommend().of_kinds("t.csv"):
-        yield replace(one, names="--csv") if one.files["t.csv"] in LIKE_NONE else one
+    budgets = (*NO_NUMBERS, "0", "-1", "\udcff")
+    yield from (_recommend(f"--budget={value}", names="--budget") for value in budgets)
+    widths = ("x", "0", "-1", "1.5", "", "\udcff")
+    yield from (_recommend(f"--hidden={value}", names="network.hidden") for value in widths)
+    yield from _recommend().of_kinds("t.csv")
     yield from _recommend("--output=o").of_kinds("o", "--output", ("no file", "folder", "dangling link"))
     for epochs in ("2020-01-01", "!!set {a}", "[1,2]", "[" * 2000):
         yield _recommend(f"training.epochs={epochs}", names="training.epochs")

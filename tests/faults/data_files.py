@@ -143,7 +143,7 @@ def _joined(rows: list[list[str]]) -> bytes:
 
 
 def _csv(content: bytes, *further: str, names: str = "t.csv") -> Input:
-    return Input("snn.prepare", given(_CSV, *further), {"t.csv": content}, names)
+    return Input("snn prepare", given(_CSV, *further), {"t.csv": content}, names)
 
 
 def _all_numbers(here: Path) -> bool:
@@ -295,7 +295,7 @@ _NO_IMAGE_SETTINGS = {
 
 def _set(changed: dict[str, bytes | str], *further: str, names: str = "images") -> Input:
     files = FOLDER | {f"images/{name}": content for name, content in changed.items()}
-    return Input("snn.prepare", given(_IMAGES, *further), files, names)
+    return Input("snn prepare", given(_IMAGES, *further), files, names)
 
 
 def _as_in_the_files(here: Path) -> bool:

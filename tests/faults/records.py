@@ -28,12 +28,12 @@ from snn.records.store import sealed
 Record = dict[str, Any]
 
 READERS = {
-    "snn.retabulate": (f"{HERE}/a", f"{HERE}/out"),
-    "snn.compare": (f"{HERE}/a", f"{HERE}/a", f"{HERE}/out"),
-    "snn.merge": (f"{HERE}/a", f"output={HERE}/out"),
+    "snn retabulate": (f"{HERE}/a", f"{HERE}/out"),
+    "snn compare": (f"{HERE}/a", f"{HERE}/a", f"{HERE}/out"),
+    "snn merge": (f"{HERE}/a", f"output={HERE}/out"),
 }
 """The commands that read an archive, with their arguments."""
-_BOTH = ("snn.retabulate", "snn.compare")
+_BOTH = ("snn retabulate", "snn compare")
 
 
 def as_json(value: Any) -> bytes:
@@ -122,7 +122,7 @@ def garbage() -> st.SearchStrategy[Input]:
 
 
 def _record(content: bytes, is_wrong: bool = True) -> Input:
-    return Input("snn.perfetto", ("r.json", "t.json"), {"r.json": content}, "r.json", is_wrong)
+    return Input("snn perfetto", ("r.json", "t.json"), {"r.json": content}, "r.json", is_wrong)
 
 
 def _is_the_record(here: Path) -> bool:
@@ -162,7 +162,7 @@ def archive(**given: bytes) -> dict[str, bytes | str]:
 
 
 def _archive(
-    command: str = "snn.retabulate", is_wrong: bool = True, names: str = "", **given: bytes
+    command: str = "snn retabulate", is_wrong: bool = True, names: str = "", **given: bytes
 ) -> Input:
     """An archive of which a file is not as it was; sweeps and limits only retabulate reads."""
     (part,) = given
@@ -303,7 +303,7 @@ def _mixed() -> Iterator[Input]:
 def _folders() -> Iterator[Input]:
     """Folders of results with something else among their records."""
     good = {f"a/cells/x/{i}.json": as_json(record) for i, record in enumerate(two_cells())}
-    odd, retabulate = "a/cells/x/odd.json", ("snn.retabulate", READERS["snn.retabulate"])
+    odd, retabulate = "a/cells/x/odd.json", ("snn retabulate", READERS["snn retabulate"])
     for command in _BOTH:
         yield from Input(command, READERS[command], good).of_kinds(odd, but=("no file",))
     for content in _no_records(as_json(reference())):
@@ -315,7 +315,7 @@ def _folders() -> Iterator[Input]:
 
 def _calls() -> Iterator[Input]:
     """A good archive and outputs, grids and other archives that are wrong."""
-    usual = READERS["snn.retabulate"]
+    usual = READERS["snn retabulate"]
     for command in _BOTH:
         *inputs, _ = READERS[command]
         for output in ("out", "out/further/out"):
@@ -323,10 +323,10 @@ def _calls() -> Iterator[Input]:
                 yield Input(command, (*inputs, output), archive() | {"out": kind}, "out")
     for output in NO_FILES:
         if output.startswith(("/proc", "/sys", "x")):
-            yield Input("snn.retabulate", (f"{HERE}/a", output), archive(), output)
-    yield from Input("snn.retabulate", (*usual, "g.yaml"), archive()).of_kinds("g.yaml")
-    yield from Input("snn.compare", (f"{HERE}/a", f"{HERE}/b", "out"), archive()).of_kinds("b", f"{HERE}/b")
-    yield Input("snn.compare", ("x" * 300, f"{HERE}/a", "out"), archive(), "x" * 300)
+            yield Input("snn retabulate", (f"{HERE}/a", output), archive(), output)
+    yield from Input("snn retabulate", (*usual, "g.yaml"), archive()).of_kinds("g.yaml")
+    yield from Input("snn compare", (f"{HERE}/a", f"{HERE}/b", "out"), archive()).of_kinds("b", f"{HERE}/b")
+    yield Input("snn compare", ("x" * 300, f"{HERE}/a", "out"), archive(), "x" * 300)
 
 
 KNOWN = {"sweeps": _no_sweeps, "limits": _no_limits, "rounds": _mixed, "folders": _folders, "calls": _calls}

@@ -33,16 +33,16 @@ _LAYERS = ("training.batch_size=2", "network=layers", "network.layers=['linear 9
 KEPT = [
     Input("cli", ("merge", "a\nb"), {}, r"a\nb: cannot be read"),
     Input(
-        "snn.more_rounds", ("mine", "grid=g.yaml", "rounds=" + "9" * 5000), {"g.yaml": _GRID}, "rounds is '99"
+        "snn more-rounds", ("mine", "grid=g.yaml", "rounds=" + "9" * 5000), {"g.yaml": _GRID}, "rounds is '99"
     ),
     Input("snn", ("device=cpu", "round=" + "9" * 5000), {}, "round=999"),
     Input("grid", (f"{HERE}/g.yaml",), {"g.yaml": _WIDE}, f"{HERE}/g.yaml"),
-    Input("snn.prepare", ("output=r.npy", *_LAYERS), {}, "network.layers is 'linear 9999999'"),
+    Input("snn prepare", ("output=r.npy", *_LAYERS), {}, "network.layers is 'linear 9999999'"),
     Input("cli", ("plan", "dataset=small", "--free", "1" * 400 + "GiB"), {}, "--free is '111"),
     Input(
         "snn", (*_OF_CSV[:-1], *_LABELS), {"t.csv": b"a,b\n1,0\n1,1e30\n1,5\n"}, "line 3, column 'b': 1e+30"
     ),
-    Input("snn.recommend", TRAINED, {"t.csv": "pipe"}, "t.csv: cannot be read: it is a pipe"),
+    Input("snn recommend", TRAINED, {"t.csv": "pipe"}, "t.csv: cannot be read: it is a pipe"),
     Input(
         "grid",
         ("g.yaml",),
@@ -56,12 +56,12 @@ VALID = {
     "command": lambda: Input("cli", ("list", "kernels")),
     "cell of a command": lambda: Input("cli", ("run", "device=cpu", "--strict", "output=r.json")),
     "command line": lambda: Input("snn", ("device=cpu", "output=r.json")),
-    "recommendation": lambda: Input("snn.recommend", TRAINED, {"t.csv": CSV}),
+    "recommendation": lambda: Input("snn recommend", TRAINED, {"t.csv": CSV}),
     "grid": lambda: Input("grid", ("g.yaml",), {"g.yaml": _GRID}),
-    "CSV": lambda: Input("snn.prepare", _OF_CSV, {"t.csv": CSV}),
-    "images": lambda: Input("snn.prepare", ("dataset=idx", "dataset.path=images", *_DATA), data_files.FOLDER),
-    "archive": lambda: Input("snn.retabulate", ("a", "out"), records.archive()),
-    "two archives": lambda: Input("snn.compare", ("a", "a", "out"), records.archive()),
+    "CSV": lambda: Input("snn prepare", _OF_CSV, {"t.csv": CSV}),
+    "images": lambda: Input("snn prepare", ("dataset=idx", "dataset.path=images", *_DATA), data_files.FOLDER),
+    "archive": lambda: Input("snn retabulate", ("a", "out"), records.archive()),
+    "two archives": lambda: Input("snn compare", ("a", "a", "out"), records.archive()),
     "plan of rounds": lambda: Input("plan", ("p.json",), {"p.json": b'{"x/y": 3}'}),
 }
 LISTS = {

@@ -42,36 +42,68 @@ def _starts(shape, steps):
 
 
 def _perceptrons(shape, steps, X, Y, W, E, S):
+    relu = [True] * (len(shape.widths) - 1) + [False]
     weights = sum(k * n for k, n in itertools.pairwise(shape.padded_widths))
     for m in range(shape.members):
-        own = W[m * weights :], E[m * shape.rows :], S[HEAD + m] if shape.members > 1 else steps.rate
+        parameters = _parameters(W[m * weights :], shape, [False] * len(relu))
+        rate = S[HEAD + m] if shape.members > 1 else steps.rate
         for start in _starts(shape, steps):
-            _train_batch(shape, steps, X, Y, *own, start // shape.batch)
+            x, y = _batch(shape, steps, X, Y, start)
+            activations = _activations(parameters, relu, x)
+            error = activations.pop() - y
+            E[m * shape.rows :][: len(error)] = error[:, 0]
+            dZ = error * np.float32(2.0 / len(error))
+            _descend(parameters, activations, relu, dZ, shape.sequential, rate, steps.max_norm)
 
 
-def _train_batch(shape, steps, X, Y, W, E, rate, b):
-    lines, at = shape.rows, 0
-    weights = []
-    for k, n in itertools.pairwise(shape.padded_widths):
-        weights.append(as_matrix(W[at:], k, n))
-        at += k * n
-    count = min(shape.batch, steps.rows - b * shape.batch)
-    activations = [as_matrix(X[b * lines * shape.widths[0] :], count, shape.widths[0])]
-    for matrix in weights[:-1]:
-        activations.append(np.maximum(activations[-1] @ matrix, 0))
-    error = activations[-1] @ weights[-1] - as_matrix(Y[b * lines :], count, 1)
-    _descend(weights, activations, error * np.float32(2.0 / count), shape.sequential, rate, steps.max_norm)
-    E[:count] = error[:, 0]
+def _layers(shape, steps, X, Y, W, E, S):
+    relu = [layer.relu for layer in shape.layers]
+    parameters = _parameters(W, shape, [layer.bias for layer in shape.layers])
+    for start in _starts(shape, steps):
+        x, y = _batch(shape, steps, X, Y, start)
+        activations = _activations(parameters, relu, x)
+        dZ = _gradient_of_outputs(activations.pop(), y, E[start * shape.errors :], shape)
+        _descend(parameters, activations, relu, dZ, shape.sequential, steps.rate, 0.0)
 
 
-def _descend(weights, activations, dZ, sequential, rate, max_norm):
+def _parameters(W, shape, biases):
+    """The matrix and the bias of each linear layer, views; a layer without biases has an empty one."""
+    parameters, at = [], 0
+    for (k, n), bias in zip(itertools.pairwise(shape.padded_widths), biases, strict=True):
+        parameters.append((as_matrix(W[at:], k, n), W[at + k * n :][: n * bias]))
+        at += (k + bias) * n
+    return parameters
+
+
+def _batch(shape, steps, X, Y, start):
+    """X and Y of the batch from this row on, without the padding rows."""
+    count, line = min(shape.batch, steps.rows - start), start // shape.batch * shape.rows
+    widths = shape.padded_widths[0], shape.padded_widths[-1]
+    return [as_matrix(M[line * n :], count, n) for M, n in zip((X, Y), widths, strict=True)]
+
+
+def _activations(parameters, relu, x):
+    """The input of each layer, and the outputs."""
+    activations = [x]
+    for (matrix, bias), rectified in zip(parameters, relu, strict=True):
+        z = activations[-1] @ matrix
+        z = z + bias if len(bias) else z
+        activations.append(np.maximum(z, 0) if rectified else z)
+    return activations
+
+
+def _descend(parameters, activations, relu, dZ, sequential, rate, max_norm):
     """Gradients and updates of one batch, from the last layer down."""
-    for matrix, H in zip(reversed(weights), reversed(activations), strict=True):
+    of_inputs = [False, *relu[:-1]]
+    for (matrix, bias), H, rectified in zip(
+        reversed(parameters), reversed(activations), reversed(of_inputs), strict=True
+    ):
         gradient = H.T @ dZ
         clip(gradient, max_norm or None)
         old = matrix if sequential else matrix.copy()
         matrix -= np.float32(rate) * gradient
-        dZ = np.where(H > 0, dZ @ old.T, np.float32(0))
+        bias -= np.float32(rate) * dZ.sum(axis=0)[: len(bias)]
+        dZ = np.where((H > 0) | (not rectified), dZ @ old.T, np.float32(0))
 
 
 def _images(shape, steps, X, Y, *further):
@@ -109,25 +141,6 @@ def _convolutional(X, Y, parameters, E, rows, shape):
     return gradients
 
 
-def _layers(shape, steps, X, Y, W, E, S):
-    widths, parameters, at = shape.padded_widths, [], 0
-    for (k, n), layer in zip(itertools.pairwise(widths), shape.layers, strict=True):
-        parameters.append((as_matrix(W[at:], k, n), W[at + k * n :][: n * layer.bias]))
-        at += (k + layer.bias) * n
-    for start in _starts(shape, steps):
-        count, line = min(shape.batch, steps.rows - start), start // shape.batch * shape.rows
-        x, y = (
-            as_matrix(X[line * widths[0] :], count, widths[0]),
-            as_matrix(Y[line * widths[-1] :], count, widths[-1]),
-        )
-        activations = [x]
-        for (matrix, bias), layer in zip(parameters, shape.layers, strict=True):
-            z = activations[-1] @ matrix + (bias if layer.bias else 0)
-            activations.append(np.maximum(z, 0) if layer.relu else z)
-        dZ = _gradient_of_outputs(activations.pop(), y, E[start * shape.errors :], shape)
-        _descend_layers(parameters, activations, dZ, shape, steps.rate)
-
-
 def _gradient_of_outputs(P, Y, E, shape):
     """The gradient of padded outputs, (rows, outputs); writes the loss of each row, or its errors, to E."""
     rows, n = len(P), shape.outputs
@@ -139,18 +152,6 @@ def _gradient_of_outputs(P, Y, E, shape):
         error(outputs, targets, E, gradient, rows * n, 2 / rows if shape.mean else 2)
     dZ[:, :n] = gradient.reshape(rows, n)
     return dZ
-
-
-def _descend_layers(parameters, activations, dZ, shape, rate):
-    """Gradients and updates of one batch, from the last layer down."""
-    relu = [False, *(layer.relu for layer in shape.layers)]
-    for (matrix, bias), H, rectified in zip(
-        reversed(parameters), reversed(activations), relu[-2::-1], strict=True
-    ):
-        old = matrix if shape.sequential else matrix.copy()
-        matrix -= np.float32(rate) * (H.T @ dZ)
-        bias -= np.float32(rate) * dZ.sum(axis=0)[: len(bias)]
-        dZ = np.where((H > 0) | (not rectified), dZ @ old.T, np.float32(0))
 
 
 _TRAIN = {PerceptronShape: _perceptrons, LayeredShape: _layers, ConvolutionalShape: _images}

@@ -10,16 +10,21 @@ import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends import kernel_source
-from snn.backends.base import Backend
 from snn.backends.cuda.kernels import Kernels
-from snn.backends.cuda.memory import CupyPool, DriverPool, Managed, address_of, as_array
+from snn.backends.cuda.memory import (
+    MEMORY_ALLOCATION,
+    CupyPool,
+    DriverPool,
+    ManagedMemory,
+    address_of,
+    as_array,
+)
 from snn.backends.cuda.persistent import Trainer, naming_waits
 from snn.backends.launches import Steps, TrainingLaunch, TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, OutOfMemory, Unsupported, out_of_memory
 
-_MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
-_REFUSED_PAGE_LOCK = (_MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
+_REFUSED_PAGE_LOCK = (MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
 _FAIL_AFTER_A_LAUNCH = (
     *("malloc", "free", "host_alloc", "host_free", "copy_in", "copy_out", "launch", "memory", "mark"),
     *("train", "steps_per_launch", "stream_create", "stream_destroy", "stream_synchronize", "synchronize"),
@@ -27,7 +32,7 @@ _FAIL_AFTER_A_LAUNCH = (
 )
 
 
-class CudaBackend(Backend):
+class CudaBackend(ManagedMemory):
     """Plain runtime calls: no memory is pooled or cached unless a strategy asks for it."""
 
     def __init__(
@@ -45,13 +50,13 @@ class CudaBackend(Backend):
         self.precision, self._root = precision, root
         self._trainers: dict[TrainingShape, Trainer] = {}
         self._page_locked: set[int] = set()
-        self._managed = Managed(index)
+        super().__init__(index)
 
     def malloc(self, nbytes: int, purpose: str | None = None) -> int:
         try:
             return runtime.malloc(nbytes)
         except runtime.CUDARuntimeError as error:
-            if error.status != _MEMORY_ALLOCATION:
+            if error.status != MEMORY_ALLOCATION:
                 raise
             raise out_of_memory("cudaMalloc", nbytes, *self.memory()) from error
 
@@ -92,7 +97,7 @@ class CudaBackend(Backend):
         try:
             return pool.malloc(nbytes)
         except (cupy.cuda.memory.OutOfMemoryError, runtime.CUDARuntimeError) as error:
-            if getattr(error, "status", _MEMORY_ALLOCATION) != _MEMORY_ALLOCATION:
+            if getattr(error, "status", MEMORY_ALLOCATION) != MEMORY_ALLOCATION:
                 raise
             raise out_of_memory(pool.allocates_by, nbytes, *self.memory()) from error
 
@@ -115,33 +120,6 @@ class CudaBackend(Backend):
 
     def pool_bytes(self, pool: CupyPool | DriverPool) -> int:
         return pool.nbytes()
-
-    @property
-    def prefetches_out(self) -> bool:  # type: ignore[override]
-        return self._managed.prefetches_out
-
-    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
-        try:
-            return self._managed.alloc(shape)
-        except runtime.CUDARuntimeError as error:
-            if error.status != _MEMORY_ALLOCATION:
-                raise
-            raise out_of_memory("cudaMallocManaged", 4 * math.prod(shape), *self.memory()) from error
-
-    def managed_free(self, array: np.ndarray) -> None:
-        self._managed.free(array)
-
-    def managed_buffer(self, array: np.ndarray) -> int:
-        return address_of(array)
-
-    def advise(self, array: np.ndarray, advice: str) -> None:
-        self._managed.advise(array, advice)
-
-    def prefetch_in(self, array: np.ndarray) -> None:
-        self._managed.prefetch_in(array)
-
-    def prefetch_out(self, array: np.ndarray) -> None:
-        self._managed.prefetch_out(array)
 
     def copy_in(self, buffer: int, array: np.ndarray, stream: int | None = None) -> None:
         if stream is None:
@@ -220,7 +198,7 @@ class CudaBackend(Backend):
         try:
             return runtime.graphInstantiate(captured)
         except runtime.CUDARuntimeError as error:
-            if error.status != _MEMORY_ALLOCATION:
+            if error.status != MEMORY_ALLOCATION:
                 raise
             free, total = self.memory()
             raise OutOfMemory(

@@ -7,8 +7,11 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
+from snn.backends.base import Backend
 from snn.backends.cuda.managed_budget import ManagedBudget
-from snn.errors import Unsupported
+from snn.errors import Unsupported, out_of_memory
+
+MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 
 
 class _Memory:
@@ -43,8 +46,8 @@ _ADVICE = {
 _HOST = -1  # cudaCpuDeviceId
 
 
-class Managed:
-    """Allocates managed memory, at most half of what was free on the device before the first allocation."""
+class ManagedMemory(Backend):
+    """A backend's managed memory: at most half of what was free on the device before the first allocation."""
 
     def __init__(self, device: int) -> None:
         self._device = device
@@ -55,27 +58,31 @@ class Managed:
         self._to_host = _prefetch_to_host() if self._concurrent else None
 
     @property
-    def prefetches_out(self) -> bool:
-        """Whether memory can be prefetched to the host."""
+    def prefetches_out(self) -> bool:  # type: ignore[override]
         return self._to_host is not None
 
-    def alloc(self, shape: tuple[int, ...]) -> np.ndarray:
+    def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
         if not self._supported:
             raise Unsupported("the device does not support managed memory (its attribute managedMemory is 0)")
         nbytes = 4 * math.prod(shape)
         self._budget.take(nbytes)
         try:
             address = runtime.mallocManaged(nbytes)
-        except runtime.CUDARuntimeError:
+        except runtime.CUDARuntimeError as error:
             self._budget.give(nbytes)
-            raise
+            if error.status != MEMORY_ALLOCATION:
+                raise
+            raise out_of_memory("cudaMallocManaged", nbytes, *self.memory()) from error
         self._sizes[address] = nbytes
         return as_array(address, shape)
 
-    def free(self, array: np.ndarray) -> None:
+    def managed_free(self, array: np.ndarray) -> None:
         address = address_of(array)
         self._budget.give(self._sizes.pop(address))
         runtime.free(address)
+
+    def managed_buffer(self, array: np.ndarray) -> int:
+        return address_of(array)
 
     def advise(self, array: np.ndarray, advice: str) -> None:
         if not self._concurrent:

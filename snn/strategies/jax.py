@@ -13,7 +13,7 @@ from snn.errors import OutOfMemory, Unsupported
 from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
-from snn.strategies.common.strategy import PEERS, Strategy, check_exact_gradient, required
+from snn.strategies.base import PEERS, Strategy, check_exact_gradient, required
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 """The new parameters and the errors E of a batch, from the parameters, X and Y."""

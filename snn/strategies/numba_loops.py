@@ -5,19 +5,35 @@ from collections.abc import Callable
 from functools import cache
 from math import exp, log
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snn.backends.ops import PARTIAL_SUMS
 from snn.errors import Unsupported
 from snn.files.cache import writable
-from snn.strategies.common.cpu import Arithmetic
-from snn.strategies.common.strategy import required
+from snn.strategies.base import required
 
 _STRIP = 16  # rows of dW whose elements of H share a cache line: 64 bytes of float32
 FASTMATH = {"reassoc", "contract", "nsz"}
 """Sums may be reordered, so that they vectorise; NaN stays NaN."""
+
+
+class Arithmetic(NamedTuple):
+    """The operations of a step on C-contiguous float32 matrices. Each writes its last argument.
+
+    ``forward(A, W, relu, Z)``: Z = A W, or max(A W, 0) if ``relu``.
+    ``gradient(H, dZ, dW)``: dW = H^T dZ.
+    ``clip(max_norm, dW)``: scales dW to an L2 norm of at most ``max_norm``.
+    ``propagate(dZ, W, H, dH)``: dH = dZ W^T where H > 0, else 0.
+    ``update(rate, dW, W)``: W -= rate dW. It may overwrite dW, which is not read afterwards.
+    """
+
+    forward: Callable[..., None]
+    gradient: Callable[..., None]
+    clip: Callable[..., None]
+    propagate: Callable[..., None]
+    update: Callable[..., None]
 
 
 def keeps(numba: Any, parallel: bool) -> bool:

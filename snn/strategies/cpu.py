@@ -1,39 +1,26 @@
-"""CPU baselines: a perceptron's step, that of any network of layers, and what the strategies share."""
+"""CPU baselines: the step of a perceptron and of any network of layers, by NumPy or by compiled loops."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.cpu import ops
 from snn.backends.ops import OPS
 from snn.errors import Unsupported
 from snn.hardware.devices import usable_processors
+from snn.models import host_ops
 from snn.models.network import Network
 from snn.models.step import Step
 from snn.models.training_step import prediction_step, training_step
-from snn.strategies.common.strategy import Strategy, check_exact_gradient
+from snn.strategies.base import Strategy, check_exact_gradient, required
+from snn.strategies.numba_loops import Arithmetic, operation, perceptron_loops
 
 Hold = Callable[[np.ndarray, str], np.ndarray]
 """A copy of an array in memory that lives as long as the strategy, and what it is for."""
-
-
-class Arithmetic(NamedTuple):
-    """The operations of a step on C-contiguous float32 matrices. Each writes its last argument.
-
-    ``forward(A, W, relu, Z)``: Z = A W, or max(A W, 0) if ``relu``.
-    ``gradient(H, dZ, dW)``: dW = H^T dZ.
-    ``clip(max_norm, dW)``: scales dW to an L2 norm of at most ``max_norm``.
-    ``propagate(dZ, W, H, dH)``: dH = dZ W^T where H > 0, else 0.
-    ``update(rate, dW, W)``: W -= rate dW. It may overwrite dW, which is not read afterwards.
-    """
-
-    forward: Callable[..., None]
-    gradient: Callable[..., None]
-    clip: Callable[..., None]
-    propagate: Callable[..., None]
-    update: Callable[..., None]
 
 
 class Perceptron:
@@ -151,8 +138,8 @@ class Layers:
 
     def _run(self, calls: list[_Call], X: np.ndarray, Y: np.ndarray) -> None:
         arrays = {**self._arrays, "X": X, "Y": Y}
-        for operation, names, numbers in calls:
-            operation(*[arrays[name] for name in names], *numbers)
+        for call, names, numbers in calls:
+            call(*[arrays[name] for name in names], *numbers)
 
     def _calls(self, step: Step) -> list[_Call]:
         return [(self._operations(op), names, numbers) for op, names, numbers, _ in step.launches]
@@ -267,3 +254,117 @@ def check_threads(threads: int, numba_threads: int | None = None) -> None:
         )
     if numba_threads is not None and threads > numba_threads:
         raise Unsupported(f"strategy.threads is {threads}: NUMBA_NUM_THREADS allows only {numba_threads}")
+
+
+# ---- the strategies
+
+
+class Blas(CpuBaseline):
+    """Training by NumPy, with products by a BLAS on a given number of threads.
+
+    ``setup`` limits the BLAS to that number of threads and allocates what every ``CpuBaseline`` does. A
+    product, also of transposed operands, is one BLAS call, which waits for its threads. Element-wise work is
+    NumPy's, on one thread. After ``setup`` only the mask of an error is allocated, one byte per element;
+    nothing is copied. ``close`` restores the number of BLAS threads.
+    """
+
+    convolves = False
+
+    def __init__(self, backend: Backend, threads: int = 1) -> None:
+        super().__init__(backend)
+        self._threads = threads
+        self._limit: Any = None
+
+    def limit_threads(self) -> None:
+        check_threads(self._threads)
+        control = required("threadpoolctl").ThreadpoolController()
+        self._limit = control.limit(limits=self._threads, user_api="blas")
+        allowed = [library["num_threads"] for library in control.select(user_api="blas").info()]
+        if self._threads not in allowed:
+            in_use = ", ".join(map(str, allowed)) or "no BLAS found"
+            raise Unsupported(f"NumPy's BLAS cannot be limited to {self._threads} threads; in use: {in_use}")
+
+    def arithmetic(self) -> Arithmetic:
+        return ARITHMETIC
+
+    def operations(self) -> Operations:
+        return partial(getattr, ops)
+
+    def close(self) -> None:
+        if self._limit is not None:
+            self._limit.restore_original_limits()
+            self._limit = None
+        super().close()
+
+
+def _forward(A: np.ndarray, W: np.ndarray, relu: bool, Z: np.ndarray) -> None:
+    np.matmul(A, W, out=Z)
+    if relu:
+        np.maximum(Z, 0, out=Z)
+
+
+def _gradient(H: np.ndarray, dZ: np.ndarray, dW: np.ndarray) -> None:
+    np.matmul(H.T, dZ, out=dW)
+
+
+def _clip(max_norm: np.float32, dW: np.ndarray) -> None:
+    host_ops.clip(dW, float(max_norm))
+
+
+def _propagate(dZ: np.ndarray, W: np.ndarray, H: np.ndarray, dH: np.ndarray) -> None:
+    np.matmul(dZ, W.T, out=dH)
+    np.multiply(dH, H > 0, out=dH)
+
+
+def _update(rate: np.float32, dW: np.ndarray, W: np.ndarray) -> None:
+    dW *= rate
+    W -= dW
+
+
+ARITHMETIC = Arithmetic(_forward, _gradient, _clip, _propagate, _update)
+
+
+class Sequential(CpuBaseline):
+    """Training by loops that Numba compiles, on one thread.
+
+    ``setup`` compiles the loops and allocates what every ``CpuBaseline`` does. After that one thread computes
+    without any library, and nothing is allocated, copied or waited for.
+    """
+
+    convolves = True
+    parallel = False
+
+    def arithmetic(self) -> Arithmetic:
+        return perceptron_loops(self.parallel)
+
+    def operations(self) -> Operations:
+        return partial(operation, self.parallel)
+
+
+class Threads(Sequential):
+    """Training by loops that Numba compiles, on a given number of threads.
+
+    ``setup`` compiles the loops, sets the number of Numba threads, and allocates what every ``CpuBaseline``
+    does. Each product, and each pass over a matrix, is divided by rows among the threads and waits for the
+    last of them. Nothing is allocated or copied. ``close`` restores the number of Numba threads.
+    """
+
+    parallel = True
+
+    def __init__(self, backend: Backend, threads: int = 1) -> None:
+        super().__init__(backend)
+        self._threads = threads
+        self._numba: Any = None
+        self._previous_threads = 0
+
+    def limit_threads(self) -> None:
+        numba = required("numba")
+        check_threads(self._threads, numba.config.NUMBA_NUM_THREADS)
+        self._previous_threads, self._numba = numba.get_num_threads(), numba
+        numba.set_num_threads(self._threads)
+
+    def close(self) -> None:
+        if self._numba is not None:
+            self._numba.set_num_threads(self._previous_threads)
+            self._numba = None
+        super().close()

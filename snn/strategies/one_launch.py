@@ -1,9 +1,10 @@
-"""Training in launches of many steps, of networks for which the backend has a launch configuration."""
+"""One launch trains for many steps, a network or many, if the backend has a launch configuration for it."""
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import prod
 from statistics import fmean
@@ -16,13 +17,14 @@ from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, 
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.layers import LayeredShape, LinearLayer
 from snn.backends.launches.perceptron import PerceptronShape, has_outliers
-from snn.errors import MeasurementError, Unsupported
+from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
+from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
 from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.network import Network
-from snn.strategies.common.device_driven import DeviceDriven
-from snn.strategies.common.strategy import Progress
+from snn.models.network import Network, draw_weights
+from snn.strategies.base import Progress, Strategy
+from snn.strategies.device_driven import DeviceDriven, Graph
 
 KERNELS = (
     "kernels/persistent/special/one_layer.cu",
@@ -202,7 +204,7 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
     )
 
 
-# ---- the strategy
+# ---- the strategies
 
 
 class OneLaunch(DeviceDriven):
@@ -371,3 +373,153 @@ def in_batches(matrix: np.ndarray, batch: int, width: int, lines: int) -> np.nda
         rows = matrix[i * batch : (i + 1) * batch]
         result[i, : len(rows), : rows.shape[1]] = rows
     return result
+
+
+def _shapes_for(network: Network) -> tuple[Describe, ...]:
+    """What the network may be to a kernel, the one to be preferred first."""
+    if network.widths is not None and network.outputs == 1:
+        return perceptron_shape, layered_shape
+    linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
+    return (layered_shape,) if linear else (convolutional_shape,)
+
+
+def _delegated(name: str) -> Callable[..., Any]:
+    """The method of this name of the strategy that trains."""
+    return lambda self, *arguments: getattr(self._strategy, name)(*arguments)
+
+
+class Persistent(Strategy):
+    """Training by one kernel launch per run, or by ``graph`` if no kernel fits the network.
+
+    ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
+    network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
+    A run that takes longer than about a second is several, each of at most about a second, between which the
+    host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
+    kernel has stopped.
+
+    The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
+    other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
+    network a block for each part of an image. If there is none for the network, if its buffers do not fit,
+    or if the driver refuses the launch, ``graph`` trains instead, and ``plan`` says why.
+    """
+
+    by_epoch = at_once = any_network = True
+
+    fallback: type[Strategy] | None = Graph
+    """What trains if no launch can; None: ``setup`` raises Unsupported with the reasons, or OutOfMemory."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._strategy: Strategy = OneLaunch(backend)
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        reasons: list[str] = []
+        failure: type[SnnError] = Unsupported
+        for describe in _shapes_for(network):
+            self._strategy = OneLaunch(self.backend, describe)
+            try:
+                self._strategy.check_network(network)
+                self._strategy.setup(network, X, Y, batch_size, rate)
+            except (Unsupported, OutOfMemory) as error:
+                planned, failure = self._strategy.plan, type(error)
+                reason = f"{planned}: {error}" if planned else str(error)
+                reasons += [one for one in [reason] if one not in reasons]
+                self._strategy.close()
+                if planned or failure is OutOfMemory:
+                    break  # what was planned is refused, and so would the next launch be
+            else:
+                self.plan = "; ".join([str(self._strategy.plan), *reasons])
+                self.launch = self._strategy.launch
+                return
+        if self.fallback is None:
+            raise failure("; ".join(reasons))
+        self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
+        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.setup(network, X, Y, batch_size, rate)
+
+    def train(self, epochs: int) -> None:
+        self._strategy.progress = self.progress
+        self._strategy.train(epochs)
+
+    load, epoch, check_trained = _delegated("load"), _delegated("epoch"), _delegated("check_trained")
+    loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
+    weights, close = _delegated("weights"), _delegated("close")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One training: its learning rate, and the ``start``-th draw (from 1) of a seed as initial weights."""
+
+    seed: int
+    init: str
+    learning_rate: float
+    start: int
+
+
+class Ensemble(OneLaunch):
+    """Training of many members in one launch: every combination of the listed values, times ``starts``.
+
+    An empty list stands for the value of the cell. Start k has the initial weights that run k of any other
+    strategy has, so ten starts are the protocol's ten runs. All members share the data on the device; each
+    has its own weights and learning rate.
+
+    A run is one launch of all members, or several (``LaunchedTraining``). Every run trains the same members:
+    the protocol repeats it to measure its time. A member is trained by the kernel of ``persistent`` for one
+    hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
+    Members that do not fit on the device at the same time follow in the same launch when others have
+    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
+    Unsupported with the reason. On a CPU, NumPy trains the members one after the other.
+    """
+
+    side_by_side = True
+    any_network = False
+
+    def __init__(
+        self,
+        backend: Backend,
+        starts: int = 1,
+        seeds: Sequence[int] = (),
+        initialisers: Sequence[str] = (),
+        learning_rates: Sequence[float] = (),
+    ) -> None:
+        super().__init__(backend)
+        self._starts, self._seeds = starts, seeds
+        self._initialisers, self._learning_rates = initialisers, learning_rates
+        self._rate = float("nan")  # the cell's; set by ``setup``
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self._rate = rate
+        any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
+        self.rates = [member.learning_rate for member in self._members_for(network, any_seed)]
+        super().setup(network, X, Y, batch_size, rate)
+
+    def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
+        """Initial weights of all members, one after the other; the same for every run."""
+        streams = {
+            (each_seed, init): _first_draws(replace(network, init=init), each_seed, self._starts)
+            for each_seed in self._seeds or [seed]
+            for init in self._initialisers or [network.init]
+        }
+        members = self._members_for(network, seed)
+        yield from itertools.repeat(
+            [W for member in members for W in streams[member.seed, member.init][member.start - 1]]
+        )
+
+    def members(self, seed: int) -> list[dict[str, Any]]:
+        return [asdict(member) for member in self._members_for(self.network, seed)]
+
+    def _members_for(self, network: Network, seed: int) -> list[Member]:
+        """The members, given the cell's network and seed for what is not listed."""
+        combinations = itertools.product(
+            self._seeds or [seed],
+            self._initialisers or [network.init],
+            self._learning_rates or [self._rate],
+            range(1, self._starts + 1),
+        )
+        return [Member(*combination) for combination in combinations]
+
+
+def _first_draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:
+    """The initial weights of the first ``count`` runs of a seed."""
+    random = GlibcRandom(seed)
+    return [draw_weights(network, random) for _ in range(count)]

@@ -1,6 +1,7 @@
-"""The training step of the device-driven strategies: launches on buffers that ``setup`` has allocated."""
+"""Device-driven strategies: a step is launches on buffers that ``setup`` has allocated."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from snn.models.network import Network
 from snn.models.remedies import sharing
 from snn.models.step import Launch, Step, transposed
 from snn.models.training_step import batch_steps, micro_batch, prediction_step
-from snn.strategies.common.strategy import Strategy
+from snn.strategies.base import Strategy
 
 KERNELS = ("kernels/elementwise.cu",)
 """What is launched beside the products: a cell of a strategy that imports this module depends on it."""
@@ -48,27 +49,7 @@ class _Bound(NamedTuple):
     own: tuple[tuple[int, int, int], ...]
 
 
-class OnDevice(Strategy):
-    """One stream, device buffers and pinned host arrays, all of which ``close`` frees."""
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        self._stream: Any = None
-        self._buffers: list[Any] = []
-        self._host: list[np.ndarray] = []
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self.backend.stream_synchronize(self._stream)
-            self.backend.stream_destroy(self._stream)
-            self._stream = None
-        while self._buffers:
-            self.backend.free(self._buffers.pop())
-        while self._host:
-            self.backend.host_free(self._host.pop())
-
-
-class DeviceDriven(OnDevice):
+class DeviceDriven(Strategy):
     """Parameters, activations and gradients live on the device, allocated once; one stream does all work.
 
     A step is the list of launches that ``training_step`` computes from the network's layers. A strategy says
@@ -84,6 +65,9 @@ class DeviceDriven(OnDevice):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
+        self._stream: Any = None
+        self._buffers: list[Any] = []
+        self._host: list[np.ndarray] = []
         self._rows = self._trained = 0
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
@@ -111,9 +95,9 @@ class DeviceDriven(OnDevice):
         self._buffers.append(buffer)
         return buffer
 
-    def host(self, shape: tuple[int, ...], purpose: str) -> np.ndarray:
-        """A pinned host array, until ``close``."""
-        array = self.backend.host_alloc(shape, purpose)
+    def host(self, shape: tuple[int, ...], purpose: str, page_locked: bool = True) -> np.ndarray:
+        """A host array, until ``close``."""
+        array = self.backend.host_alloc(shape, purpose, page_locked)
         self._host.append(array)
         return array
 
@@ -171,6 +155,16 @@ class DeviceDriven(OnDevice):
             self.backend.copy_out(host, self._named[parameter.name], self._stream)
         self.backend.stream_synchronize(self._stream)
         return [host.copy() for host in self._host_parameters]
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+            self.backend.stream_destroy(self._stream)
+            self._stream = None
+        while self._buffers:
+            self.backend.free(self._buffers.pop())
+        while self._host:
+            self.backend.host_free(self._host.pop())
 
     def batch(self, X: Any, Y: Any, rows: int) -> Batch:
         """The batch in these buffers, of so many rows or, in the end of an epoch, fewer."""
@@ -271,3 +265,201 @@ class DeviceDriven(OnDevice):
         buffers = tuple(self._named.get(name) for name in launch.operands)
         own = ((i, *number[name]) for i, name in enumerate(launch.operands) if name in number)
         return _Bound(launch.op, buffers, launch.numbers, tuple(own))
+
+
+# ---- the strategies
+
+
+class Resident(DeviceDriven):
+    """Device-driven training with the data on the device.
+
+    ``setup`` allocates everything and copies the data in. Per step there are only launches on one stream:
+    nothing is allocated, copied or waited for, and the host may run ahead of the device.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._batches: list[Batch] = []
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        uploaded = self.upload(X, "data"), self.upload(Y, "data")
+        for start in range(0, len(X), batch_size):
+            rows = min(batch_size, len(X) - start)
+            x, y = (
+                self.backend.part(buffer, start * row_bytes, rows * row_bytes)
+                for buffer, row_bytes in zip(uploaded, self._row_bytes, strict=True)
+            )
+            self._batches.append(self.batch(x, y, rows))
+
+    def epoch(self) -> None:
+        for batch in self._batches:
+            self.step(batch)
+
+    def close(self) -> None:
+        self._batches = []
+        super().close()
+
+
+class Graph(Resident):
+    """Device-driven training in which a CUDA graph replays an epoch.
+
+    ``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
+    second one. Per epoch: 1 graph launch and no other call.
+    """
+
+    by_epoch = True
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._graph: Any = None
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self.load([np.zeros(shape, dtype=np.float32) for shape in network.shapes])
+        super().epoch()
+        self.backend.graph_begin(self._stream)
+        try:
+            super().epoch()
+        except BaseException:
+            # While a stream captures, nothing can be waited for or freed. What failed has made the capture
+            # invalid, which ending it reports once more.
+            with suppress(Exception):
+                self.backend.graph_destroy(self.backend.graph_end(self._stream))
+            raise
+        self._graph = self.backend.graph_end(self._stream)
+        self._last_rows = self._rows
+
+    def epoch(self) -> None:
+        self.backend.graph_launch(self._graph, self._stream)
+        self._rows = self._last_rows
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+        if self._graph is not None:
+            self.backend.graph_destroy(self._graph)
+            self._graph = None
+        super().close()
+
+
+class _Slot(NamedTuple):
+    """A pinned batch and its device buffers, with events of its last copy and of its last use."""
+
+    X: np.ndarray
+    Y: np.ndarray
+    on_device: tuple[Any, Any]
+    batch: Batch
+    copied: Any
+    used: Any
+
+
+class Pipelined(DeviceDriven):
+    """Device-driven training on data that may be larger than the device's memory.
+
+    The data stays in pageable host memory. ``setup`` allocates ``buffers`` slots, each a pinned batch and a
+    batch on the device, and a stream for copies.
+
+    Per step the host waits for the last copy from the batch's slot, writes the batch to the slot, and issues
+    2 asynchronous copies in. The copies wait for the step that last used the slot, and overlap the steps
+    before this one. The launches of the step wait for the copies. Nothing is allocated.
+    """
+
+    def __init__(self, backend: Backend, buffers: int = 3) -> None:
+        super().__init__(backend)
+        self._slot_count = buffers
+        self._copy_stream: Any = None
+        self._events: list[Any] = []
+        self._slots: list[_Slot] = []
+        self._next = 0
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self._data = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
+        self._copy_stream = self.backend.stream_create()
+        batch = min(batch_size, len(X))
+        for _ in range(self._slot_count):
+            x, y = (self.host((batch, matrix.shape[1]), "data") for matrix in (X, Y))
+            on_device = (self.malloc(x.size, "data"), self.malloc(y.size, "data"))
+            whole = self.batch(*on_device, batch)
+            self._slots.append(_Slot(x, y, on_device, whole, self._event(), self._event()))
+
+    def epoch(self) -> None:
+        backend = self.backend
+        for X, Y in self._data:
+            slot, rows = self._slots[self._next], len(X)
+            self._next = (self._next + 1) % self._slot_count
+            backend.event_synchronize(slot.copied)
+            slot.X[:rows], slot.Y[:rows] = X, Y
+            backend.event_wait(slot.used, self._copy_stream)
+            backend.copy_in(slot.on_device[0], slot.X[:rows], self._copy_stream)
+            backend.copy_in(slot.on_device[1], slot.Y[:rows], self._copy_stream)
+            backend.event_record(slot.copied, self._copy_stream)
+            backend.event_wait(slot.copied, self._stream)
+            self.step(slot.batch._replace(rows=rows))
+            backend.event_record(slot.used, self._stream)
+
+    def close(self) -> None:
+        if self._copy_stream is not None:
+            self.backend.stream_synchronize(self._copy_stream)
+            self.backend.stream_destroy(self._copy_stream)
+            self._copy_stream = None
+        if self._stream is not None:
+            self.backend.stream_synchronize(self._stream)
+        while self._events:
+            self.backend.event_destroy(self._events.pop())
+        self._slots, self._data = [], []
+        super().close()
+
+    def _event(self) -> Any:
+        event = self.backend.event_create()
+        self._events.append(event)
+        return event
+
+
+class Synchronous(DeviceDriven):
+    """Device-driven training in which the host waits for every copy, and so for every step.
+
+    ``setup`` copies the data to pageable host memory and allocates what every ``DeviceDriven`` does, one
+    batch on the device, and the losses of an epoch in pageable memory. Per step there are 2 blocking copies
+    in, the launches, and 1 blocking copy out of the batch's losses, which waits until the device has finished
+    the step. Nothing is allocated, and nothing of two steps overlaps.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray, Any]] = []
+        self._on_device: tuple[Any, Any]
+        self._whole: Batch
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        data = [self.host(matrix.shape, "data", page_locked=False) for matrix in (X, Y)]
+        for held, matrix in zip(data, (X, Y), strict=True):
+            held[...] = matrix
+        batch = min(batch_size, len(X))
+        self._on_device = self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data")
+        self._whole = self.batch(*self._on_device, batch)
+        errors = self.host((len(X), network.loss.errors(network.outputs)), "gradients", page_locked=False)
+        for number, start in enumerate(range(0, len(X), batch_size)):
+            E = self._errors[number if self.keeps_losses else 0].whole
+            some = slice(start, start + batch_size)
+            self._batches.append((data[0][some], data[1][some], errors[some], E))
+
+    def epoch(self) -> None:
+        backend, (x, y) = self.backend, self._on_device
+        for X, Y, errors, E in self._batches:
+            backend.copy_in(x, X)
+            backend.copy_in(y, Y)
+            self.step(self._whole._replace(rows=len(X)))
+            backend.copy_out(errors, E)
+
+    def loss(self) -> float:
+        return self.network.loss.value(self._batches[-1][2]) if self._rows else float("nan")
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.array([self.network.loss.value(errors) for _, _, errors, _ in self._batches])
+
+    def close(self) -> None:
+        self._batches = []
+        super().close()

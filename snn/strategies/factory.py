@@ -1,0 +1,120 @@
+"""A strategy from its choice in ``config/strategy``, its traits, and a strategy set up for a job."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.config import groups
+from snn.errors import ConfigError
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network
+from snn.strategies.base import Strategy
+
+
+def make(choice: Mapping[str, Any], backend: Backend) -> Strategy:
+    """The strategy of a choice: its ``_target_``, given its other keys."""
+    parameters = {key: value for key, value in choice.items() if key not in ("_target_", "name")}
+    return class_of(choice)(backend, **parameters)
+
+
+def class_of(choice: Mapping[str, Any]) -> type[Strategy]:
+    """The class that a choice names in its ``_target_``.
+
+    A record may name a module that is gone: then it is the class of today's choice of that name.
+    """
+    module, _, type_name = choice["_target_"].rpartition(".")
+    try:
+        return getattr(import_module(module), type_name)
+    except ModuleNotFoundError:
+        name = choice["name"]
+        today = groups.load("strategy", name) if name in groups.names("strategy") else choice
+        if today["_target_"] == choice["_target_"]:
+            raise
+        return class_of(today)
+
+
+def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """What tables and plans ask of a choice's class. Raises ConfigError if there is no such class."""
+    try:
+        strategy = class_of(choice)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(
+            f"strategy._target_ is {choice['_target_']!r}, which is no class of this program: {error}"
+        ) from error
+    return {name: getattr(strategy, name) for name in ("on_host", "own_runtime", "side_by_side")}
+
+
+def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The traits of a record's strategy: from the record or, if it is older, from the class."""
+    return record.get("traits") or traits(record["cell"]["strategy"])
+
+
+def uses_kernel(found: Mapping[str, Any]) -> bool:
+    """Whether one of these traits computes with a ``config/kernel``: no baseline on the CPU, no peer."""
+    return not (found["on_host"] or found["own_runtime"])
+
+
+def on_host(choice: Mapping[str, Any]) -> bool:
+    """Whether the CPU does all of the work: a baseline."""
+    return bool(traits(choice)["on_host"])
+
+
+def own_runtime(choice: Mapping[str, Any]) -> str | None:
+    """The package that trains instead of the backend, for a peer such as PyTorch; else None."""
+    return traits(choice)["own_runtime"]
+
+
+def side_by_side(choice: Mapping[str, Any]) -> bool:
+    """Whether a run trains several networks in one launch."""
+    return bool(traits(choice)["side_by_side"])
+
+
+class Test(NamedTuple):
+    """Rows that are not trained on: X (n, features) float32, and their targets (n,).
+
+    The targets are labels, int64, or numbers, float32, of which 1 is ``unit`` in the user's units.
+    """
+
+    X: np.ndarray
+    targets: np.ndarray
+    unit: float = 1.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to train: plain values of a checked configuration, and the data."""
+
+    strategy: Mapping[str, Any]
+    network: Network
+    X: np.ndarray
+    Y: np.ndarray
+    seed: int
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    test: Test | None = None
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether it is trained to tell labels apart, so that every epoch's loss is of interest."""
+        return self.network.loss is CROSS_ENTROPY
+
+
+def start(job: Job, backend: Backend) -> Strategy:
+    """The job's strategy on this backend, set up; closed again where its setup fails.
+
+    Raises Unsupported where the strategy cannot train the network, or the backend cannot run it.
+    """
+    strategy = make(job.strategy, backend)
+    strategy.check_network(job.network)
+    strategy.keeps_losses = job.is_classification
+    try:
+        strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
+    except BaseException:
+        strategy.close()
+        raise
+    return strategy

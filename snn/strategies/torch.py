@@ -1,0 +1,513 @@
+"""Peers: PyTorch called operation by operation, replayed as a graph, compiled, or with a DataLoader."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from snn.backends.base import Backend
+from snn.errors import Unsupported
+from snn.files import cache
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network
+from snn.strategies.base import PEERS, Strategy, check_exact_gradient, required
+from snn.strategies.torch_networks import (
+    Settings,
+    TorchLayers,
+    TorchPerceptron,
+    clipped,
+    device_of,
+    translated,
+)
+
+
+class TorchPeer(Strategy):
+    """PyTorch with the settings of a training, which ``close`` restores."""
+
+    own_runtime = "torch"
+    any_network = True
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._torch: Any = None
+        self._settings: Settings | None = None
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        check_exact_gradient(network, "PyTorch")
+
+    def begin(self, as_published: bool = False) -> Any:
+        """PyTorch, imported and set, and the device. Raises Unsupported."""
+        self._torch = required("torch", PEERS)
+        self._device = device_of(self._torch, self.backend)
+        self._settings = Settings(self._torch, self.backend.precision, as_published)
+        return self._torch
+
+    @abstractmethod
+    def release_tensors(self) -> None:
+        """Drop every reference to a tensor, so that the allocator can reuse the memory."""
+
+    def close(self) -> None:
+        self.release_tensors()
+        if self._settings is not None:
+            self._settings.restore()
+            self._settings = None
+            self._torch.cuda.empty_cache()
+
+
+class TorchStrategy(TorchPeer):
+    """Training by PyTorch, with tensors of its caching allocator.
+
+    ``setup`` copies weights and batches to tensors. Each batch has a tensor of its own, so that it starts at
+    an address aligned for wide loads. Images and the filters of convolutions lie with their channels last
+    unless ``channels_last`` is false. ``close`` restores PyTorch's settings and returns the memory of its
+    allocator to the device. Only ``load``, ``loss``, ``epoch_losses``, ``predict`` and ``weights`` wait.
+    ``predict`` calls PyTorch operation by operation.
+    """
+
+    grad_mode = "inference_mode"
+
+    def __init__(self, backend: Backend, channels_last: bool = False) -> None:
+        super().__init__(backend)
+        self._channels_last = channels_last
+        self._graph: Any = None
+        self._captured_errors: Any = None
+        self._W: list[Any] = []
+        self._batches: list[tuple[Any, Any]] = []
+        self._errors: Any = None
+        self._totals: Any = None
+
+    def release_tensors(self) -> None:
+        self._graph, self._captured_errors = None, None  # before the tensors that it uses
+        self._W, self._batches, self._errors, self._totals = [], [], None, None
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        torch = self.begin()
+        self.network, self._rate, self._batch = network, float(np.float32(rate)), batch_size
+        model = TorchLayers if network.widths is None else TorchPerceptron
+        self._model = model(torch, network, self._channels_last)
+        zeros = [np.zeros(shape, np.float32) for shape in network.shapes]
+        with self.without_autograd():
+            self._W = [W.clone() for W in self._model.parameters(zeros, self._device)]
+            for start in range(0, len(X), batch_size):
+                x = self._model.inputs(X[start : start + batch_size])
+                y = self._model.targets(Y[start : start + batch_size])
+                self._batches.append((x.to(self._device, copy=True), y.to(self._device, copy=True)))
+            self._totals = torch.zeros(len(self._batches), device=self._device)
+            self._total_of = self._totals.unbind()
+
+    @contextmanager
+    def without_autograd(self) -> Iterator[None]:
+        """A context without autograd recording, in which PyTorch's OutOfMemoryError becomes OutOfMemory."""
+        with translated(self._torch), getattr(self._torch, self.grad_mode)():
+            yield
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        with self.without_autograd():
+            for W, initial in zip(self._W, self._model.parameters(weights, "cpu"), strict=True):
+                W.copy_(initial)
+        self._errors = None
+
+    def epoch(self) -> None:
+        with self.without_autograd():
+            if self._graph is None:
+                self._errors = self.all_steps()
+            else:
+                self._graph.replay()
+                self._errors = self._captured_errors
+
+    @abstractmethod
+    def all_steps(self) -> Any:
+        """Train one step on each batch; returns what ``total`` of the model takes of the last one.
+
+        With ``keeps_losses`` the total of each batch is left to ``keep``.
+        """
+
+    def capture(self) -> None:
+        """Let a CUDA graph replay ``all_steps`` from now on, after one warm-up call on a side stream."""
+        cuda = self._torch.cuda
+        side = cuda.Stream()
+        side.wait_stream(cuda.current_stream())
+        with cuda.stream(side):
+            self.all_steps()
+        cuda.current_stream().wait_stream(side)
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            self._captured_errors = self.all_steps()
+        self._graph = graph
+
+    def keep(self, batch: int, total: Any) -> None:
+        """Write the total of a batch's loss to its place."""
+        self._total_of[batch].copy_(total)
+
+    def loss(self) -> float:
+        if self._errors is None:
+            return float("nan")
+        with self.without_autograd():
+            total = self._model.total(self._errors, self._batches[-1][1])
+        return float(self._mean(total.cpu().numpy().reshape(1), -1)[0])
+
+    def epoch_losses(self) -> np.ndarray:
+        return self._mean(self._totals.cpu().numpy(), 0)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        outputs = np.empty((len(X), self.network.outputs), np.float32)
+        with self.without_autograd():
+            for start in range(0, len(X), self._batch):
+                end = start + self._batch
+                x = self._model.inputs(X[start:end]).to(self._device)
+                outputs[start:end] = self._model.outputs(self._W, x).cpu().numpy()
+        return outputs
+
+    def weights(self) -> list[np.ndarray]:
+        return self._model.arrays(self._W)
+
+    def _mean(self, totals: np.ndarray, first: int) -> np.ndarray:
+        """The mean losses of the batches from this one on, from their totals."""
+        rows = np.array([len(x) for x, _ in self._batches[first:]])
+        return self._model.losses(totals.astype(np.float64), rows)
+
+
+class Views(NamedTuple):
+    """Views of one batch's rows: Y, ``H`` (X, H1, H2, ...) with its transposes, and ``dZ`` of every layer."""
+
+    Y: Any
+    H: list[Any]
+    transposed: list[Any]
+    dZ: list[Any]
+
+
+class TorchEager(TorchStrategy):
+    """Training by PyTorch operations without autograd.
+
+    Of a multilayer perceptron ``setup`` allocates activations, gradients and every view that a step uses. A
+    step writes into these. Nothing is allocated, except the workspace of a norm's reduction with clipping.
+    Nothing is copied, except Y by the product that subtracts it. Of other networks the tensors of a step come
+    from PyTorch's caching allocator and go back to it, and one call updates all parameters. Nothing is waited
+    for.
+
+    Users would write a step with autograd, which records a graph and traverses it in its own threads. That
+    takes 500 µs per step for the paper's network on an H200; these calls take less than a tenth of it. Nor
+    can autograd do the ``sequential`` order. Products are fused with what follows where PyTorch can: the last
+    one subtracts Y, and a gradient's product updates its weights. The factor 2 / rows of the error is folded
+    into the learning rate, which saves a pass. With one output, the error is propagated by a broadcast.
+    """
+
+    def __init__(self, backend: Backend, channels_last: bool = False) -> None:
+        super().__init__(backend, channels_last)
+        self._steps: list[Callable[[], Any]] = []
+        self._dW: list[Any] = []
+        self._W_transposed: list[Any] = []
+        self._norm: Any = None
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        if network.widths is None:
+            self._steps = [partial(self._step_of_layers, *batch) for batch in self._batches]
+            return
+        torch, widths = self._torch, network.mlp_widths()[1:]
+        with self.without_autograd():
+            max_rows = max(len(x) for x, _ in self._batches)
+            H, dZ = ([self._W[0].new_empty(max_rows, n) for n in widths] for _ in range(2))
+            self._dW = [torch.empty_like(W) for W in self._W] if network.clip_norm is not None else []
+            self._norm = self._W[0].new_empty(())
+            self._W_transposed = [W.t() for W in self._W]
+            for x, y in self._batches:
+                activations = [x, *(h[: len(x)] for h in H[:-1])]
+                transposed = [h.t() for h in activations]
+                views = Views(y, activations, transposed, [d[: len(x)] for d in dZ])
+                self._steps.append(partial(self._step, views))
+
+    def release_tensors(self) -> None:
+        self._steps, self._dW, self._W_transposed, self._norm = [], [], [], None
+        super().release_tensors()
+
+    def all_steps(self) -> Any:
+        if not self.keeps_losses:
+            for step in self._steps:
+                errors = step()
+            return errors
+        for batch, step in enumerate(self._steps):
+            errors = step()
+            self.keep(batch, self._model.total(errors, self._batches[batch][1]))
+        return errors
+
+    def _step_of_layers(self, x: Any, targets: Any) -> Any:
+        """One training step of any network."""
+        return self._model.step(self._W, x, targets, self._descend)[1]
+
+    def _descend(self, W: list[Any], gradients: list[Any]) -> list[Any]:
+        gradients = clipped(self._torch, gradients, self.network.clip_norm)
+        self._torch._foreach_add_(W, gradients, alpha=-self._rate)
+        return W
+
+    def _step(self, views: Views) -> Any:
+        """One training step, equations (1) to (4) of the paper, with every dZ scaled by rows / 2."""
+        torch, W, H, dZ = self._torch, self._W, views.H, views.dZ
+        last, sequential = len(W) - 1, self.network.update_order == "sequential"
+        for i in range(last):
+            torch.mm(H[i], W[i], out=H[i + 1]).relu_()
+        torch.addmm(views.Y, H[last], W[last], beta=-1, out=dZ[last])
+        for i in range(last, -1, -1):
+            if sequential:
+                self._update(i, views)
+            if i > 0:
+                propagate = torch.mul if W[i].shape[1] == 1 else torch.mm
+                propagate(dZ[i], self._W_transposed[i], out=dZ[i - 1])
+                torch.ops.aten.threshold_backward.grad_input(dZ[i - 1], H[i], 0, grad_input=dZ[i - 1])
+            if not sequential:  # the error has been propagated through the old weights
+                self._update(i, views)
+        return dZ[-1]
+
+    def _update(self, i: int, views: Views) -> None:
+        """W -= rate H^T dZ; with clipping, W -= rate max_norm dW / max(norm + 1e-6, max_norm)."""
+        W, scale, max_norm = self._W[i], 2.0 / len(views.Y), self.network.clip_norm
+        if max_norm is None:
+            W.addmm_(views.transposed[i], views.dZ[i], alpha=-self._rate * scale)
+            return
+        torch, dW, norm = self._torch, self._dW[i], self._norm
+        torch.mm(views.transposed[i], views.dZ[i], out=dW)
+        torch.linalg.vector_norm(dW, out=norm)
+        norm.add_(1e-6 / scale).clamp_min_(max_norm / scale)
+        W.addcdiv_(dW, norm, value=-self._rate * max_norm)
+
+
+class TorchGraph(TorchEager):
+    """Training by PyTorch in which a CUDA graph replays an epoch.
+
+    ``setup`` does what ``torch_eager`` does and trains an epoch on a side stream, as PyTorch's documentation
+    recommends, so that every library is loaded and has its workspace. It then captures the next epoch. Per
+    epoch: 1 replay; nothing is allocated, copied or waited for.
+    """
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        required("torch", PEERS)
+        if self.backend.is_processor:
+            raise Unsupported("CUDA graphs need a CUDA device: use torch_eager on the CPU")
+        super().setup(network, X, Y, batch_size, rate)
+        with self.without_autograd():
+            self.capture()
+
+
+_NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
+
+Step = Callable[[list[Any], Any, Any], tuple[list[Any], Any, Any]]
+
+
+class TorchCompile(TorchStrategy):
+    """Training by a step that ``torch.compile`` compiles, in a CUDA graph that replays an epoch.
+
+    ``setup`` compiles a step for each batch size, with products autotuned, and on a GPU captures an epoch of
+    such steps. Per epoch: 1 replay. A step writes new weights to other memory than the old ones, and they are
+    copied into place once per epoch. Nothing is waited for.
+
+    A step is compiled rather than an epoch: a hundred equal steps would compile for minutes into the same
+    kernels. The graph is captured here rather than by ``mode="max-autotune"``, whose graph would be launched
+    for every step. On the CPU an epoch is one call of the compiled step per batch.
+
+    What PyTorch and Triton compile, and which products were the fastest, is kept in the user's cache: a
+    further process with the same step, device and versions loads it.
+    """
+
+    grad_mode = "no_grad"  # what was compiled in inference mode is compiled again outside of it
+
+    def __init__(
+        self, backend: Backend, mode: str = "max-autotune-no-cudagraphs", channels_last: bool = False
+    ) -> None:
+        super().__init__(backend, channels_last)
+        self._mode = mode
+        self._step: Step | None = None
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        cache.lend("torch", "TORCHINDUCTOR_CACHE_DIR")
+        super().setup(network, X, Y, batch_size, rate)
+        step = make_step(self._torch, self._model, network.clip_norm, self._rate, self.keeps_losses)
+        self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
+        with self.without_autograd(), _compiler_required():
+            if self.backend.is_processor:
+                self.all_steps()
+            else:
+                self.capture()
+
+    def release_tensors(self) -> None:
+        self._step = None
+        super().release_tensors()
+
+    def all_steps(self) -> Any:
+        W, step = self._W, self._step
+        assert step is not None
+        for batch, (X, Y) in enumerate(self._batches):
+            W, errors, total = step(W, X, Y)
+            if self.keeps_losses:
+                self.keep(batch, total)
+        self._torch._foreach_copy_(self._W, W)
+        return errors
+
+    def close(self) -> None:
+        super().close()
+        if self._torch is not None:
+            self._torch.compiler.reset()
+
+
+@contextmanager
+def _compiler_required() -> Iterator[None]:
+    """A context that raises Unsupported if PyTorch finds no C++ compiler, no C compiler or no Triton."""
+    try:
+        yield
+    except Exception as error:
+        if not any(message in str(error) for message in _NO_COMPILER):
+            raise
+        reason = str(error).splitlines()[0]
+        raise Unsupported(f"torch.compile needs a compiler that is not installed: {reason}") from error
+
+
+def make_step(torch: Any, model: TorchLayers, max_norm: float | None, rate: float, totals: bool) -> Step:
+    """A training step as a pure function of W, X and targets.
+
+    It returns the new W, what the model computes the loss from and, with ``totals``, the loss's total.
+    """
+
+    def descend(W: list[Any], gradients: list[Any]) -> list[Any]:
+        return [w - rate * dW for w, dW in zip(W, clipped(torch, gradients, max_norm), strict=True)]
+
+    def step(W: list[Any], X: Any, targets: Any) -> tuple[list[Any], Any, Any]:
+        new, errors = model.step(W, X, targets, descend)
+        return new, errors, model.total(errors, targets) if totals else None
+
+    return step
+
+
+class TorchLoader(TorchPeer):
+    """Training by PyTorch's modules, autograd and SGD on batches of a DataLoader, as in the CNN report.
+
+    ``setup`` makes the modules, and a DataLoader over the data in pageable host memory. Batches are in file
+    order (``shuffle=False``), unlike the report's, so that all strategies end with the same weights. Each
+    epoch starts ``workers`` processes, which collate samples to batches, and ends them; with none the process
+    that trains does it. With ``pin_memory`` a thread copies each batch to pinned memory. Per step: 2 blocking
+    copies to the device, forward, ``backward``, an SGD step, and ``loss.item()``, which waits for the device.
+    Everything comes from PyTorch's allocators. As in the report cuDNN is to be deterministic and times no
+    algorithms. ``predict`` has a DataLoader of the same kind.
+    """
+
+    def __init__(self, backend: Backend, workers: int = 4, pin_memory: bool = False) -> None:
+        super().__init__(backend)
+        self._workers, self._pin_memory = workers, pin_memory
+        self._model: Any = None
+        self._loader: Any = None
+        self._optimiser: Any = None
+        self._losses: list[float] = []
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        if network.update_order != "simultaneous":
+            raise Unsupported(
+                "autograd propagates errors through the weights of the forward pass, so "
+                f"network.update_order={network.update_order} is not possible: choose simultaneous"
+            )
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        torch = self.begin(as_published=True)
+        if self._pin_memory and self.backend.is_processor:
+            raise Unsupported("strategy.pin_memory=true is for copies to a GPU: on the CPU choose false")
+        self.network, self._batch = network, batch_size
+        with translated(torch):
+            self._model = torch.nn.Sequential(*modules(torch, network)).to(self._device)
+        nn, reduction = torch.nn, network.reduction
+        is_classification = network.loss is CROSS_ENTROPY
+        self._criterion = (nn.CrossEntropyLoss if is_classification else nn.MSELoss)(reduction=reduction)
+        self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(rate)))
+        targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
+        self._loader = self._load_from(X, targets)
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        with self._torch.no_grad():
+            for parameter, W in zip(self._model.parameters(), weights, strict=True):
+                parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter))))
+        self._losses = []
+
+    def epoch(self) -> None:
+        model, criterion, optimiser, device = self._model, self._criterion, self._optimiser, self._device
+        max_norm, losses = self.network.clip_norm, []
+        with translated(self._torch), _workers_of(self._loader) as batches:
+            for inputs, targets in batches:
+                inputs, targets = inputs.to(device), targets.to(device)
+                optimiser.zero_grad()
+                loss = criterion(model(inputs), targets)
+                loss.backward()
+                if max_norm is not None:
+                    for parameter in model.parameters():
+                        self._torch.nn.utils.clip_grad_norm_(parameter, max_norm)
+                optimiser.step()
+                losses.append(loss.item() / (len(inputs) if self.network.reduction == "sum" else 1))
+        self._losses = losses
+
+    def loss(self) -> float:
+        return self._losses[-1] if self._losses else float("nan")
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.array(self._losses)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        with self._torch.no_grad(), translated(self._torch), _workers_of(self._load_from(X)) as batches:
+            return np.concatenate([self._model(x.to(self._device)).cpu().numpy() for (x,) in batches])
+
+    def weights(self) -> list[np.ndarray]:
+        found = zip(self._model.parameters(), self.network.shapes, strict=True)
+        arrays = ((parameter.detach().cpu().numpy(), shape) for parameter, shape in found)
+        return [
+            np.array(array.T if array.ndim == 2 else array.reshape(shape), order="C")
+            for array, shape in arrays
+        ]
+
+    def release_tensors(self) -> None:
+        self._model = self._loader = self._optimiser = None
+
+    def _load_from(self, X: np.ndarray, *targets: Any) -> Any:
+        """A DataLoader over rows of data and their targets, in their order."""
+        data = self._torch.utils.data
+        inputs = self._torch.from_numpy(X.reshape(len(X), *self.network.inputs))
+        return data.DataLoader(
+            data.TensorDataset(inputs, *targets),
+            batch_size=self._batch,
+            shuffle=False,
+            num_workers=self._workers,
+            pin_memory=self._pin_memory,
+        )
+
+
+@contextmanager
+def _workers_of(loader: Any) -> Iterator[Any]:
+    """An iterator over a loader's batches, whose processes have ended when the context is left."""
+    batches = iter(loader)
+    try:
+        yield batches
+    finally:
+        if loader.num_workers:  # whoever holds the iterator still, such as a traceback
+            batches._shutdown_workers()
+
+
+def modules(torch: Any, network: Network) -> list[Any]:
+    """The layers as PyTorch's modules. Raises Unsupported for a layer that has none here."""
+    nn, made = torch.nn, []
+    for layer, shape in zip(network.layers, network.layer_shapes, strict=False):
+        if type(layer) is Linear:
+            made += [nn.Flatten()] if len(shape) > 1 else []
+            made.append(nn.Linear(int(np.prod(shape)), layer.width, bias=layer.bias))
+        elif type(layer) is Conv2d:
+            made.append(nn.Conv2d(shape[0], layer.filters, layer.kernel, padding=layer.padding))
+        elif type(layer) is MaxPool2d:
+            made.append(nn.MaxPool2d(layer.size))
+        elif type(layer) is ReLU:
+            made.append(nn.ReLU())
+        else:
+            raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
+    return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
+
+
+def _turned(W: np.ndarray, parameter: Any) -> np.ndarray:
+    """A parameter in PyTorch's shape: of a linear layer (outputs, inputs)."""
+    return W.T if parameter.dim() == 2 else W.reshape(parameter.shape)
