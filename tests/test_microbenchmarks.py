@@ -238,7 +238,7 @@ def test_overlap_is_what_streams_hide_of_the_shorter_part():
 def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path):
     path = measured["memory_calls"]
     record = records.read(path)
-    source_hash = fingerprint.digest(fingerprint.of_microbenchmark("memory_calls", "cpu"))
+    source_hash = fingerprint.microbenchmark_sources("memory_calls", "cpu").digest
     assert read_microbenchmark(path, SMALL["memory_calls"], source_hash) == record
     with pytest.raises(RecordError, match="measured with other settings"):
         read_microbenchmark(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
@@ -267,7 +267,7 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
 
 def test_kernels_decide_what_is_measured_on_a_gpu_only():
     hashes = {
-        fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
+        fingerprint.microbenchmark_sources(name, device.backend).digest
         for name in SETTINGS
         for device in (H200, CPU)
     }
