@@ -205,4 +205,3 @@ def project(made, tmp_path_factory):
     For some seconds after a thousand files were deleted, ext4 takes ten times as long to create a thousand.
     """
     return copied(made.folder, tmp_path_factory.mktemp("copy") / "project")
-
