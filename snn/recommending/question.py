@@ -5,16 +5,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from snn.config import groups
+from snn import datasets
+from snn.config import compose, groups, overrides
 from snn.config.choices import BESIDE_THE_CELL
-from snn.config.options import Options
+from snn.config.overrides import written
+from snn.datasets import Table
 from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
-
-if TYPE_CHECKING:
-    from snn.datasets import Table
+from snn.measurement.passes import job_of
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -33,54 +33,6 @@ _TAKES_IMAGES = re.compile(r"\[\W*(conv2d|maxpool2d)\b")
 """How the layers of a network begin that needs images."""
 
 
-DESCRIPTION = """Which strategy trains your network fastest on this device, and why.
-
-Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
-while there is time, and leaves a ranked table and a report. What was measured stays: the same command
-continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
-results of a GPU."""
-
-EPILOG = """KEY=VALUE are settings of the training as for snn run, such as training.epochs=20, or layers:
-network=layers 'network.layers=[linear 64, relu, linear 1]'
-How a table is written is detected; dataset.header, delimiter, decimal, thousands, encoding, comment and
-na_values set it, as in dataset.header=false"""
-
-
-def parser() -> Options:
-    """The options, as they are read, helped with and completed."""
-    made = Options("recommend", DESCRIPTION, EPILOG)
-    made.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings of the training")
-
-    def add(option: str, text: str) -> None:
-        name, _, metavar = option.partition(" ")
-        value: dict[str, Any] = {"metavar": metavar} if metavar else {"action": "store_true"}
-        made.add_argument(name, help=text, **value)
-
-    add("--csv FILE", "a CSV file to train on, one sample per row")
-    add("--target COLUMN", "the column to predict: its name, or else its number from 0")
-    images = "patterns for a network that takes images"
-    add(
-        "--dataset NAME", f"another data set (default: small; {images}): {', '.join(groups.names('dataset'))}"
-    )
-    add("--hidden N,N", "widths of the hidden layers, as 64,64 (fully connected, ReLU)")
-    add("--classify", "the target of the table is a class, a text or a whole number")
-    add("--network NAME", f"another network: {', '.join(groups.names('network'))}")
-    add(
-        "--budget TIME",
-        "how long it may take, as 90s (default: 2min); if whole trainings take too long, runs have fewer "
-        "epochs, or fewer rows; if even these take too long there is an error, and a first round that has "
-        "begun is finished",
-    )
-    add(
-        "--device NAME",
-        "auto, cuda, cpu, or a GPU's name: for one not in this machine, only published results",
-    )
-    add("--all", "measure every strategy, not only the usual candidates")
-    add("--output FOLDER", "for the table and the report, which are replaced (default: recommendation-NAME)")
-    made.set_defaults(budget="2min", device="auto")
-    return made
-
-
 @dataclass(frozen=True)
 class Question:
     """``cell`` is the training; ``sweep`` has the settings that were given, as a grid has them.
@@ -91,7 +43,7 @@ class Question:
 
     cell: Mapping[str, Any]
     sweep: Mapping[str, Any]
-    table: "Table | None"
+    table: Table | None
     budget: float
     device: str
     choice: str
@@ -99,26 +51,23 @@ class Question:
 
 
 def ask(
-    settings: Sequence[str] = (),
-    csv: str | None = None,
-    target: str | None = None,
-    dataset: str | None = None,
-    network: str | None = None,
-    hidden: str | None = None,
-    classify: bool = False,
-    budget: str = "2min",
-    device: str = "auto",
-    output: str | None = None,
-    all: bool = False,
+    settings: Sequence[str],
+    *,
+    csv: str | None,
+    target: str | None,
+    classify: bool,
+    dataset: str | None,
+    hidden: str | None,
+    network: str | None,
+    budget: str,
+    device: str,
+    all: bool,
+    output: str | None,
 ) -> Question:
     """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
 
     Raises ConfigError, naming option or key and the value, and DataError for a table that cannot be used.
     """
-    from snn import datasets  # with NumPy, for which the help does not wait
-    from snn.config import compose, overrides
-    from snn.measurement.passes import job_of
-
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
@@ -165,8 +114,6 @@ def _expand(
     csv: str | None, target: str | None, dataset: str | None, network: str | None, hidden: str | None
 ) -> list[str]:
     """The settings that options stand for."""
-    from snn.config.overrides import written
-
     if (csv is None) != (target is None):
         given, lacking = ("--csv", "--target COLUMN") if target is None else ("--target", "--csv FILE")
         raise ConfigError(f"{given} is given without {lacking}: a table needs both")
@@ -241,7 +188,7 @@ def _with_outputs(arguments: Sequence[str], count: int) -> list[str]:
     return _with_default(found, "training.learning_rate=0.02")
 
 
-def _count_classes(table: "Table", dataset: Mapping[str, Any]) -> int:
+def _count_classes(table: Table, dataset: Mapping[str, Any]) -> int:
     """How many classes a table has. Raises ConfigError if it is one."""
     classes: list[str] = table.facts["classes"]
     if len(classes) < 2:
