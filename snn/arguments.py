@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from snn.command import EXIT_CODES, Main, answer
-from snn.config import choices
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 
@@ -49,6 +48,8 @@ class Command(click.Command):
             names = [option for option in options if option.startswith("--")]
             hint = meant(error.option_name, names)
             if not hint and any(one.name == "settings" for one in self.get_params(ctx)):
+                from snn.config import choices  # with YAML, for which the help does not wait
+
                 hint = meant(error.option_name.strip("-"), choices.known(), "{}=VALUE")
             raise ConfigError(
                 f"{shown(word)}: {ctx.command_path} has no such option{hint}; it has {', '.join(names)}"
