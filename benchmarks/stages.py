@@ -22,8 +22,8 @@ from typing import Any
 STAGES = {
     "snn.config.compose:composed": "configuration",
     "snn.measurement.cell:choices": "device found",
-    "snn.grid.fingerprint:of_cell": "source hash",
-    "snn.grid.fingerprint:digest": "source hash",
+    "snn.grid.fingerprint:cell_sources": "source hash",
+    "snn.grid.fingerprint:_digest": "source hash",
     "snn.datasets:make": "data",
     "snn.measurement.cell:job_of": "data",
     "snn.backends:make": "context",

@@ -22,7 +22,7 @@ def record(device: Device) -> dict[str, Any]:
     return provenance.measure_device(
         device,
         lambda: {"limits_version": VERSION, **measure(device).plain()},
-        lambda: fingerprint.digest(fingerprint.of_limits(device.backend)),
+        lambda: fingerprint.limits_sources(device.backend).digest,
     )
 
 

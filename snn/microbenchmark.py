@@ -40,7 +40,7 @@ def record(name: str, settings: Mapping[str, Any], device: Device) -> dict[str, 
         }
 
     return provenance.measure_device(
-        device, measure, lambda: fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
+        device, measure, lambda: fingerprint.microbenchmark_sources(name, device.backend).digest
     )
 
 

@@ -141,7 +141,7 @@ def _expected(cells: Mapping[str, naming.Cell], command: str, gives_grid: bool) 
     planned = more_rounds.read()
     expected: dict[str, str] = {}
     for name, cell in cells.items():
-        sources = fingerprint.digest(fingerprint.of_cell(cell))
+        sources = fingerprint.cell_sources(cell).digest
         expected |= dict.fromkeys(naming.record_paths(cell, name, planned.get(name, 0)), sources)
     missing = [path for path in expected if not Path(path).exists()]
     if missing:

@@ -37,11 +37,10 @@ def answer(
         data = [path for cell in cells.values() for path in datasets.inputs(cell["dataset"])]
         inputs = [_grid(settings), *CONFIG.rglob("*.yaml"), *data]
         target = outputs.checked(file, inputs, "--json")
-    plans = (
-        {"": plan(cells[_THIS], gpu, budget).plain()}
-        if _THIS in cells
-        else {name: _whether(cell, axes, gpu, budget) for name, cell in cells.items()}
-    )
+    if _THIS in cells:
+        plans = {_THIS: plan(cells[_THIS], gpu, budget)}
+    else:
+        plans = {name: _whether(cell, axes, gpu, budget) for name, cell in cells.items()}
     runtime = f"; memory of the CUDA runtime as measured on an {gpu.runtime_of}"
     known = "" if gpu.runtime_of == gpu.name else runtime
     print(f"budget: {size(budget)} of {size(gpu.nbytes)} on {gpu.name}{known}")
@@ -114,27 +113,23 @@ def _grid(settings: Sequence[str]) -> Path:
 
 
 def _whether(cell: Mapping[str, Any], axes: Sequence[str], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:
-    """Whether a sweep's cell fits; of one whose memory cannot be predicted, the reason. ``settings`` are
-    those of the axes that its name does not say."""
-    said = {"settings": _settings(cell, axes)}
-    try:
-        needed = predicted(cell, gpu)
-    except (ConfigError, Unsupported) as error:
-        return said | {"reason": str(error)}
-    peak = sum(needed.values())
-    return said | {"bytes": needed, "peak_bytes": peak, "budget_bytes": budget, "fits": peak <= budget}
+    """Whether a sweep's cell fits; if its memory cannot be predicted, the reason.
 
-
-def _settings(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
-    """What a cell has of these keys, without those of which it has none, or which are in its name."""
-    found = {}
+    ``settings`` are those of the axes that its name does not say.
+    """
+    found: dict[str, Any] = {"settings": {}}
     for axis in axes:
         section, _, key = axis.partition(".")
         if axis == "precision":
-            found[axis] = cell[section]["name"]
+            found["settings"][axis] = cell[section]["name"]
         elif key in cell.get(section, {}) and axis not in ("network.hidden", "network.layers"):
-            found[axis] = cell[section][key]
-    return found
+            found["settings"][axis] = cell[section][key]
+    try:
+        needed = predicted(cell, gpu)
+    except (ConfigError, Unsupported) as error:
+        return found | {"reason": str(error)}
+    peak = sum(needed.values())
+    return found | {"bytes": needed, "peak_bytes": peak, "budget_bytes": budget, "fits": peak <= budget}
 
 
 def _said(found: Mapping[str, Any]) -> str:
@@ -142,22 +137,23 @@ def _said(found: Mapping[str, Any]) -> str:
     lines.append(f"{size(found['peak_bytes']):>12}  total: {'fits' if found['fits'] else 'does not fit'}")
     if found["plan"]:
         lines.append(f"plan: {found['plan']}")
+    batch, limit = found["largest_batch"], found["limit"]
+    largest = f"all {batch} rows" if limit == "rows" else f"{batch}"
+    more = f"; no larger one is planned: {limit}" if limit not in ("", "rows") else ""
     lines.append(
         "no batch fits, not even of one row"
-        if found["largest_batch"] is None
-        else f"largest training.batch_size that fits: {_largest(found['largest_batch'], found['limit'])}"
+        if batch is None
+        else f"largest training.batch_size that fits: {largest}{more}"
     )
     remedies = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] > 0]
-    others = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] <= 0]
-    if remedies:
-        lines.append("what would reduce it:")
+    others = found["remedies"][len(remedies) :]
+    lines += ["what would reduce it:"] * bool(remedies)
     for remedy in remedies[:_SHOWN]:
         fits = ", which fits" if remedy["fits"] and not found["fits"] else ""
         lines.append(f"{size(remedy['saves_bytes']):>12}  {_less(remedy)}{fits}: {remedy['cost']}")
     if len(remedies) > _SHOWN:
         lines.append(f"              and {len(remedies) - _SHOWN} more, in --json")
-    if others:
-        lines.append("what would not reduce it:")
+    lines += ["what would not reduce it:"] * bool(others)
     lines += [f"{'nothing':>12}  {_less(remedy)}: {remedy['cost']}" for remedy in others]
     return "\n".join(lines)
 
@@ -165,13 +161,6 @@ def _said(found: Mapping[str, Any]) -> str:
 def _less(remedy: Mapping[str, Any]) -> str:
     than = f" than with {remedy['than']}" if remedy["than"] else ""
     return f"less with {remedy['setting']}{than}"
-
-
-def _largest(batch: int, limit: str) -> str:
-    """The largest batch, and what is in the way of a larger one if that is not the budget."""
-    if limit == "rows":
-        return f"all {batch} rows"
-    return f"{batch}; no larger one is planned: {limit}" if limit else f"{batch}"
 
 
 def _line(name: str, found: Mapping[str, Any]) -> str:

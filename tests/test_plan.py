@@ -277,7 +277,7 @@ def test_strategies_with_weights_on_the_host_are_planned_where_this_machine_can_
     capsys.readouterr()
     assert cli.main(["plan", *arguments, "strategy=reference"]) == 2
     said = capsys.readouterr().err
-    assert "reference keeps weights on the host, so a plan for network 256-256 takes 0.00148 GB" in said
+    assert "network 256-256 with strategy=reference" in said and "takes 0.00148 GB of memory here" in said
     assert "but this machine has 0.001 GB: plan a device-driven strategy, such as graph" in said
 
 

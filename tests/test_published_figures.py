@@ -1,5 +1,7 @@
 """What is published: tables are what its records give, and each figure can be read by itself at 7 inches."""
 
+from io import StringIO
+
 import pandas as pd
 import pytest
 from figure_layout import faults, said_in
@@ -31,9 +33,11 @@ def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read
     assert set(found) == {path.stem for path in folder.glob("figures/*.png")}
     assert {name: wrong for name, (wrong, _) in found.items() if wrong} == {}
     assert len(set(titles)) == len(titles)
+    known = {
+        device for text in published.values() for device in pd.read_csv(StringIO(text))["device"].dropna()
+    }
     for name, (_, said) in found.items():
-        known = [pd.read_csv(path)["device"].dropna() for path in tmp_path.glob("tables/*.csv")]
-        assert any(device in said for device in pd.concat(known).unique()), name
+        assert any(device in said for device in known), name
         assert "Microbenchmark" in said or ("Data: " in said and "layers: " in said) or "Network: " in said, (
             name
         )

@@ -24,8 +24,7 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
     """One row per cell and neighbour: its time alone, beside the neighbour, and ``slowdown``, their ratio.
 
     The interval is over the rounds that both had on one GPU. The probe's costs are not compared, for the
-    neighbour may change them, too. ``untouched`` says whether the strategy is that in every row of it, and
-    ``in_file`` whether config/neighbours.yaml says so, which is about GPUs; ``note`` says where they differ.
+    neighbour may change them, too. config/neighbours.yaml is about GPUs.
     """
     numbers = _pairs(cells)
     alone, beside = (cells.iloc[[pair[i] for pair in numbers]].reset_index(drop=True) for i in (0, 1))
