@@ -9,7 +9,7 @@ from conftest import ROOT
 from figure_layout import dots, faults, said_in
 from records_of import LEDGER, MEMORY, record
 
-from snn import plan as command
+from snn import cli
 from snn.analysis import frame
 from snn.config.groups import read_yaml
 from snn.figures import draw
@@ -127,7 +127,7 @@ DEEP = ("dataset=large", "dataset.rows=20000", "network.hidden=[512,512,512,512]
 
 def plan_of(tmp_path, *arguments):
     file = tmp_path / "plan.json"
-    assert command.main([*arguments, "--json", str(file)]) == 0
+    assert cli.main(["plan", *arguments, "--json", str(file)]) == 0
     return json.loads(file.read_text())
 
 
@@ -204,7 +204,7 @@ def test_a_smaller_batch_may_have_as_many_steps():
 @pytest.mark.parametrize(("hidden", "saving"), [("[8]", False), ("[4096]", True)])
 def test_what_saves_nothing_is_listed_apart_also_where_something_saves(hidden, saving, capsys):
     cell = ["dataset=small", f"network.hidden={hidden}", "strategy=resident"]
-    assert command.main([*cell, "--free", "4GiB"]) == 0
+    assert cli.main(["plan", *cell, "--free", "4GiB"]) == 0
     lines = capsys.readouterr().out.splitlines()
     others = lines.index("what would not reduce it:")
     nothing = [number for number, line in enumerate(lines) if line.lstrip().startswith("nothing ")]

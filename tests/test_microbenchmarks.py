@@ -14,7 +14,7 @@ from every_source import EverySource
 from project import NOT_OF_WORKFLOW, Project
 from records_of import PROVENANCE, limits_of
 
-from snn import backends, microbenchmark, retabulate
+from snn import backends, cli
 from snn.analysis.roofline import read_microbenchmark
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
 from snn.config import groups
@@ -74,7 +74,7 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("microbenchmarks")
     for name, settings in SMALL.items():
         path = folder / f"{name}.json"
-        assert microbenchmark.main([name, json.dumps(settings), "cpu", str(path)]) == 0
+        assert cli.main(["microbenchmark", name, json.dumps(settings), "cpu", str(path)]) == 0
     return {name: folder / f"{name}.json" for name in SMALL}
 
 
@@ -238,7 +238,7 @@ def test_overlap_is_what_streams_hide_of_the_shorter_part():
 def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path):
     path = measured["memory_calls"]
     record = records.read(path)
-    source_hash = fingerprint.digest(fingerprint.of_microbenchmark("memory_calls", "cpu"))
+    source_hash = fingerprint.microbenchmark_sources("memory_calls", "cpu").digest
     assert read_microbenchmark(path, SMALL["memory_calls"], source_hash) == record
     with pytest.raises(RecordError, match="measured with other settings"):
         read_microbenchmark(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
@@ -267,7 +267,7 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
 
 def test_kernels_decide_what_is_measured_on_a_gpu_only():
     hashes = {
-        fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
+        fingerprint.microbenchmark_sources(name, device.backend).digest
         for name in SETTINGS
         for device in (H200, CPU)
     }
@@ -377,7 +377,7 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     of_device = (published.parent / "README.md").read_text()
     assert of_device.startswith(f"# {escaped(HERE.name)}\n")
     assert f"| [some](some) | {', '.join(sorted(PAIR))} |" in of_device
-    assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
+    assert cli.main(["retabulate", str(published), str(tmp_path / "again")]) == 0
     for table in tables:
         assert (tmp_path / "again" / table).read_text() == (published / table).read_text()
 
@@ -396,7 +396,7 @@ def test_an_edited_record_of_an_archive_is_refused(results, tmp_path, capsys):
     shutil.copytree(results, folder)
     path = folder / "microbenchmarks" / HERE.slug / "memory_calls.json"
     path.write_text(path.read_text().replace('"seconds": [', '"seconds": [\n1.0,', 1))
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
     assert "memory_calls.json: it was changed after it was written" in capsys.readouterr().err
 
 

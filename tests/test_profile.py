@@ -14,7 +14,7 @@ from conftest import STRATEGIES
 from deferred import DeferredBackend
 from test_measure import JOB
 
-from snn import perfetto
+from snn import cli
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
@@ -158,15 +158,15 @@ def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, 
         paths.append(tmp_path / f"{i}.json")
         store.write(paths[-1], record(one, [1.0]))
     output = tmp_path / "out" / "trace.json"
-    assert perfetto.main([*map(str, paths), str(output)]) == 0
+    assert cli.main(["perfetto", *map(str, paths), str(output)]) == 0
     events = json.loads(output.read_text())["traceEvents"]
     names = {(e["pid"], e["args"]["name"]) for e in events if e["ph"] == "M"}
     assert names >= {(1, "reference small 256"), (2, "streams small 256"), (1, "host"), (1, "default stream")}
     spans = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
     assert [(e["tid"], e["ts"], e["dur"]) for e in spans] == [(1000, 0.0, 2.0), (0, 1.0, 1.0)]
     assert {e["args"]["bytes"] for e in events if e["ph"] == "C" and e["name"] == "device_bytes"} == {4}
-    assert perfetto.main([]) == 2
-    assert perfetto.main([str(tmp_path / "none.json"), str(output)]) == 2
+    assert cli.main(["perfetto"]) == 2
+    assert cli.main(["perfetto", str(tmp_path / "none.json"), str(output)]) == 2
     assert "none.json" in capsys.readouterr().err
 
 

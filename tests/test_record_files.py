@@ -18,7 +18,7 @@ from real_records import edited, old, reference, refusal, without
 from records_of import limits_of, write_all
 from whole_grid import sweeps_of
 
-from snn import perfetto
+from snn import cli
 from snn.analysis import frame
 from snn.errors import OutputError, RecordError
 from snn.grid import naming
@@ -207,7 +207,7 @@ def test_a_workflows_record_is_refused_with_the_command_that_measures_it_again(t
     store.write(path, reference() | {"round": 2})
     said = refusal(store.read, path)
     assert "changed after it was written" in said and f"snakemake --cores 1 --force {path}" in said
-    assert perfetto.main([str(path), str(tmp_path / "trace.json")]) == 2
+    assert cli.main(["perfetto", str(path), str(tmp_path / "trace.json")]) == 2
     assert store.again("/a/results/limits/x.json").endswith("--force /a/results/limits/x.json")
     assert store.again("results/published/x.json") == ""
 

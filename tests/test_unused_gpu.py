@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT
 from project import NOT_OF_WORKFLOW, copied
 
-from snn import plan
+from snn import cli
 from snn.errors import DeviceError
 from snn.hardware import devices, driver
 
@@ -103,7 +103,7 @@ def test_a_plan_for_the_gpu_of_this_machine_says_why_it_is_not_used(monkeypatch,
     monkeypatch.setattr(devices, "find", find)
     for reason, expected in (("it is broken", "the GPU here is not used: it is broken"), ("", "no GPU here")):
         monkeypatch.setattr(devices, "why_unused", lambda reason=reason: reason)
-        assert plan.main(["dataset=small"]) == 2
+        assert cli.main(["plan", "dataset=small"]) == 2
         said = capsys.readouterr().err
         assert expected in said and "--device" in said
 

@@ -4,7 +4,6 @@ That nobody can read what is printed must not cost the result.
 """
 
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator
@@ -119,6 +118,8 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
         finally:
             if old.is_dir() and not target.exists():  # nothing came in its place
                 old.rename(target)
+            import shutil  # only here, since every command imports this module
+
             shutil.rmtree(scratch, ignore_errors=True)
 
 

@@ -53,7 +53,7 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     _check_ranges(cell, instrument)
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
-    source_hash = fingerprint.digest(fingerprint.of_cell(cell))  # of the files as they were imported
+    source_hash = fingerprint.cell_sources(cell).digest  # of the files as they were imported
     table = load_table(cell, data)
     check_memory(cell, table.values.shape)
     described = datasets.described(table, cell["dataset"])
