@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
@@ -180,16 +181,13 @@ def test_a_graph_trains_what_the_driver_refuses_or_has_no_memory_for(error, at, 
     )
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = Persistent(ObservedBackend(Refusing(error, at)))
-    try:
+    with closing(Persistent(ObservedBackend(Refusing(error, at)))) as strategy:
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and str(error) in strategy.plan
         assert ("132 blocks" in strategy.plan) == (at != "training_launch")
         record = {"plan": strategy.plan, "cell": CELL}
         assert strategy.launch is None
         assert kernels.used(record) == kernels.used(lift(record)) == "naive"
-    finally:
-        strategy.close()
     strategy.backend.live.check_nothing_held()
 
 
@@ -208,11 +206,8 @@ def test_without_a_fallback_the_reason_is_the_outcome(make, error, at):
     network, X_shape = NETWORKS["perceptron"]
     X, Y, _ = data_of(network, X_shape)
     strategy = make(ObservedBackend(Refusing(error, at)))
-    try:
-        with pytest.raises(type(error), match=str(error)[:20]):
-            strategy.setup(network, X, Y, 20, 0.01)
-    finally:
-        strategy.close()
+    with pytest.raises(type(error), match=str(error)[:20]), closing(strategy):
+        strategy.setup(network, X, Y, 20, 0.01)
     strategy.backend.live.check_nothing_held()
 
 
@@ -226,12 +221,8 @@ class NoRoom(Refusing):
 def test_what_does_not_fit_at_all_is_out_of_memory():
     network, X_shape = NETWORKS["perceptron"]
     X, Y, _ = data_of(network, X_shape)
-    strategy = Persistent(ObservedBackend(NoRoom(REFUSED)))
-    try:
-        with pytest.raises(OutOfMemory):
-            strategy.setup(network, X, Y, 20, 0.01)
-    finally:
-        strategy.close()
+    with closing(Persistent(ObservedBackend(NoRoom(REFUSED)))) as strategy, pytest.raises(OutOfMemory):
+        strategy.setup(network, X, Y, 20, 0.01)
     strategy.backend.live.check_nothing_held()
 
 
@@ -302,10 +293,7 @@ def test_a_gpu_trains_by_a_graph_what_its_driver_refuses(call, status, word, nam
     found = trained("persistent", cuda_backend, network, X, Y, 3, 20, 0.01, weights)
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = Persistent(ObservedBackend(cuda_backend))
-    try:
+    with closing(Persistent(ObservedBackend(cuda_backend))) as strategy:
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and word in strategy.plan
-    finally:
-        strategy.close()
     strategy.backend.live.check_nothing_held()
