@@ -2,8 +2,15 @@
 
 import math
 from itertools import zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from snn.grid import fingerprint, naming
+import yaml
+
+from snn.analysis import frame
+from snn.config.groups import CONFIG, read_yaml
+from snn.grid import fingerprint, naming, sweeps
+from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, VERSION, Limit, Measured
 from snn.measurement.cell import build_record
 from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
@@ -15,6 +22,9 @@ from snn.records import store
 from snn.records.store import sealed
 from snn.strategies.factory import traits
 
+THRESHOLDS = read_yaml(CONFIG / "verdicts.yaml")
+GPU, HOST = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
+ONE_ROUND = {"protocol.rounds": 1}
 PROVENANCE = {
     "device": "NVIDIA H200",
     "backend": "cuda",
@@ -100,6 +110,27 @@ def record(
     )
 
 
+def sweep_of(settings, name="mine", device=GPU, defaults=ONE_ROUND):
+    """The sweep of a grid that has no other; a list of settings is a union."""
+    settings = {"union": settings} if isinstance(settings, list) else settings
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "grid.yaml")
+        path.write_text(yaml.safe_dump({"defaults": defaults, "sweeps": {name: settings}}))
+        return sweeps.read(path, device, HOST)[name]
+
+
+def frame_of(*records):
+    return frame.tabulate({str(i): one for i, one in enumerate(records)}, THRESHOLDS)
+
+
+def frame_of_cells(cells, seconds, **changed):
+    """The rows of these cells; ``changed`` are arguments of ``record``, one value for each cell."""
+    pairs = enumerate(zip(cells, seconds, strict=True))
+    return frame_of(
+        *(record(cell, times, **{k: of[i] for k, of in changed.items()}) for i, (cell, times) in pairs)
+    )
+
+
 def beside(cell):
     """The account of the neighbour that a cell asks for, on the next GPU; nothing of another cell."""
     name = cell["protocol"].get("neighbour", "none")
@@ -146,7 +177,7 @@ def stopped(protocol, runs):
 
 
 def source_hash(cell):
-    return fingerprint.digest(fingerprint.of_cell(cell))
+    return fingerprint.cell_sources(cell).digest
 
 
 def halves(times):
@@ -156,7 +187,7 @@ def halves(times):
 
 
 def write_all(folder, cells, seconds, **provenance):
-    """Write two rounds of each cell under the folder; returns what ``frame.load`` expects of them."""
+    """Write two rounds of each cell under the folder; returns what ``frame.checked`` expects of them."""
     expected = {}
     for cell, times in zip(cells, seconds, strict=True):
         for number, some in enumerate(halves(times), 1):

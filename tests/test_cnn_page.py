@@ -2,12 +2,12 @@
 
 import re
 import sys
-from functools import partial
 
 import pytest
-from cnn_cells import AS_PUBLISHED, GPU, MEAN, NAIVE, OPTIMISED, THRESHOLDS, cells_in, loaders, rows_of
+from cnn_cells import AS_PUBLISHED, MEAN, NAIVE, OPTIMISED, cells_of, loaders, rows_of
 from cnn_cells import published_values as published
 from conftest import ROOT
+from records_of import THRESHOLDS
 
 from snn.errors import ConfigError
 from snn.grid import catalogue
@@ -69,23 +69,16 @@ def test_the_page_stays_where_a_table_is_missing_or_another(tmp_path, monkeypatc
 def test_usage(capsys, tmp_path):
     assert cnn_page.main([str(tmp_path), str(tmp_path / "none")]) == 2
     assert f"{tmp_path}/none is no folder: it must be one such as" in capsys.readouterr().err
-    assert cnn_page.main(["--help"]) == 0
-    assert capsys.readouterr().out.startswith("usage: python scripts/cnn_page.py [FOLDER ...]")
 
 
 # ---- what its parts make of measured tables
-
-
-@pytest.fixture
-def cells_of(tmp_path):
-    return partial(cells_in, tmp_path)
 
 
 def lines(text):
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line][2:]
 
 
-def test_programs_have_their_ratios_words_and_images(cells_of):
+def test_programs_have_their_ratios_words_and_images():
     both = [{"strategy": "synchronous"} | MEAN, {"strategy": "pipelined", "kernel": "fused"} | MEAN]
     graph = {"strategy": "graph", "kernel": "tiled_fused"} | MEAN
     seconds = [[20.0, 20.2], [5.0, 5.1], [20.0, 30.0], [25.0, 22.0], []]
@@ -115,21 +108,21 @@ def test_programs_have_their_ratios_words_and_images(cells_of):
     assert "not significant" in said[1] and "published" not in said[1]
 
 
-def test_block_sizes_and_loaders_have_times_with_their_spread(cells_of):
+def test_block_sizes_and_loaders_have_times_with_their_spread():
     sizes = {"kernel.block": [[16, 16], [32, 32]]}
     rows = rows_of(cells_of(NAIVE | sizes, dataset="mnist"), [[10.0, 10.2], [40.0, 41.0]])
     block = cnn_block_size.build(rows, published("cnn_block_size"), THRESHOLDS)
     first, second = lines(cnn_page.block_size(block))
     assert first[:3] == ["256", "as published", "10.10 ± 0.14 s"] and first[4] == ""
     assert second[0] == "1024" and second[4].startswith("0.249 (")
-    rows = rows_of(loaders(cells_of, (2, False), (4, True)), [[20.0, 20.1], [10.0, 10.1]])
+    rows = rows_of(loaders((2, False), (4, True)), [[20.0, 20.1], [10.0, 10.1]])
     table = cnn_loader.build(rows, published("cnn_loader"), THRESHOLDS)
     first, second = lines(cnn_page.loader(table))
     assert first[:4] == ["Fashion-MNIST", "GPU", "2", "no"] and first[6] == ""
     assert second[2:4] == ["4", "yes"] and second[6].startswith("2.00 (")
 
 
-def test_the_cpu_and_peers_have_theirs(cells_of):
+def test_the_cpu_and_peers_have_theirs():
     products = [{"strategy": "sequential"}, {"strategy": "synchronous"}, {"strategy": "graph"}]
     rows = rows_of(cells_of(*[one | MEAN for one in products]), [[100.0, 101.0], [10.0, 10.1], [1.0, 1.01]])
     found = lines(cnn_page.cpu(cpu_table.build(rows, {}, THRESHOLDS).replace("", None)))  # as it is read
@@ -145,8 +138,8 @@ def test_the_cpu_and_peers_have_theirs(cells_of):
     assert re.fullmatch(r"1\.99 \(.*\)", found[0][4]) and found[1][4] == "1.00"
 
 
-def test_a_measured_part_names_its_table_device_and_runs(cells_of, tmp_path):
-    rows = rows_of(cells_of(NAIVE | AS_PUBLISHED, device=GPU), [[10.0, 10.2]])
+def test_a_measured_part_names_its_table_device_and_runs(tmp_path):
+    rows = rows_of(cells_of(NAIVE | AS_PUBLISHED), [[10.0, 10.2]])
     (tmp_path / "tables").mkdir()
     table = cnn_programs.build(rows, published("cnn_programs"), THRESHOLDS)
     table.to_csv(tmp_path / "tables/cnn_programs.csv", index=False)

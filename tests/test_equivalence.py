@@ -3,19 +3,12 @@
 import math
 
 import pytest
-import yaml
-from conftest import ROOT
-from records_of import record
+from records_of import THRESHOLDS, frame_of, frame_of_cells, record, sweep_of
 
-from snn.analysis import frame
-from snn.config.groups import read_yaml
 from snn.figures import draw
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.measurement.protocol import student_quantile
 from snn.tables.sweep import convergence, precision
 
-THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}
 REACH = student_quantile(2) * 0.01 / math.sqrt(3)
 
@@ -76,79 +69,65 @@ def test_the_word_at_the_margins():
         assert [word(*pair, margin * factor) for factor in (1, 0.999)] == ["inconclusive", "differs"]
 
 
-def cells_of(tmp_path, **settings):
-    (tmp_path / "grid.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "defaults": {"strategy": "resident", "network.seed": [1, 2, 3], **settings},
-                "sweeps": {
-                    "precision": {
-                        "union": [
-                            {"kernel": "cublas", "precision": ["fp32", "tf32", "bf16"]},
-                            {"kernel": "tensor_core", "precision": "tf32"},
-                        ]
-                    }
-                },
-            }
-        )
-    )
-    return sweeps.read(tmp_path / "grid.yaml", Device("cuda", "NVIDIA H200"))["precision"].cells
+def cells_of(**settings):
+    return sweep_of(
+        [
+            {"kernel": "cublas", "precision": ["fp32", "tf32", "bf16"]},
+            {"kernel": "tensor_core", "precision": "tf32"},
+        ],
+        "precision",
+        defaults={"strategy": "resident", "network.seed": [1, 2, 3], "protocol.rounds": 1, **settings},
+    ).cells
 
 
 @pytest.fixture
-def table(tmp_path):
-    cells = cells_of(tmp_path, **{"protocol.rounds": 1})
+def table():
     seconds = {"fp32": [4.0, 4.2], "tf32": [2.0, 2.1], "bf16": [1.0, 1.0]}
     factor = {"fp32": 1.0, "tf32": 1.001, "bf16": 1.2}
-
-    def made(cell):
-        name = cell["precision"]["name"]
-        return record(cell, seconds[name], mse=factor[name] * (1 + cell["network"]["seed"] / 10))
-
-    records = {str(i): made(cell) for i, cell in enumerate(cells)}
-    return precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    cells = cells_of()
+    losses = [factor[cell.precision] * (1 + cell["network"]["seed"] / 10) for cell in cells]
+    return build(frame_of_cells(cells, [seconds[cell.precision] for cell in cells], mse=losses))
 
 
-def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_are_missing(tmp_path):
+def build(rows):
+    return precision.build(rows, {}, THRESHOLDS)
+
+
+def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_are_missing():
     """A slow round of fp32 is one of the others too, and each draw of weights has a loss of its own."""
     measured = {"fp32": {1: 1, 2: 3, 3: 3}, "tf32": {1: 3, 2: 1, 3: 3}, "bf16": {1: 3, 2: 3, 3: 3}}
     factor = {"fp32": (1.0, 1.0), "tf32": (0.5, 1.001), "bf16": (0.25, 1.2)}
-    records = {}
-    for cell in cells_of(tmp_path, **{"protocol.rounds": 3, "protocol.runs": 3}):
-        seed, name = cell["network"]["seed"], cell["precision"]["name"]
+    records = []
+    for cell in cells_of(**{"protocol.rounds": 3, "protocol.runs": 3}):
+        seed, name = cell["network"]["seed"], cell.precision
         for number in range(1, measured[name][seed] + 1):
-            slowed = 10 * seed + number
-            seconds, loss = (one * slowed for one in factor[name])
-            records[str(len(records))] = record(cell, [seconds], mse=loss, number=number)
-    table = precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+            seconds, loss = (one * (10 * seed + number) for one in factor[name])
+            records.append(record(cell, [seconds], mse=loss, number=number))
+    table = build(frame_of(*records))
     assert table["speedup"].tolist() == pytest.approx([1.0, 2.0, 4.0, 2.0])
     assert (table["speedup_ci_high"] / table["speedup_ci_low"]).tolist() == pytest.approx([1.0] * 4)
     assert table["relative_difference"].tolist() == pytest.approx([0.0, 0.001, 0.2, 0.001])
     assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
 
 
-def test_each_round_counts_alike_in_the_mean_over_seeds(tmp_path):
-    records = {}
-    for cell in cells_of(tmp_path, **{"protocol.rounds": 1}):
-        seconds = [3.0, 3.0, 3.0] if cell["network"]["seed"] == 3 else [1.0]
-        records[str(len(records))] = record(cell, seconds)
-    table = precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
-    assert table["mean_s"].tolist() == pytest.approx([5 / 3] * 4)
+def test_each_round_counts_alike_in_the_mean_over_seeds():
+    cells = cells_of()
+    seconds = [[3.0] * 3 if cell["network"]["seed"] == 3 else [1.0] for cell in cells]
+    assert build(frame_of_cells(cells, seconds))["mean_s"].tolist() == pytest.approx([5 / 3] * 4)
 
 
-def test_a_seed_of_another_driver_is_not_compared(tmp_path):
-    records = {}
-    for i, cell in enumerate(cells_of(tmp_path, **{"protocol.rounds": 1})):
-        newer = (cell["precision"]["name"], cell["network"]["seed"]) == ("bf16", 3)
-        records[str(i)] = record(cell, [1.0, 1.1], **({"driver": "999.1"} if newer else {}))
-    table = precision.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+def test_a_seed_of_another_driver_is_not_compared():
+    cells = cells_of()
+    newer = [(cell.precision, cell["network"]["seed"]) == ("bf16", 3) for cell in cells]
+    drivers = ["999.1" if one else "580.1" for one in newer]
+    table = build(frame_of_cells(cells, [[1.0, 1.1]] * len(cells), driver=drivers))
     assert [verdict == "not comparable" for verdict in table["verdict"]] == [False, False, True, False]
     assert table["note"][2].startswith("different drivers: ") and "999.1" in table["note"][2]
 
 
-def test_the_figure_says_the_words_and_stands_without_any_time(table, tmp_path):
+def test_the_figure_says_the_words_and_stands_without_any_time(table):
     drawn = draw("precision", table, "Tesla T4")
     said = {text.get_text() for text in drawn.axes[1].texts}
     assert {"converges", "differs"} <= said
     nothing = table.assign(mean_s=float("nan"), status="unsupported")
-    assert "no cell has a time" in draw("precision", nothing, "Tesla T4").axes[0].texts[0].get_text()
+    assert "no row has a value" in draw("precision", nothing, "Tesla T4").axes[0].texts[0].get_text()

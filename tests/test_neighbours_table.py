@@ -2,41 +2,75 @@
 
 import numpy as np
 import pytest
-from beside_neighbour import (
-    ALONE,
-    CPU,
-    SLOWER,
-    THRESHOLDS,
-    build,
-    cells_of,
-    records_of,
-    times,
-    without_second_gpu,
-)
 from conftest import ROOT
 from figure_layout import dots, faults, said_in
+from records_of import COSTS, GPU, HOST, QUIET, THRESHOLDS, frame_of, record, sweep_of
 
-from snn import neighbours as check
-from snn.analysis import frame
 from snn.config import groups as file
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import draw
 from snn.tables import comparison, devices, overview
-from snn.tables.neighbours import measured_untouched
+from snn.tables.neighbours import neighbours
 
 UNTOUCHED = THRESHOLDS["untouched"]
+ALONE = [[1.0, 1.01], [1.1, 1.11], [0.9, 0.91]]
+"""Rounds that differ by more than what is looked for, as a pair of one round does not."""
+
+SLOWER = {
+    ("reference", "reference"): (1.30, 1.31, 1.32),
+    ("combined", "reference"): (1.0, 1.04, 1.08),
+    ("graph", "reference"): (1.0, 1.001, 1.002),
+    ("graph", "graph"): (0.99, 1.0, 1.01),
+    ("resident", "reference"): (1.0, 1.001, 1.0),
+    ("persistent", "reference"): (1.05, 1.06, 1.05),
+}
 
 
-@pytest.fixture
-def cells(tmp_path):
+def cells_of(device=GPU, **settings):
+    return sweep_of(settings, "neighbours", device, {"protocol.rounds": 3}).cells
+
+
+def times(factors):
+    """The seconds of three rounds, each round by a factor longer than alone."""
+    return [[factor * one for one in of_round] for factor, of_round in zip(factors, ALONE, strict=True)]
+
+
+def records_of(cells, slower, gpus=("GPU-1",) * 3, **options):
+    """Three rounds of each cell on these GPUs; ``slower`` says by strategy and neighbour how much each is."""
+    found = {}
+    for i, cell in enumerate(cells):
+        by = cell["protocol"]["neighbour"]
+        factors = (1.0,) * 3 if by == "none" else slower[cell.strategy, by]
+        for number, seconds in enumerate(times(factors), 1):
+            where = gpus[number - 1] if by == "none" else "GPU-1"
+            found[f"{i}-{number}"] = record(
+                cell, seconds, number=number, device_uuid=where, machine=machine_of(cell), **options
+            )
+    return found
+
+
+def machine_of(cell):
+    """Beside a neighbour allocations cost three times as much, and its GPU and a core are busy."""
+    by = cell["protocol"]["neighbour"]
+    if by == "none":
+        return QUIET
+    costs = {key: 3 * cost for key, cost in COSTS.items()}
+    at_work = {"strategy": by, "device_uuid": "GPU-2", "epochs": 10, "seconds": 3.0}
+    reading = QUIET["readings"][0] | {"other_cores": 1.0}
+    probe = {"before": costs, "after": costs}
+    return QUIET | {"probe": probe, "readings": [reading], "neighbours": ["GPU-2"], "neighbour": at_work}
+
+
+def build(records):
+    return neighbours.build(frame_of(*records.values()), {}, THRESHOLDS)
+
+
+@pytest.fixture(scope="module")
+def cells():
     names = ["reference", "combined", "graph", "resident", "persistent"]
     beside = {"strategy": names, "protocol.neighbour": ["none", "reference"]}
-    return cells_of(
-        tmp_path,
-        dataset="small",
-        union=[beside, {"strategy": "graph", "protocol.neighbour": "graph"}],
-    )
+    return cells_of(dataset="small", union=[beside, {"strategy": "graph", "protocol.neighbour": "graph"}])
 
 
 @pytest.fixture
@@ -63,29 +97,21 @@ def test_a_strategy_is_untouched_if_its_whole_interval_is_within_the_threshold(t
 
 
 @pytest.mark.parametrize(
-    ("factors", "verdict"),
+    ("factors", "rounds", "verdict"),
     [
-        ((1.03, 1.05, 1.04), "touched"),  # was not significant, for it may be by less than the threshold
-        ((0.90, 0.91, 0.92), "touched"),  # was untouched, as everything shorter
-        ((0.90, 0.96, 1.01), "not significant"),  # was untouched
-        ((0.98, 0.981, 0.982), "untouched"),
+        ((1.03, 1.05, 1.04), 3, "touched"),  # was not significant, for it may be by less than the threshold
+        ((0.90, 0.91, 0.92), 3, "touched"),  # was untouched, as everything shorter
+        ((0.90, 0.96, 1.01), 3, "not significant"),  # was untouched
+        ((0.98, 0.981, 0.982), 3, "untouched"),
+        *(((one,) * 3, 1, "not significant") for one in (1.0, 1.2)),  # how much rounds differ is unknown
+        ((2.5,) * 3, 1, "touched"),
     ],
 )
-def test_a_time_that_differs_is_touched_in_either_direction(cells, factors, verdict):
-    rows = build(records_of(cells, SLOWER | {("persistent", "reference"): factors}))
-    assert rows.set_index("strategy").loc["persistent", "verdict"] == verdict
-
-
-@pytest.mark.parametrize(
-    ("factor", "verdict"), [(1.0, "not significant"), (1.2, "not significant"), (2.5, "touched")]
-)
-def test_a_single_round_shows_nothing_to_be_untouched(cells, factor, verdict):
-    """How much rounds differ is unknown."""
-    records = records_of(cells, dict.fromkeys(SLOWER, (factor,) * 3))
-    once = {name: one for name, one in records.items() if name.endswith("-1")}
-    rows = build(once)
-    assert set(rows["rounds"]) == {1} and set(rows["verdict"]) == {verdict}
-    assert not any(measured_untouched([rows]).values())
+def test_a_time_that_differs_is_touched_in_either_direction(cells, factors, rounds, verdict):
+    records = records_of(cells, dict.fromkeys(SLOWER, factors))
+    rows = build({name: one for name, one in records.items() if one["round"] <= rounds})
+    assert set(rows["rounds"]) == {rounds} and set(rows["verdict"]) == {verdict}
+    assert set(rows["untouched"]) == {"yes" if verdict == "untouched" else "no"}
 
 
 def test_one_neighbour_that_slows_it_down_makes_a_strategy_touched(cells):
@@ -115,7 +141,7 @@ def test_the_neighbour_that_was_asked_for_is_no_reason_to_call_the_machine_share
     assert set(build(records)["machine"]) == {"noisy"}  # as these times are
     for one in records.values():
         one["machine"] = {**one["machine"], "neighbours": [*one["machine"].get("neighbours", []), "GPU-3"]}
-    found = frame.tabulate(records, THRESHOLDS)
+    found = frame_of(*records.values())
     assert set(found["machine"]) == {"shared, noisy"}  # of graph, too: it was to be alone
     assert found["machine_note"].str.contains("other cells ran on GPU-3").all()
 
@@ -131,47 +157,45 @@ def test_rounds_on_two_gpus_are_not_divided(cells):
 
 
 def test_with_one_gpu_the_table_says_what_is_missing(cells):
-    rows = build(without_second_gpu(records_of(cells, SLOWER)))
+    ended = ("unsupported", "protocol.neighbour=reference needs a second NVIDIA H200")
+    records = records_of(cells, SLOWER)
+    for name, one in records.items():
+        if one["cell"]["protocol"]["neighbour"] != "none":
+            records[name] = record(one["cell"], [], ended=ended, number=one["round"], foretold=1.0)
+    rows = build(records)
     assert set(rows["status"]) == {"unsupported"} and set(rows["untouched"]) == {""}
-    assert set(rows["reason"]) == {"protocol.neighbour=reference needs a second NVIDIA H200"}
+    assert set(rows["reason"]) == {ended[1]}
     assert rows["slowdown"].isna().all() and rows["alone_s"].notna().all()
     assert draw("neighbours", rows, "T4").axes[0].texts[0].get_text() == (
-        "neighbours: no cell has a time beside a neighbour"
+        "no row has a value: time beside the neighbour / time alone"
     )
 
 
-def test_on_a_cpu_nothing_is_said_of_the_file(tmp_path):
-    cells = cells_of(tmp_path, CPU, strategy="reference", **{"protocol.neighbour": ["none", "reference"]})
-    rows = build(records_of(cells, SLOWER, driver=None))
+BOTH = {"protocol.neighbour": ["none", "reference"]}
+
+
+def test_on_a_cpu_nothing_is_said_of_the_file():
+    rows = build(records_of(cells_of(HOST, strategy="reference", **BOTH), SLOWER, driver=None))
     assert rows["untouched"].tolist() == ["no"] and rows["in_file"].tolist() == [""]
-    assert measured_untouched([rows]) == {}
 
 
-def test_each_setting_is_compared_with_itself_alone(tmp_path):
-    cells = cells_of(
-        tmp_path,
-        **{
-            "strategy": "graph",
-            "training.batch_size": [64, 128],
-            "protocol.neighbour": ["none", "reference"],
-        },
-    )
-    rows = build(records_of(cells, SLOWER))
+def test_each_setting_is_compared_with_itself_alone():
+    rows = build(records_of(cells_of(strategy="graph", **{"training.batch_size": [64, 128]}, **BOTH), SLOWER))
     assert rows["training.batch_size"].tolist() == [64, 128]
     assert set(rows["neighbour"]) == {"reference"}
 
 
 @pytest.mark.parametrize("neighbour", ["none", "reference", ["reference", "graph"], ["any", "reference"]])
-def test_a_sweep_of_neighbours_has_each_cell_alone(tmp_path, neighbour):
+def test_a_sweep_of_neighbours_has_each_cell_alone(neighbour):
     with pytest.raises(ConfigError, match=r"neighbours: protocol\.neighbour must be a list of none and one"):
-        cells_of(tmp_path, strategy=["reference", "graph"], **{"protocol.neighbour": neighbour})
+        cells_of(strategy=["reference", "graph"], **{"protocol.neighbour": neighbour})
 
 
 def test_times_beside_a_neighbour_are_in_no_table_of_other_times(cells):
     """Nor those of cells alone in the overview, which has fewer rounds of them than of others."""
     records = records_of(cells, SLOWER)
     assert overview.points_of(records, THRESHOLDS) == []
-    keyed = comparison.keyed(frame.tabulate(records, THRESHOLDS))
+    keyed = comparison.keyed(frame_of(*records.values()))
     assert sorted(keyed["strategy"]) == ["combined", "graph", "persistent", "reference", "resident"]
     assert set(keyed["protocol.neighbour"]) == {"none"}
     paper = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in ("speedup", "depth", "neurons")}
@@ -208,39 +232,3 @@ def test_the_figure_has_a_panel_per_neighbour_and_tells_verdicts_apart(table):
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert ticks == ["reference", "combined", "graph", "resident", "persistent, one_layer"]
     assert "The kernel is naive where none is named." in said_in(drawn)
-
-
-def test_the_command_tells_whether_the_file_says_what_was_measured(table, tmp_path, capsys):
-    path = tmp_path / "neighbours.csv"
-    table.to_csv(path, index=False)
-    assert check.main([str(path)]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "untouched: [graph, resident]"
-    assert [line.partition(": ")[2] for line in said[1:]] == [
-        "persistent is named, and not shown to be untouched",
-        "resident is not named, and untouched",
-    ]
-    only = table[table["strategy"].isin(["reference", "graph"])]
-    only.to_csv(path, index=False)
-    assert check.main([str(path)]) == 1
-    assert "persistent is named, and was not measured" in capsys.readouterr().out
-
-
-def test_the_command_is_content_where_they_agree(table, tmp_path, capsys, monkeypatch):
-    path = tmp_path / "neighbours.csv"
-    table.to_csv(path, index=False)
-    monkeypatch.setattr(file, "untouched", lambda: frozenset({"graph", "resident"}))
-    assert check.main([str(path)]) == 0
-    assert capsys.readouterr().out == "untouched: [graph, resident]\n"
-
-
-def test_two_tables_must_both_show_a_strategy_untouched(table):
-    other = table.assign(verdict=table["verdict"].where(table["strategy"] != "resident", "touched"))
-    found = measured_untouched([table, other[other["strategy"] != "graph"]])
-    assert found == {
-        "reference": False,
-        "combined": False,
-        "graph": True,
-        "resident": False,
-        "persistent": False,
-    }

@@ -1,40 +1,22 @@
-"""Tables: arithmetic on known records, the paper's values beside them, and what they refuse."""
+"""Tables of the paper and of the time's parts: arithmetic on known records, and the paper's values."""
 
 import numpy as np
 import pytest
-import yaml
-from conftest import ROOT
-from records_of import record, write_all
+from records_of import THRESHOLDS, frame_of, frame_of_cells, record, write_all
 from whole_grid import sweeps_of
 
 from snn import datasets as prepared
 from snn.analysis import frame
-from snn.config.groups import read_yaml
+from snn.config.groups import CONFIG, read_yaml
 from snn.datasets import Table, described
 from snn.datasets import load as load_table
 from snn.figures import breakdown, draw
 from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.tables.attribution import PART, attribution
-from snn.tables.paper import correctness, datasets
-from snn.tables.sweep import sweep
+from snn.tables.paper import datasets
 
 SWEEPS = sweeps_of()
-PAPER = ROOT / "config/paper"
-THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-
-
-@pytest.fixture
-def load(tmp_path):
-    def loaded(name, seconds, **provenance):
-        return frame.load(write_all(tmp_path, SWEEPS[name].cells, seconds, **provenance), THRESHOLDS)
-
-    return loaded
-
-
-@pytest.fixture
-def dataset_size(load):
-    return load("dataset_size", [[float(i), i + 2.0] for i in range(1, 16)])
+PAPER = CONFIG / "paper"
 
 
 def test_published_speedups_are_the_papers_times_divided():
@@ -47,44 +29,36 @@ def test_published_speedups_are_the_papers_times_divided():
             assert row["speedup"] == pytest.approx(row["reference"] / row["combined"], abs=0.0101)
 
 
-def test_attribution_sums_its_parts(dataset_size):
-    table = attribution.build(dataset_size, {}, THRESHOLDS)
+def test_parts_that_do_not_add_up_to_the_runs_are_noted(tmp_path):
+    times = [[float(i), i + 2.0] for i in range(1, 16)]
+    rows = frame.tabulate(frame.checked(write_all(tmp_path, SWEEPS["dataset_size"].cells, times)), THRESHOLDS)
+    table = attribution.build(rows, {}, THRESHOLDS)
     assert table["attributed_s"].tolist() == pytest.approx([float(i) for i in range(1, 16)])
-    assert table["allocation_s"].tolist() == pytest.approx([i / 2 for i in range(1, 16)])
     runs = [1.25, 0.8, 1.3, 0.75]  # of the sum of their parts
-    dataset_size.loc[:3, "mean_s"] = table["attributed_s"][:4] * runs
-    noted = attribution.build(dataset_size, {}, THRESHOLDS | {"parts_differ": 1.26})["note"]
-    assert noted[:4].tolist() == [
-        *("", ""),
-        "the parts add up to 0.769 times the mean of the runs",
-        "the parts add up to 1.33 times the mean of the runs",
+    rows.loc[:3, "mean_s"] = table["attributed_s"][:4] * runs
+    noted = attribution.build(rows, {}, THRESHOLDS | {"parts_differ": 1.26})["note"]
+    assert [[share in note for note in noted[:4]] for share in ("0.769 times", "1.33 times")] == [
+        [False, False, True, False],
+        [False, False, False, True],
     ]
-    assert set(attribution.build(dataset_size, {}, THRESHOLDS)["note"][:2]) == {""}  # at the threshold
-    dataset_size.loc[0, [name for name in dataset_size if name.startswith(PART)]] = None
-    assert attribution.build(dataset_size, {}, THRESHOLDS)["note"][0] == ""  # no pass, so nothing adds up
+    assert set(attribution.build(rows, {}, THRESHOLDS)["note"][:2]) == {""}  # at the threshold
+    rows.loc[0, [name for name in rows if name.startswith(PART)]] = None
+    assert attribution.build(rows, {}, THRESHOLDS)["note"][0] == ""  # no pass, so nothing adds up
     figure = draw("attribution", table, "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["small", "medium", "large"]
     filled = [box.get_fill() for box in figure.axes[0].patches]
-    assert (sum(filled), len(filled)) == (
-        5 * len(breakdown.PARTS),
-        5 * len(breakdown.PARTS) + 5,
-    )
+    assert (sum(filled), len(filled)) == (5 * len(breakdown.PARTS), 5 * len(breakdown.PARTS) + 5)
 
 
-def test_attribution_is_by_network_and_counts_the_calls(load):
-    """Each network beside its own reference, with what its ledger counts."""
+def test_a_network_without_its_reference_has_no_speedup_in_the_attribution():
     cells = SWEEPS["neurons"].cells
-    rows = load("neurons", [[float(2**i), 2.0**i] for i in range(len(cells))])
+    cells = [cell for cell in cells if (cell.strategy, cell.network) != ("reference", "128")]
+    rows = frame_of_cells(cells, [[float(2**i)] * 2 for i in range(len(cells))])
     table = attribution.build(rows, {}, THRESHOLDS).set_index(["strategy", "network"])
-    for network in ("128", "256", "1024"):
-        reference, combined = table.loc["reference", network], table.loc["combined", network]
-        assert combined["speedup"] == reference["mean_s"] / combined["mean_s"]
-        assert combined["predicted_speedup"] == reference["predicted_s"] / combined["predicted_s"]
-        assert combined["mallocs"] == 1
-    without = rows[(rows["strategy"] != "reference") | (rows["network"] != "128")].reset_index(drop=True)
-    table = attribution.build(without, {}, THRESHOLDS).set_index(["strategy", "network"])
-    assert table["speedup"].isna().tolist() == table["predicted_speedup"].isna().tolist()
-    assert table.index[table["speedup"].isna()].tolist() == [("combined", "128")]
+    combined, reference = table.loc["combined"], table.loc["reference"]
+    for name, of in (("speedup", "mean_s"), ("predicted_speedup", "predicted_s")):
+        assert combined[name].dropna().to_dict() == (reference[of] / combined[of]).dropna().to_dict()
+        assert table.index[table[name].isna()].tolist() == [("combined", "128")]
     figure = draw("attribution", table.reset_index(), "Tesla T4")
     assert [axes.get_title() for axes in figure.axes] == ["256", "1024", "128"]
 
@@ -95,58 +69,23 @@ def test_attribution_is_by_network_and_counts_the_calls(load):
     ids=["one GPU", "rounds without passes elsewhere", "a pass elsewhere", "all passes elsewhere"],
 )
 def test_predictions_are_divided_if_their_passes_ran_on_one_gpu(elsewhere, compared):
-    cells = [cell for cell in SWEEPS["dataset_size"].cells if cell["dataset"]["name"] == "small"][:2]
-    rows = {}
-    for cell in cells:
+    records = []
+    for cell in [cell for cell in SWEEPS["dataset_size"].cells if cell.dataset == "small"][:2]:
         for number in range(1, 6):
-            moved = cell["strategy"]["name"] != "reference" and number in elsewhere
+            moved = cell.strategy != "reference" and number in elsewhere
             one = record(cell, [float(number)], number=number, device_uuid=f"GPU-{1 + moved}")
-            rows[f"{cell['strategy']['name']}{number}"] = one if number <= 3 else one | {"explanation": None}
-    table = attribution.build(frame.tabulate(rows, THRESHOLDS), {}, THRESHOLDS).set_index("strategy")
+            records.append(one if number <= 3 else one | {"explanation": None})
+    table = attribution.build(frame_of(*records), {}, THRESHOLDS).set_index("strategy")
     assert table["predicted_speedup"]["reference"] == 1
     assert table["predicted_speedup"].notna().all() == compared
-
-
-def test_a_reference_over_other_draws_is_not_compared_with_itself(dataset_size):
-    small = dataset_size[dataset_size["dataset"] == "small"].reset_index(drop=True)
-    table = correctness.build(small, read_yaml(PAPER / "correctness.yaml"), THRESHOLDS).set_index("strategy")
-    assert table.loc["reference", "agreement"] == "" and set(table["agreement"][1:]) == {"agrees"}
-    assert table.loc["reference", "note"].endswith("the reference that others are compared with")
-
-
-def test_how_a_strategy_trained_that_chooses_is_told_beside_its_time(tmp_path):
-    path = tmp_path / "grid.yaml"
-    path.write_text(yaml.safe_dump({"sweeps": {"mine": {"strategy": ["reference", "persistent"]}}}))
-    reference, persistent = sweeps.read(path, Device("cuda", "Tesla T4"))["mine"].cells
-    records = {"a": record(reference, [2.0]), "b": record(persistent, [1.0])}
-    assert "plan" not in sweep.build(frame.tabulate(records, THRESHOLDS), ["strategy"], THRESHOLDS)
-    records["b"] |= {"plan": "graph: no cluster"}
-    table = sweep.build(frame.tabulate(records, THRESHOLDS), ["strategy"], THRESHOLDS)
-    assert table["plan"].tolist() == ["", "graph: no cluster"]
-    assert table["mean_s"].tolist() == [2.0, 1.0]
-
-
-def test_a_sweep_without_its_reference_has_no_speedup(tmp_path):
-    path = tmp_path / "grid.yaml"
-    path.write_text(
-        yaml.safe_dump({"sweeps": {"tiles": {"strategy": "combined", "strategy.tile_rows": [32, 64]}}})
-    )
-    found = sweeps.read(path, Device("cuda", "NVIDIA H200"))["tiles"]
-    table = sweep.build(
-        frame.load(write_all(tmp_path, found.cells, [[1.0], [2.0]]), THRESHOLDS), found.axes, THRESHOLDS
-    )
-    assert "speedup" not in table
-    assert table["strategy.tile_rows"].tolist() == [32, 64]
 
 
 def trained_on(rows=300, batch_size=256, network=None, **settings):
     """A cell, as far as the table of data sets reads it, and what a record says of its data."""
     training = {"batch_size": batch_size, "epochs": 100} | settings
-    dataset = {"name": "small", "rows": rows, "features": 4}
-    return {"dataset": dataset, "training": training, "network": network or {"hidden": [256]}}, {
-        "rows": rows,
-        "features": 4,
-    }
+    data = {"rows": rows, "features": 4}
+    cell = {"dataset": {"name": "small", **data}, "training": training}
+    return cell | {"network": network or {"hidden": [256]}}, data
 
 
 @pytest.mark.parametrize(

@@ -2,40 +2,23 @@
 
 import numpy as np
 import pytest
-import yaml
-from conftest import ROOT
-from records_of import limits_of, record
+from records_of import THRESHOLDS, frame_of, frame_of_cells, limits_of, record, sweep_of
+from whole_grid import sweeps_of
 
 from snn.analysis import frame
 from snn.analysis.roofline import with_floors
-from snn.config.groups import read_yaml
 from snn.errors import MeasurementError
 from snn.figures import draw
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.tables import overview, recommendation
 from snn.tables.sweep import peers, sweep
 
-THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
-SECONDS = {
-    "persistent": [0.1, 0.102],
-    "graph": [0.4, 0.402],
-    "torch_eager": [0.8, 0.802],
-    "jax_scan": [0.2, 0.202],
-}
+SECONDS = {"persistent": 0.1, "graph": 0.4, "torch_eager": 0.8, "jax_scan": 0.2}
 VERSIONS = {"torch": "2.11.0", "jax": "0.11.1", "cupy": "14.2.0"}
-UNSUPPORTED = {"status": "unsupported", "reason": "torch cannot be imported", "runs": []}
-UNSUPPORTED |= {"ledger": {}, "memory": {}, "stopped": None, "explanation": None}
-
-
-def cells_of(folder, settings):
-    path = folder / "grid.yaml"
-    path.write_text(yaml.safe_dump({"defaults": {"protocol.rounds": 2}, "sweeps": {"peers": settings}}))
-    return sweeps.read(path, Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC"))["peers"].cells
+ENDED = ("unsupported", "torch cannot be imported")
 
 
 @pytest.fixture
-def records(tmp_path):
+def records():
     """Two networks of ``medium``, the wider one twice as slow, by four strategies and one without PyTorch."""
     settings = {
         "dataset": "medium",
@@ -44,34 +27,29 @@ def records(tmp_path):
         "training.epochs": 10,
     }
     found = {}
-    for i, cell in enumerate(cells_of(tmp_path, settings)):
-        name, slower = cell["strategy"]["name"], cell["network"]["hidden"][0] // 128
+    for i, cell in enumerate(sweep_of(settings, "peers", defaults={"protocol.rounds": 2}).cells):
+        slower, ended = cell["network"]["hidden"][0] // 128, None if cell.strategy in SECONDS else ENDED
         for number, apart in ((1, 0.9999 - 1e-4 * i), (2, 1.0001 + 1e-4 * i)):
-            seconds = [slower * apart * one for one in SECONDS.get(name, [1.0])]
-            one = record(cell, seconds, number=number, versions=VERSIONS)
-            if name not in SECONDS:
-                one |= UNSUPPORTED
-            elif name not in ("persistent", "graph"):
-                one |= {"ledger": {}, "memory": {}, "explanation": None}
-            found[f"{i}, {number}"] = one
+            usual = SECONDS.get(cell.strategy, 1.0)
+            seconds = [slower * apart * one for one in (usual, usual + 0.002)]
+            found[f"{i}, {number}"] = record(cell, seconds, number=number, versions=VERSIONS, ended=ended)
     return found
 
 
 @pytest.fixture
 def table(records):
-    return peers.build(frame.tabulate(records, THRESHOLDS), {}, THRESHOLDS)
+    return build(records)
 
 
-def test_peers_that_differ_in_an_option_are_told_apart(tmp_path):
+def build(records):
+    return peers.build(frame_of(*records.values()), {}, THRESHOLDS)
+
+
+def test_peers_that_differ_in_an_option_are_told_apart():
     settings = {"dataset": "medium", "strategy": "torch_graph", "strategy.channels_last": [True, False]}
-    cells = cells_of(tmp_path, {**settings, "training.epochs": 10})
-    cells += cells_of(tmp_path, {"dataset": "medium", "strategy": "graph", "training.epochs": 10})
-    times = ([2.0, 2.1], [1.0, 1.1], [0.5, 0.6])
-    found = {
-        str(i): record(cell, seconds, versions=VERSIONS)
-        for i, (cell, seconds) in enumerate(zip(cells, times, strict=True))
-    }
-    table = peers.build(frame.tabulate(found, THRESHOLDS), {}, THRESHOLDS)
+    cells = sweep_of([settings, {"dataset": "medium", "strategy": "graph"}], "peers").cells
+    rows = frame_of_cells(cells, [[2.0, 2.1], [1.0, 1.1], [0.5, 0.6]], versions=[VERSIONS] * 3)
+    table = peers.build(rows, {}, THRESHOLDS)
     assert table["options"].tolist() == ["channels_last True", "channels_last False", ""]
     assert set(table["best_peer"]) == {"torch_graph (channels_last False)"}
     ticks = [text.get_text() for text in draw("peers", table, "T4").axes[0].get_yticklabels()]
@@ -120,7 +98,7 @@ def test_any_sweep_shows_the_share_where_there_is_one(records):
 
 def test_without_any_peer_times_stand_and_are_held_against_nothing(records):
     ours = {key: one for key, one in records.items() if one["explanation"] or not one["runs"]}
-    table = peers.build(frame.tabulate(ours, THRESHOLDS), {}, THRESHOLDS)
+    table = build(ours)
     assert table["step_us"].notna().sum() == 4
     assert table["speedup_over_best_peer"].isna().all()
     assert set(table["best_peer"]) == {""}
@@ -139,7 +117,7 @@ def test_the_figure_says_times_ratios_and_what_has_none(table):
     some = draw("peers", table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
     assert sorted(text.get_text() for text in some.axes[1].texts) == ["ok"] * 4 + ["unsupported"]
     nothing = draw("peers", table.assign(step_us=np.nan), "Tesla T4")
-    assert "no cell has a time" in nothing.axes[0].texts[0].get_text()
+    assert "no row has a value" in nothing.axes[0].texts[0].get_text()
 
 
 def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):
@@ -152,11 +130,10 @@ def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):
 
 
 def test_the_grid_holds_the_networks_of_the_known_figures():
-    gpu, host = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
-    cells = sweeps.read(ROOT / "config/grid.yaml", gpu, host)["peers"].cells
+    cells = sweeps_of()["peers"].cells
     strategies = {"graph", "persistent", "torch_eager", "torch_graph", "torch_compile", "jax_scan"}
     networks = {(128,), (256,), (1024,), (256, 256), (256, 1024, 256)}
-    found = {(cell["strategy"]["name"], tuple(cell["network"]["hidden"])) for cell in cells}
+    found = {(cell.strategy, tuple(cell["network"]["hidden"])) for cell in cells}
     assert found == {(strategy, network) for strategy in strategies for network in networks}
     assert len(cells) == len(found)
-    assert {cell["dataset"]["name"] for cell in cells} == {"large"}
+    assert {cell.dataset for cell in cells} == {"large"}

@@ -13,7 +13,7 @@ from oracle import train
 from test_launch_configurations import A100, H200, T4, first, perceptron
 
 from snn import datasets
-from snn.analysis import kernels
+from snn.analysis.cell_line import kernel_used
 from snn.backends.launches import LaunchConfiguration, TrainingLaunch
 from snn.config.compose import composed
 from snn.errors import Unsupported
@@ -214,5 +214,5 @@ def check_kernel(limits, *settings):
         strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
     record = {"cell": cell, "plan": strategy.plan}
     expected = backend.kernel or "tiled_fused"
-    assert kernels.used(record | {"launch": strategy.launch}) == expected, strategy.plan
-    assert kernels.used(lift(record)) == expected, strategy.plan  # one without the field
+    assert kernel_used(record | {"launch": strategy.launch}) == expected, strategy.plan
+    assert kernel_used(lift(record)) == expected, strategy.plan  # one without the field

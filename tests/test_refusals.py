@@ -11,7 +11,7 @@ import pytest
 import yaml
 from test_grid import CPU, DEFAULT, refusal, sweeps_of, written
 
-from snn import run
+from snn import cli
 from snn.config import choices, groups
 from snn.config.compose import composed
 from snn.config.settings import KINDS, Range
@@ -30,10 +30,10 @@ def cases(table):
 
 
 COMMAND_LINES = r"""
-    --epochs 10 => '--epochs' is no argument: settings are KEY=VALUE (did you mean training.epochs=10?)
-    --epochs=10 => settings are KEY=VALUE (did you mean training.epochs=10?); the options are --help
+    --epochs 10 => '--epochs' is no argument: it must be KEY=VALUE (did you mean training.epochs=10?); the
+    --epochs=10 => must be KEY=VALUE (did you mean training.epochs=10?); the options are --help
     --batch-size 64 => did you mean training.batch_size=64?
-    --colour => settings are KEY=VALUE, as training.epochs=10; the options are --help, --strict and
+    --colour => it must be KEY=VALUE, as training.epochs=10; the options are --help and --strict
     --multirun => several cells are a sweep of a grid file, which snakemake runs
     -m strategy=a => several cells are a sweep of a grid file
     [[ => no argument: it must be KEY=VALUE
@@ -60,9 +60,9 @@ COMMAND_LINES = r"""
     network.layers=[relu] => has no such key (it is one of network=cnn, network=cnn_pytorch, network=layers)
     protocol.runs=1 protocol.min_runs=5 => protocol.min_runs is 5: it must be at most protocol.runs
     protocol.min_runs=11 => protocol.min_runs is 11: it must be at most protocol.runs, which is 10
-    +colour=1 => a setting is replaced, with KEY=VALUE; none is added (+) or removed (~)
-    ++training.epochs=1 => with KEY=VALUE, as training.epochs=1; none is added
-    ~strategy => with KEY=VALUE, as strategy=VALUE; none is added (+) or removed (~)
+    +colour=1 => KEY=VALUE, as training.epochs=10; none is added (+) or removed (~)
+    ++training.epochs=1 => (did you mean training.epochs=1?); none is added
+    ~strategy => (did you mean strategy=reference?); none is added (+) or removed (~)
     strategy:combined => it must be KEY=VALUE (did you mean strategy=combined?)
     'strategy =combined' => KEY=VALUE (did you mean strategy=combined?)
     training/epochs=1 => it must be KEY=VALUE (did you mean training.epochs=1?)
@@ -79,13 +79,13 @@ COMMAND_LINES = r"""
     training.epoch=10 => training has no such key (did you mean training.epochs?); it has epochs
     network.hiden=[3] => one_hidden has no such key (did you mean network.hidden?); it has hidden, init
     hydra.run.dir=x => 'hydra.run.dir=x' is no argument: there is no such key; the keys are dataset,
-    trainig.epochs.x=3 => there is no such key (did you mean training.epochs?); the keys are dataset,
-    training.epochs.x=5 => training.epochs has no keys of its own: it is given as training.epochs=5
-    network.hidden.0=5 => is no argument: a list is given whole, as network.hidden=[5]
-    network.hidden[0]=5 => is no argument: a list is given whole, as network.hidden=[5]
-    network.hidden.0=[5,6] => is no argument: a list is given whole, as network.hidden=[5,6]
-    network.hidden.0= => is no argument: a list is given whole, as network.hidden=[VALUE]
-    network[hidden]=5 => is no argument: there is no such key (did you mean network.hidden?); the
+    trainig.epochs.x=3 => is no argument: it must be KEY=VALUE (did you mean training.epochs=3?)
+    training.epochs.x=5 => is no argument: it must be KEY=VALUE (did you mean training.epochs=5?)
+    network.hidden.0=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
+    network.hidden[0]=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
+    network.hidden.0=[5,6] => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5,6]?)
+    network.hidden.0= => is no argument: it must be KEY=VALUE (did you mean network.hidden=[VALUE]?)
+    network[hidden]=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
     training.sum=true => training.sum: training has no such key (did you mean training.reduction?); it has
     training.the=true => training.the: training has no such key; it has
     CSV dataset.one_hot=true => dataset=csv has no such key (did you mean dataset.text_columns?); it has
@@ -257,7 +257,7 @@ def words(text):
 )
 def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
     monkeypatch.setattr(cell, "run", lambda settings: pytest.fail("it was measured"))
-    assert run.main(arguments) == 2
+    assert cli.main(["run", *arguments]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("snn: ") and shown.count("\n") == 1
     assert said in shown

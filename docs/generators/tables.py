@@ -104,7 +104,7 @@ def _columns(name: str, published: Sequence[Path]) -> list[str]:
                 _merge(found, [column.partition(" ")[0] for column in next(csv.reader(lines))])
     if name == ANY_SWEEP:
         found = [column for column in found if "." not in column]
-    return found or columns.own(name)
+    return found or list(columns.own(name))
 
 
 def _example(name: str, published: Sequence[Path]) -> dict[str, str]:

@@ -1,15 +1,18 @@
-"""One line on one cell of one job, for the end of a command: how it ended, its time, its loss."""
+"""One line on one cell of one job, for the end of a command: how it ended, its time, its loss.
+
+Without pandas, which a cell's process does not wait for.
+"""
 
 from collections.abc import Mapping
 from math import isnan
 from typing import Any
 
-from snn.analysis import kernels
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds, verdict
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
 from snn.errors import one_line
+from snn.strategies.factory import of_record, uses_kernel
 
 _UNITS = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
 
@@ -36,10 +39,22 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     else:
         parts.append("no time")
     precision = "" if cell.precision == "fp32" else f" in {cell.precision}"
-    kernel = kernels.used(record)
+    kernel = kernel_used(record)
     what = f"{cell.strategy}{kernel and f' with {kernel}'}{precision}"
     because = f": {one_line(reason)}" if reason else ""
     return f"{cell.dataset} {cell.network}: {what}: {', '.join(filter(None, parts))}{because}"
+
+
+def kernel_used(record: Mapping[str, Any]) -> str:
+    """The file in ``kernels/`` of the kernel that did the arithmetic; empty for CPU baselines and peers.
+
+    One launch that trains has its own kernel. Otherwise, and if ``graph`` or NumPy trains instead, it is the
+    choice of ``config/kernel``.
+    """
+    if not uses_kernel(of_record(record)):
+        return ""
+    launch = record.get("launch")
+    return str(launch["kernel"] if launch else record["cell"]["kernel"]["name"])
 
 
 def _time(seconds: list[float]) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis import kernels
+from snn.analysis.cell_line import kernel_used
 from snn.analysis.grouping import setting
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
-from snn.analysis.roofline import steps
+from snn.analysis.roofline import step_us
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
 from snn.errors import RecordError
@@ -37,14 +37,6 @@ _REAL = (
 """Columns that hold numbers, also where no row has one."""
 
 
-def load(expected: Expected, thresholds: Thresholds) -> pd.DataFrame:
-    """The records at these paths, in this order, each with a verdict on the machine's state.
-
-    Raises RecordError as ``checked`` and ``tabulate`` do.
-    """
-    return tabulate(checked(expected), thresholds)
-
-
 def checked(expected: Expected) -> dict[str, Record]:
     """The records at these paths.
 
@@ -52,8 +44,15 @@ def checked(expected: Expected) -> dict[str, Record]:
     ``snn.records.store.read`` and ``snn.records.store.check_rounds`` do.
     """
     records: dict[str, Record] = {path: read(Path(path)) for path in expected}
-    for path, source_hash in expected.items():
-        _check(path, records[path], source_hash)
+    for path, record in records.items():
+        name = record_path(name_of(record["cell"]), record["round"])
+        if not path.endswith(name):
+            raise RecordError(f"{path}: the record of another cell or round, {name}{again(path)}")
+        check_sources(record, path, expected[path])
+        if store.DIGEST not in record:
+            raise RecordError(
+                f"{path}: written by an earlier version of the program, without a digest{again(path)}"
+            )
     store.check_rounds(records)
     return records
 
@@ -84,65 +83,45 @@ def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return frame
 
 
-def _check(path: str, record: Record, wanted: str) -> None:
-    name = record_path(name_of(record["cell"]), record["round"])
-    if not path.endswith(name):
-        raise RecordError(f"{path}: the record of another cell or round, {name}{again(path)}")
-    check_sources(record, path, wanted)
-    if store.DIGEST not in record:
-        raise RecordError(
-            f"{path}: written by an earlier version of the program, without a digest{again(path)}"
-        )
-
-
 def _check_one_device(records: Mapping[str, Record]) -> None:
     """Raise RecordError unless all records are of one device, or of one device and the host that it is in.
 
     Equal GPUs of equal hosts may stand together, because times of two of them are not divided
     (``snn.analysis.speedups``).
     """
-    first: dict[bool, tuple[str, Mapping[str, Any]]] = {}
-    for path, record in records.items():
-        provenance = record["provenance"]
-        other, known = first.setdefault(of_record(record)["on_host"], (path, provenance))
-        equal_gpus = (
-            provenance["device_uuid"]
-            and known["device_uuid"]
-            and provenance["device"] == known["device"]
-            and store.host(provenance) == store.host(known)
-        )
-        if _device(provenance) != _device(known) and not equal_gpus:
-            raise _two_devices(path, _device(provenance), other, _device(known))
-    if len(first) == 2:
-        (path, provenance), (other, known) = first.values()
-        if _device(provenance) != _device(known) and store.host(provenance) != store.host(known):
-            raise _two_devices(path, _device(provenance), other, f"{_device(known)} of another host")
-
-
-def _check_same_data(records: Mapping[str, Record]) -> None:
-    """Raise RecordError where a data set had two contents; earlier records have no digest."""
-    known: dict[str, tuple[str, str]] = {}
-    for path, record in records.items():
-        if "data" in record:
-            choice, sha256 = json.dumps(record["cell"]["dataset"], sort_keys=True), record["data"]["sha256"]
-            other, first = known.setdefault(choice, (path, sha256))
-            if sha256 != first:
-                raise RecordError(
-                    f"{path} was trained on other data than {other}, though dataset="
-                    f"{record['cell']['dataset']['name']} has the same keys in both: SHA-256 {sha256} "
-                    f"and {first}; run the older cell again with --force"
-                )
-
-
-def _two_devices(path: str, device: str, other: str, others: str) -> RecordError:
-    return RecordError(
-        f"{path} was measured on {device}, but {other} on {others}: times of two devices do "
-        "not go into one table; run the older cells again with --force"
-    )
+    on_host = {path: of_record(record)["on_host"] for path, record in records.items()}
+    first: dict[bool, str] = {}
+    pairs = [[path, first.setdefault(where, path)] for path, where in on_host.items()]
+    for path, other in [*pairs, *([[*first.values()]] if len(first) == 2 else [])]:
+        a, b = (records[one]["provenance"] for one in (path, other))
+        with_host = on_host[path] != on_host[other]
+        equal_gpus = a["device"] == b["device"] and a["device_uuid"] and b["device_uuid"]
+        may_differ = (with_host or equal_gpus) and store.host(a) == store.host(b)
+        if _device(a) != _device(b) and not may_differ:
+            raise RecordError(
+                f"{path} was measured on {_device(a)}, but {other} on {_device(b)}"
+                f"{' of another host' if with_host else ''}: times of two devices do not go into one table; "
+                "run the older cells again with --force"
+            )
 
 
 def _device(provenance: Mapping[str, Any]) -> str:
     return " ".join(str(provenance[key]) for key in ("device", "device_uuid") if provenance[key])
+
+
+def _check_same_data(records: Mapping[str, Record]) -> None:
+    """Raise RecordError where a data set had two contents; earlier records have no digest."""
+    known: dict[str, str] = {}
+    for path, record in records.items():
+        if "data" in record:
+            dataset, sha256 = record["cell"]["dataset"], record["data"]["sha256"]
+            other = known.setdefault(json.dumps(dataset, sort_keys=True), path)
+            if sha256 != (first := records[other]["data"]["sha256"]):
+                raise RecordError(
+                    f"{path} was trained on other data than {other}, though dataset={dataset['name']} has "
+                    f"the same keys in both: SHA-256 {sha256} and {first}; run the older cell again with "
+                    "--force"
+                )
 
 
 def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]:
@@ -155,12 +134,13 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     trains several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``,
     and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss
     by draw of initial weights, and ``draws`` names these. ``hidden`` holds the hidden widths of an MLP; of
-    any other network it is None. ``kernel`` is the one that did the arithmetic (``snn.analysis.kernels``),
+    any other network it is None. ``kernel`` is the one that did the arithmetic (``snn.analysis.cell_line``),
     ``kernel.name`` the chosen one. Test rows have scores, a classification a ``curve``.
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
-    cell, provenance = Cell(first["cell"]), first["provenance"]
+    cell, provenance, traits = Cell(first["cell"]), first["provenance"], of_record(first)
+    package = traits["own_runtime"]  # of a peer
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("kernel.work", "1-1")  # before there was a choice
     members = max(len(first.get("members", [])), 1)
@@ -177,10 +157,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     return row | {
         "cell": cell.name,
         "strategy": cell.strategy,
-        "on_host": of_record(first)["on_host"],
-        "runtime": _runtime(first),
+        "on_host": traits["on_host"],
+        "runtime": " ".join(filter(None, (package, provenance.get("versions", {}).get(package)))),
         "dataset": cell.dataset,
-        "kernel": joined(map(kernels.used, records)),
+        "kernel": joined(map(kernel_used, records)),
         "precision": cell.precision,
         "network": cell.network,
         "hidden": cell["network"].get("hidden"),
@@ -220,13 +200,6 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     }
 
 
-def _runtime(record: Record) -> str:
-    """The package that a peer trains with and its version at the time of the record; else empty."""
-    package = of_record(record)["own_runtime"]
-    version = record["provenance"].get("versions", {}).get(package)
-    return " ".join(filter(None, (package, version)))
-
-
 def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> list[dict[str, Any]]:
     """Each network of a launch with its mean final loss over all runs; None where one is not finite."""
     runs = [run["member_mse"] for record in records for run in record["runs"] if "member_mse" in run]
@@ -237,9 +210,7 @@ def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Recor
 def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
     """The parts of a training's time and the predicted seconds of its calls, as medians over rounds.
 
-    A median, because one round may have met a slow moment of the CPU. Of a launch that trains several
-    members these are one member's share. ``explained_on`` are the UUIDs of the GPUs of the rounds that have
-    them, which are the first ones.
+    A median, because one round may have met a slow moment of the CPU. Of several members it is one's share.
     """
     explained = [record for record in records if record["explanation"]]
     if not explained:
@@ -278,8 +249,13 @@ def joined(words: Iterable[str | None], default: str = "") -> str:
 
 # ---- what was learned: scores on test rows, and the curve by epoch of a classification
 
-TESTED = ("test_accuracy", "test_s", "test_r2", "test_rmse")
-"""Columns of what was tested: means over all runs, each with its standard deviation in another column."""
+TESTED = {
+    "test_accuracy": ("test_accuracy", "test_accuracy_std"),
+    "test_s": ("test_seconds", "test_std_s"),
+    "test_r2": ("test_r2", "test_r2_std"),
+    "test_rmse": ("test_rmse", "test_rmse_std"),
+}
+"""Columns of what was tested, means over all runs: the key of a run, and the column of their deviation."""
 
 SCORES = ("test_accuracy", "test_r2", "test_rmse")
 """Those that say how well test rows are predicted."""
@@ -293,34 +269,26 @@ def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
     tested = [name for name in TESTED if frame[name].notna().any()]
     if not frame["curve"].map(bool).any():
         return frame[tested]
-    return frame[tested].assign(step_us=1e6 * frame["mean_s"] / steps(frame))[["step_us", *tested]]
+    return frame[tested].assign(step_us=step_us(frame))[["step_us", *tested]]
 
 
 def _learned(records: Sequence[Record]) -> dict[str, Any]:
-    """The columns of one cell from the records of its rounds; None, and an empty curve, where runs lack them.
+    """Scores and the curve of one cell; None, and an empty curve, where its runs lack them.
 
-    ``first_accuracy`` is that of the first run of the first round, whose weights are the first draw of the
-    seed: the one training that a published program did.
+    ``first_accuracy`` is that of the first draw of the seed: the one training that a published program did.
     """
     runs = [run for record in records for run in record["runs"]]
     first: Record = next((run for one in records if one["round"] == 1 for run in one["runs"]), {})
     found: dict[str, Any] = {"first_accuracy": first.get("test_accuracy"), "curve": _curve(runs, first)}
-    for column, name, deviation in (
-        ("test_accuracy", "test_accuracy", "test_accuracy_std"),
-        ("test_s", "test_seconds", "test_std_s"),
-        ("test_r2", "test_r2", "test_r2_std"),
-        ("test_rmse", "test_rmse", "test_rmse_std"),
-    ):
-        found[column], found[deviation] = _spread([run[name] for run in runs if name in run])
+    for column, (key, deviation) in TESTED.items():
+        found[column], found[deviation] = _spread([run[key] for run in runs if key in run])
     return found
 
 
 def _curve(runs: Sequence[Record], first: Record) -> list[dict[str, float | int | None]]:
-    """One entry per epoch, from 1: means over the runs, each with its standard deviation.
+    """One entry per epoch, from 1: means over the runs, each with its standard deviation; None if not finite.
 
-    ``seconds`` are those of the epoch, ``cumulative_s`` those from the start of the run to its end;
-    ``mean_loss`` is that of its batches, each before its update, and None where a run's is not finite;
-    ``first_mean_loss`` is that of the first run.
+    ``mean_loss`` is that of an epoch's batches, each before its update.
     """
     epochs = [run["epochs"] for run in runs if "epochs" in run]
     cumulative = [list(accumulate(epoch["seconds"] for epoch in one)) for one in epochs]

@@ -20,39 +20,27 @@ def speedups(cell: Mapping[str, Any], paper: Mapping[str, Mapping[str, Any]]) ->
     Device and protocol are ignored. ``paper`` holds the content of each file of ``TABLES``. One cell is in
     several of the paper's tables, so there may be several values; none of a cell with other settings.
     """
-    if not _is_of_paper(cell):
+    networks = [groups.load("network", name) for name in _NETWORKS]
+    strategy, dataset, network = cell["strategy"]["name"], cell["dataset"]["name"], cell["network"]
+    width = {"hidden": network["hidden"]} if len(network.get("hidden") or ()) == 1 else {}
+    kernel = groups.load("kernel", "naive")
+    if not (
+        all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
+        and cell.get("precision", {}).get("name", "fp32") == "fp32"
+        and network in [networks[0] | width, *networks[1:]]
+        and cell["training"] == groups.default_training()
+        and all(_is_as_in_its_file(group, cell[group]) for group in ("dataset", "strategy"))
+    ):
         return []
-    strategy, dataset = cell["strategy"]["name"], cell["dataset"]["name"]
-    network = network_label(cell["network"])
-    found = []
-    if network == network_label(groups.load("network", _NETWORKS[0])):
+    label, found = network_label(network), []
+    if label == network_label(networks[0]):
         found.append(paper["speedup"].get(strategy, {}).get(dataset))
     if strategy == "combined" and dataset == _DATASET:
-        found += [paper[name].get(network, {}).get("speedup") for name in ("depth", "neurons")]
+        found += [paper[name].get(label, {}).get("speedup") for name in ("depth", "neurons")]
     return list(dict.fromkeys(value for value in found if value is not None))
 
 
-def _is_of_paper(cell: Mapping[str, Any]) -> bool:
-    """Whether data, network, strategy, kernel and training are as in the files with the paper's settings.
-
-    The network with one hidden layer may have any width.
-    """
-    kernel, network = groups.load("kernel", "naive"), dict(cell["network"])
-    networks = [groups.load("network", name) for name in _NETWORKS]
-    if len(network.get("hidden") or ()) == 1:
-        networks[0]["hidden"] = network["hidden"]
-    return (
-        all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
-        and cell.get("precision", {}).get("name", "fp32") == "fp32"
-        and network in networks
-        and cell["training"] == groups.default_training()
-        and all(
-            cell[group]["name"] in groups.names(group)
-            and _options(groups.load(group, cell[group]["name"])) == _options(cell[group])
-            for group in ("dataset", "strategy")
-        )
-    )
-
-
-def _options(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != "_target_"}
+def _is_as_in_its_file(group: str, choice: Mapping[str, Any]) -> bool:
+    name = choice["name"]
+    ignored = {"_target_": None}
+    return name in groups.names(group) and groups.load(group, name) | ignored == {**choice, **ignored}

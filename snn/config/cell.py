@@ -27,11 +27,8 @@ class Cell(dict[str, Any]):
 
     @property
     def name(self) -> str:
-        """The cell's name in paths: readable to the strategy, then a digest of the whole cell.
-
-        In the digest a strategy's class is in the module of its name, whatever module it is in: moving the
-        class moves no cell.
-        """
+        """The cell's name in paths: readable up to the strategy, then a digest of the whole cell."""
+        # In the digest a strategy's class is in the module of its name: moving the class renames no cell.
         _, _, type_name = self["strategy"]["_target_"].rpartition(".")
         strategy = self["strategy"] | {"_target_": f"snn.strategies.{self.strategy}.{type_name}"}
         choice = f"{self.strategy}-{self.kernel}-{digest({**self, 'strategy': strategy})}"

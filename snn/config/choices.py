@@ -45,10 +45,7 @@ def check_choice(group: str, name: str) -> None:
 
 
 def hint(group: str, value: object, sets: str = "=") -> str:
-    """What may have been meant by what is no choice of a group, in parentheses; else empty.
-
-    ``sets`` stands between a key and its value.
-    """
+    """What a wrong choice may have been meant to be, in parentheses; ``sets`` goes between key and value."""
     text = str(value)
     if found := nested(group, text):
         return found
@@ -103,11 +100,9 @@ def _key_hint(section: str, key: str, options: Sequence[str]) -> str:
 
 
 def check_file(group: str, choice: str, content: Mapping[str, Any]) -> None:
-    """Raise ConfigError, naming the file and its key, where a choice's file is not right.
+    """Raise ConfigError, naming the file and its key, if a choice's file is not right.
 
-    It gives its own name, which a copy of another's file does not; all files of a group have the same keys,
-    except those of data sets and strategies; the ``_target_`` of these is in its module. The values that can
-    be set are checked with those of the cell.
+    It gives its own name; files of a group have the same keys, but data sets and strategies a ``_target_``.
     """
     file, name = f"config/{group}/{choice}.yaml", content.get("name")
     if group in NAMED and name != choice:

@@ -39,9 +39,7 @@ def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
     """The cell of ``config/config.yaml`` with Hydra overrides applied, and the keys beside it, as values.
 
-    Raises ConfigError for an unknown key, group or choice, for a value of the wrong type or out of range, and
-    for a cell that does not fit into this machine's memory, unless that is not checked; DataError for a data
-    set's file of which the header is wrong.
+    Raises ConfigError, also for a cell larger than this machine's memory, and DataError for a data file.
     """
     given = read(overrides)
     chosen = tuple(f"{key}={value}" for key, value in given.items() if key in groups.GROUPS)

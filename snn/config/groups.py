@@ -133,10 +133,7 @@ def touches(strategy: Mapping[str, Any]) -> bool:
 
 @cache
 def untouched(file: Path = NEIGHBOURS) -> frozenset[str]:
-    """The strategies that keep their times beside a busy neighbour.
-
-    Raises ConfigError, naming file, key and value, where the file says something else.
-    """
+    """The strategies that keep their times while another GPU is busy. Raises ConfigError for a wrong file."""
     content = read_yaml(file)
     if not isinstance(content, dict) or content.keys() != {"untouched"}:
         raise ConfigError(f"{file}: it must have the key untouched, and no other")

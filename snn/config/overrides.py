@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from snn.config import choices, groups
 from snn.config.settings import check_text
@@ -20,11 +20,10 @@ _MOST_TEXT = 1 << 14
 
 _OF_GRIDS = "a grid file is run by snakemake --cores 1 --config grid=FILE"
 
-_OPTIONS = ("--help", "--strict", "--version")
+_OPTIONS = ("--help", "--strict")
 
 _KEY = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
-_INSIDE = re.compile(r"([a-z_]\w*(?:\.[a-z_]\w*)?)[.\[].*", re.DOTALL)
-_LIKE_A_KEY = re.compile(r"\s*([A-Za-z_][\w.-]*?)\s*[=:]{1,2}\s*(.*)", re.DOTALL)
+_LIKE_A_KEY = re.compile(r"[\s+~-]*(.*?)\s*(?:[=:]+\s*(.*))?", re.DOTALL)
 
 _QUOTED = re.compile(r"'(\\.|[^'\\])*'|\"(\\.|[^\"\\])*\"", re.DOTALL)
 _BRACKETS = re.compile(r"(?<!\\)[\[\](){}]")
@@ -74,42 +73,27 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def instead(arguments: Sequence[str]) -> str:
-    """What would be right in place of the first of these arguments."""
+    """What would be right instead of the first of these arguments, which is not KEY=VALUE."""
     argument, *others = arguments
     known = choices.known()
-    if argument.startswith(("+", "~")):
-        name, _, value = argument.lstrip("+~").partition("=")
-        found = nearest(name, known)
-        hint = f", as {found}={value or 'VALUE'}" if found else ""
-        return f"a setting is replaced, with KEY=VALUE{hint}; none is added (+) or removed (~)"
     if argument in ("-m", "--multirun"):
         return "several cells are a sweep of a grid file, which snakemake runs; here is one, of KEY=VALUE"
-    if argument.startswith("-"):
-        name, equals, value = argument.lstrip("-").partition("=")
-        if not equals and others and "=" not in others[0]:
-            value = others[0]
-        hint = meant(name, known, f"{{}}={value or 'VALUE'}")
-        right = hint or ", as training.epochs=10"
-        option = meant(argument, _OPTIONS)
-        return f"settings are KEY=VALUE{right}; the options are --help, --strict and --version{option}"
-    like = _LIKE_A_KEY.fullmatch(argument.replace("/", ".", 1))
-    word, value = like.groups() if like else (argument, "")
-    if word.lower() in known:
-        value = value or groups.default_choices().get(word.lower(), "VALUE")
-        return f"it must be KEY=VALUE (did you mean {word.lower()}={shown(value)[1:-1]}?)"
     if argument.endswith((".yaml", ".yml")):
         return f"it must be KEY=VALUE; {_OF_GRIDS}"
-    key, equals, value = argument.partition("=")
-    if not equals or not key:
-        return "it must be KEY=VALUE, as training.epochs=10 (no + ~ @)"
-    inside = _INSIDE.fullmatch(key)
-    if inside and inside[1] in groups.list_valued():
-        return f"a list is given whole, as {inside[1]}=[{value.strip('[]') or 'VALUE'}]"
-    if inside and inside[1] in groups.GROUPS:
-        return _no_key(key.replace("[", ".").replace("]", ""), known)
-    if inside and inside[1] in known:
-        return f"{inside[1]} has no keys of its own: it is given as {inside[1]}={value or 'VALUE'}"
-    return _no_key(key, known)
+    word, value = cast(re.Match[str], _LIKE_A_KEY.fullmatch(argument)).groups("")
+    note = ""
+    if argument.startswith(("+", "~")):
+        note = "; none is added (+) or removed (~)"
+    elif argument.startswith("-"):
+        note = f"; the options are --help and --strict{meant(argument, _OPTIONS)}"
+        value = value or next((one for one in others[:1] if "=" not in one), "")
+    found = nearest(re.sub(r"[/\[]", ".", word).strip(".]"), known)
+    if not found and "=" in argument and not note:
+        return _no_key(word, known)
+    value = value or groups.default_choices().get(str(found), "VALUE")
+    value = f"[{value.strip('[]')}]" if found in groups.list_valued() else shown(value)[1:-1]
+    right = f" (did you mean {found}={value}?)" if found else ", as training.epochs=10"
+    return f"it must be KEY=VALUE{right}{note}"
 
 
 def _no_key(key: str, known: Sequence[str], hint: str = "") -> str:
@@ -134,11 +118,7 @@ def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
 
 
 def _value(key: str, text: str) -> Any:
-    """The value of a text, as Hydra reads it. Raises ConfigError, saying how it is written.
-
-    If Hydra cannot read a text of ``TEXTS`` as one value, it is read as in quotes: so paths with braces,
-    commas or letters such as ü need none.
-    """
+    """The value of a text, as Hydra reads it; ``TEXTS``, such as a path with braces, need no quotes."""
     from hydra.errors import HydraException  # which is large
 
     bare, is_several = _QUOTED.sub("", text), False
@@ -171,15 +151,13 @@ def _parse(override: str) -> "Override":
 
 
 def written(value: Any) -> str:
-    """A value in the grammar of Hydra's overrides.
-
-    In quotes, a quote is escaped, and so are backslashes before a quote or at the end, and no others.
-    """
+    """A value in the grammar of Hydra's overrides."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
+        # A quote is escaped, and so are backslashes before a quote or at the end, and no others.
         escaped = re.sub(
             r"(\\*)('|\Z)", lambda found: found[1] * 2 + (f"\\{found[2]}" if found[2] else ""), value
         )

@@ -75,10 +75,9 @@ class Form(Kind):
 
 @dataclass(frozen=True)
 class Range(Kind):
-    """The numbers from ``least`` to ``most``, whole ones unless they are ``real``.
+    """The numbers from ``least`` to ``most``, whole ones unless ``real``; and why others fail or never end.
 
-    A number outside would fail late, or never end: that is the ``reason``. ``or_word`` is allowed beside
-    them, and null where ``or_null`` says what it means.
+    ``or_word`` is allowed too, and null if ``or_null`` says what it means.
     """
 
     least: float
@@ -374,10 +373,7 @@ def find_kind(key: str, usual: object) -> Kind:
 
 
 def check_text(key: str, value: object, most: int = MOST_TEXT) -> None:
-    """Raise ConfigError for text that a command line or a path would not carry unchanged.
-
-    Texts in lists are checked, too. ``${`` would be an interpolation: of a variable of the environment, say.
-    """
+    """Raise ConfigError for text, also in lists, that a command line or a path would not carry unchanged."""
     if isinstance(value, list):
         for element in value[:_MOST_ELEMENTS]:
             check_text(key, element)
@@ -455,9 +451,8 @@ def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> No
 def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
     """The cell of these settings: checked, with its values in one form, and with what its data say filled in.
 
-    ``given`` are the keys that were set by hand: one that has no effect is an error. A protocol's fewest runs
-    may be more than the runs that are set beside it, which then decide alone. Of files only headers are read.
-    Raises ConfigError for a wrong value, and DataError for a wrong file.
+    ``given`` are the keys that were set by hand: one that has no effect is an error. If a protocol's fewest
+    runs are more than the runs that are set, these decide. Raises ConfigError, and DataError for a data file.
     """
     check_cell(cell)
     protocol = cell["protocol"]
@@ -475,9 +470,7 @@ def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
 def _settle(cell: Mapping[str, Any]) -> None:
     """Give a checked cell the one form that its values have, however they were written.
 
-    Its rounds are at most its runs, since each round has at least one; what may be 5 or 5.0 is 5.0. A
-    neighbour of any kind is not named. Layers to compute again are in the order of the network. The task of a
-    data set that leaves it open is that of the network's loss.
+    Each round has at least one run; 5 and 5.0 are 5.0; a data set's task may follow from the network's loss.
     """
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:

@@ -17,9 +17,8 @@ _MOST_ELEMENTS = 2**31 - 1
 def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) -> None:
     """Raise ConfigError where a cell cannot fit into this machine's memory, or a matrix not into 32 bits.
 
-    ``table`` is the shape (rows, features + 1) of its data set, once that is read. Counted is what every cell
-    needs at the least, in float32: the table, X and Y; the parameters; a batch's activations. Whether a
-    strategy needs more is found when it allocates, and recorded.
+    ``table`` is the shape (rows, features + 1) of its data set, once that is read. Every cell needs the
+    table, X and Y, the parameters, and a batch's activations, in float32.
     """
     table = table or _table(cell["dataset"])
     if table is None:
@@ -64,10 +63,9 @@ def _elements(cell: Mapping[str, Any], table: tuple[int, int]) -> tuple[list[int
 def at_most(cell: Mapping[str, Any], table: tuple[int, int] | None = None) -> float:
     """More bytes than a cell will hold of a device: a cheap bound.
 
-    ``table`` has the rows and columns of its table where the choice does not say them; without them the bound
-    is infinite. Sixteen times its table, the parameters of all its networks, a batch's activations and
-    patches, and tiles: strategies keep some of each a few times over, and a training in one launch pads rows
-    and columns.
+    It is infinite if neither the choice nor ``table`` says rows and columns. Else it is sixteen times the
+    table, all networks' parameters, a batch's activations and patches, and tiles, since strategies keep some
+    of each a few times over, and training in one launch pads rows and columns.
     """
     table = table or _table(cell["dataset"])
     if table is None:

@@ -23,10 +23,7 @@ _ALSO_CALLED = {
 
 
 def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
-    """`` (did you mean combined?)`` for a word that is like one of those that are known; else empty.
-
-    ``form`` is how the word that is meant is shown.
-    """
+    """`` (did you mean combined?)`` for a word that is like a known one, shown in a ``form``; else empty."""
     found = nearest(word, known)
     return any_of([found] if found else [], form)
 
@@ -39,43 +36,35 @@ def any_of(found: Sequence[str], form: str = "{}") -> str:
 def parts_of(known: Iterable[str], word: str) -> str:
     """`` (did you mean 'NVIDIA H200'?)`` for parts, ``h200`` or ``nvidia-h200``: the first three names that
     have all of them."""
-    parts = re.findall(r"\w+", _squeezed(word, " "))
-    found = [one for one in known if parts and all(part in _squeezed(one) for part in parts)]
+    parts = re.findall(r"[^\W_]+", word.lower())
+    squeezed = {one: re.sub(r"[\W_]+", "", one.lower()) for one in known}
+    found = [one for one, name in squeezed.items() if parts and all(part in name for part in parts)]
     return any_of(found[:3], "{!r}")
-
-
-def _squeezed(name: str, between: str = "") -> str:
-    """A name in small letters, its words joined."""
-    return re.sub(r"[\W_]+", between, name.lower())
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of these words that is most like a word; None if none is. ``epochs`` is ``training.epochs``."""
     from difflib import get_close_matches  # only for a message
 
-    word = _plain(word[:_LONGEST])
-    choices = {_plain(choice): choice for choice in known}
-    leaves = {choice.rpartition(".")[2]: choice for choice in choices}
-    if _ALSO_CALLED.get(word) == "":
-        return None
-    for one in (word, _ALSO_CALLED.get(word, "")):
-        if one in choices or one in leaves:
-            return choices[one if one in choices else leaves[one]]
-    found = get_close_matches(word, choices, 1, cutoff=0.7) or [one for one in choices if _swapped(word, one)]
-    if found:
-        return choices[found[0]]
-    found = get_close_matches(word.rpartition(".")[2], leaves, 1, cutoff=0.75)
-    return choices[leaves[found[0]]] if found else None
-
-
-def _swapped(word: str, choice: str) -> bool:
-    """Whether two neighbouring letters of a word are swapped, which is much of a short one: ``scv``."""
-    different = [i for i, (one, other) in enumerate(zip(word, choice, strict=False)) if one != other]
-    return sorted(word) == sorted(choice) and len(different) == 2 and different[1] - different[0] == 1
-
-
-def _plain(word: str) -> str:
-    return word.lower().replace("-", "_")
+    word = word[:_LONGEST].lower().replace("-", "_")
+    also = _ALSO_CALLED.get(word, word)
+    choices = {choice.lower().replace("-", "_"): choice for choice in known}
+    leaves = {name.rpartition(".")[2]: choice for name, choice in choices.items()}
+    for names in (choices, leaves) if also else ():
+        if found := names.get(word) or names.get(also):
+            return found
+    swapped = (  # two letters, which is much of a short word
+        one
+        for one in choices
+        for i in range(len(one))
+        if word == one[:i] + one[i + 1 : i + 2] + one[i] + one[i + 2 :]
+    )
+    for names, part, cutoff in (
+        ((choices, word, 0.7), (leaves, word.rpartition(".")[2], 0.75)) if also else ()
+    ):
+        if close := get_close_matches(part, names, 1, cutoff) or [*swapped]:
+            return names[close[0]]
+    return None
 
 
 def one_of_several(key: str, value: str) -> str:

@@ -1,15 +1,12 @@
 """Data sets: each is a module with a function ``make`` that returns a float32 table, target column last.
 
-Where there are facts to be said of the table, it returns both (``Table``). A data set with the key
-``test_rows`` has as many test rows behind its training rows, one with ``held_out`` this share of all. Where
-files hold the data, the module may have further functions of the choice: ``inputs``, the user's files;
-``digest`` of what they hold, for the key ``sha256``; ``sizes``, the keys that the choice leaves open; and
-``at_most``, the rows and columns that a file of its size can have, where no header says them.
+It may return facts as well (``Table``). With the key ``test_rows``, as many test rows follow the training
+rows; with ``held_out``, this share of all. A module of files may have further functions of a choice:
+``inputs``, the user's files; ``digest`` of their content, for the key ``sha256``; ``sizes``, the keys that
+the choice leaves open; ``at_most``, the most rows and columns, if no header says them.
 
-A prepared data set is a file that proves its own content and says what it was made from: it is what
-``numpy.save`` writes, followed by the data set's section of the cell as JSON, by a line end and the table's
-facts as JSON if it has some, and by the SHA-256 of all of this. NumPy's own ``load`` reads the values and
-ignores the rest.
+A prepared data set is what ``numpy.save`` writes, then the data set's section of the cell as JSON, a line end
+and the table's facts as JSON if it has some, and the SHA-256 of all of this.
 """
 
 import hashlib
@@ -34,10 +31,8 @@ _COUNTS = ("rows", "test_rows")
 class Table:
     """A data set: float32 ``values`` (rows, features + 1), the target last; training rows before test rows.
 
-    ``facts`` are what a record says beside of how they were made of a user's file, as JSON values: the
-    ``classes`` that labels stand for, ``target_scale``, the standard deviation of a standardised target in
-    its own units, and others that the module of the data set describes. ``remarks`` are lines on what in the
-    user's file can be trained on, but perhaps is not meant.
+    ``facts`` are JSON values for the record, which the data set's module describes. ``remarks`` are lines on
+    what in a user's file can be trained on, but perhaps is not meant.
     """
 
     values: np.ndarray
@@ -63,10 +58,9 @@ def checked(table: np.ndarray, place: str) -> np.ndarray:
 
 
 def counts(rows: int, choice: Mapping[str, Any]) -> tuple[int, int | None]:
-    """How many of a choice's ``rows`` are trained on, and how many tested on; None where none are.
+    """How many of a choice's ``rows`` are trained on, and how many tested on; None if none are.
 
-    Test rows are ``test_rows``, or the share ``held_out`` of all, rounded to a whole number. Raises DataError
-    unless there are as many rows as the choice says, and at least one of each kind.
+    Raises DataError unless there are as many rows as the choice says, and at least one of each kind.
     """
     share = choice.get("held_out", 0)
     test_rows = round(share * rows) if share else choice.get("test_rows")
@@ -85,19 +79,13 @@ def counts(rows: int, choice: Mapping[str, Any]) -> tuple[int, int | None]:
 
 
 def parts(table: np.ndarray, choice: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
-    """The training rows of a choice's values, and the test rows behind them; None where there are none.
-
-    Raises DataError as ``counts`` does.
-    """
+    """The training rows of a choice's values, and the test rows or None. Raises DataError as ``counts``."""
     training, test_rows = counts(len(table), choice)
     return table[:training], None if test_rows is None else table[training:]
 
 
 def described(table: Table, choice: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says of the data: the SHA-256 of type, shape and values, how much there is of it, facts.
-
-    ``rows`` counts training rows, and ``test_rows``, where there are some, the others.
-    """
+    """The data in a record: the SHA-256 of type, shape and values; rows, features, facts."""
     rows, columns = table.values.shape
     training, test_rows = counts(rows, choice)
     sha = hashlib.sha256(f"{table.values.dtype.str} {rows} {columns}\n".encode())
@@ -107,10 +95,7 @@ def described(table: Table, choice: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make(choice: Mapping[str, Any]) -> Table:
-    """The table of a file of ``config/dataset``: float32 (rows, features + 1), the target in the last column.
-
-    Raises DataError if the data cannot be used.
-    """
+    """The table of a file of ``config/dataset``. Raises DataError if the data cannot be used."""
     parameters = {key: value for key, value in choice.items() if key not in ("_target_", "name")}
     module, _, function = choice["_target_"].rpartition(".")
     try:
@@ -156,10 +141,7 @@ def _ask_module(choice: Mapping[str, Any], name: str, otherwise: Any) -> Any:
 
 
 def kept(path: Path, choice: Mapping[str, Any]) -> Table:
-    """The prepared table of a file; made and kept there where there is no such file.
-
-    Raises DataError as ``make`` does, and where the file is damaged or of another choice.
-    """
+    """The prepared table of a file, which is made if it does not exist. Raises DataError."""
     if path.exists():
         return load(path, choice)
     table = make(choice)
@@ -168,10 +150,7 @@ def kept(path: Path, choice: Mapping[str, Any]) -> Table:
 
 
 def split(table: np.ndarray, batch_size: int, name: str, tested: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """X (rows, features) and Y (rows, 1) of training rows, beside which so many are ``tested`` on.
-
-    Raises DataError if there are fewer rows than one batch has.
-    """
+    """X (rows, features) and Y (rows, 1) of training rows. Raises DataError if they fill no batch."""
     if len(table) < batch_size:
         beside = f", beside {tested} that are tested on" if tested else ""
         raise DataError(
@@ -201,10 +180,7 @@ def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
 
 
 def load(path: Path, choice: Mapping[str, Any]) -> Table:
-    """The table that was prepared of this choice of data set.
-
-    Raises DataError, naming the file and how to make it again, if it is damaged or of another choice.
-    """
+    """The prepared table of a choice. Raises DataError if the file is damaged or of another choice."""
     is_of_workflow = "results/datasets/" in path.as_posix()
     again = f"; to prepare it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
     wrong = f"{path}: not the data set that was prepared"

@@ -443,9 +443,7 @@ def _tabbed(line: str) -> str:
 
 
 def decoded(file: Path, content: bytes, given: str | None) -> tuple[list[str], str | None]:
-    """The lines of a file, and its encoding if that is detected and is not UTF-8. Raises DataError, with the
-    line, for a byte that is not of it.
-    """
+    """The lines of a file, and its encoding if that is detected and is not UTF-8. Raises DataError."""
     start = content[:4096]
     if not given and (
         kind := next((kind for mark, kind in _BEGINNINGS.items() if start.startswith(mark)), "")
@@ -605,10 +603,7 @@ def inputs(choice: Mapping[str, Any]) -> list[Path]:
 
 
 def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
-    """More rows than the file has, by its size, and as many columns as its table can have; little is read.
-
-    A value and what follows it take a byte or more. Raises DataError if there is no such file.
-    """
+    """More rows than a file of this size has, and as many columns as its table can have. Raises DataError."""
     with opened(path_of(choice["path"]), DataError) as content:
         lines = content.read(1 << 20).decode(errors="replace").splitlines()[:100]
         columns = max(map(len, loose_rows(lines, choice["delimiter"] or detected(lines))), default=1)

@@ -21,8 +21,7 @@ def fetched(
 ) -> dict[str, Path]:
     """The packed files of a data set in the cache; what is not there comes from the first mirror that has it.
 
-    ``files``: of each part the file's name and its SHA-256. Raises DataError where no mirror has one, with
-    the other ``ways`` to have the files, which are not ``elsewhere``.
+    ``files``: each part's file name and SHA-256. Raises DataError, with other ``ways`` to have the files.
     """
     import pooch
 

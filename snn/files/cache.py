@@ -60,8 +60,7 @@ def lend(kind: str, variable: str) -> None:
 
     What the user has set stays. Where nothing can be written, the library keeps a place of its own.
     """
-    place = writable(kind)
-    if place is not None:
+    if place := writable(kind):
         os.environ.setdefault(variable, str(place))
 
 

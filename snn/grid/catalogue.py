@@ -1,8 +1,7 @@
-"""Which tables and figures there are: those with a form of their own, and one of each for any other sweep.
+"""Tables and figures, and where the report lists them; ``workflow/`` makes its rules of them.
 
 A table's form is a variable of its name in a module of ``snn.tables``, a figure's an entry of its name in
-``FORMS`` of a module of ``snn.figures``. A line here says of what it is, and where the report lists it; the
-rules of ``workflow/`` are made of them.
+``FORMS`` of a module of ``snn.figures``.
 """
 
 import re
@@ -53,11 +52,10 @@ class Entry:
 class Table(Entry):
     """A table of the cells of a sweep, and of those of the sweeps ``also`` that the grid has.
 
-    A grid with only one of ``also`` gives the table too, if the reference is among its cells. The table shows
-    the cells with the choices ``only``. With ``one_row_per`` dataset or network, a strategy may have one cell
-    of each. ``published``: the values of this file stand beside the measured ones.
-    ``with_limits``: so do the limits of the device. ``form``: the module of ``snn.tables`` with its form,
-    where it is not called as the table.
+    One of ``also`` is enough, if the reference is among its cells. The table shows cells with the choices
+    ``only``; with ``one_row_per`` dataset or network, a strategy may have one cell of each. Next to the
+    measured values are those of the file ``published``, and ``with_limits`` the device's limits. ``form`` is
+    the module of ``snn.tables`` with its form, if it is not called as the table.
     """
 
     sweep: str
@@ -241,10 +239,7 @@ def own_figures(tables: Iterable[str]) -> list[str]:
 
 
 def check_name(sweep: object) -> None:
-    """Raise ConfigError where a sweep may not have this name, the name of its table's and figure's files.
-
-    Capitals are refused, for there are file systems on which Small and small are one file.
-    """
+    """Raise ConfigError if a sweep may not have this name, which names files: Small and small may be one."""
     if not isinstance(sweep, str) or not _NAME.fullmatch(sweep):
         raise ConfigError(
             f"sweeps: {shown(sweep)} is not the name of a sweep: it must be at most 64 letters a-z, digits "

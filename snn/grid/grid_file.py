@@ -62,10 +62,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def check(grid: Any) -> None:
-    """Raise ConfigError, naming place, value and what would be right, where a grid is not one.
+    """Raise ConfigError, naming place, value and what would be right, for a wrong grid.
 
-    The values of a sweep's axes are checked here, one by one, whatever the device; what they are together,
-    and the keys of a choice, when its cells are made.
+    Keys of a choice, and what values are together, are checked when cells are made.
     """
     if not isinstance(grid, dict):
         given = "empty" if grid is None else shown(grid)
@@ -198,11 +197,7 @@ def tell_notes(path: Path) -> None:
 
 
 def notes(path: Path) -> Iterator[str]:
-    """A sentence for each place of a grid file, which is known to be valid, that can be read in two ways.
-
-    Widths of a network may be meant to be those of several. Widths that repeat, as ``[64, 64]``, can only be
-    one network's: an axis holds no value twice.
-    """
+    """A sentence for each place of a valid grid file where widths may be meant to be several networks."""
     grid = groups.read_yaml(path)
     for place in ("defaults", ON_CPU):
         yield from _flat_widths(place, grid.get(place, {}))

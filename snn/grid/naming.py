@@ -21,10 +21,7 @@ def record_path(name: str, number: int) -> str:
 
 
 def record_paths(cell: Mapping[str, Any], name: str | None = None, rounds: int = 0) -> list[str]:
-    """Where the records of a cell stand, one a round; its name is not computed again where it is given.
-
-    ``rounds`` is how many there are, where they are more than the protocol's.
-    """
+    """The paths of a cell's records, one per round of its protocol, or ``rounds`` if that is more."""
     name = name or name_of(cell)
     return [record_path(name, number) for number in range(1, max(rounds, len(rounds_of(cell))) + 1)]
 
@@ -35,10 +32,7 @@ def microbenchmark_path(name: str, device: Device) -> str:
 
 
 def rounds_in(known: Container[str], cells: Mapping[str, Cell]) -> dict[str, list[str]]:
-    """Where the records of cells by name stand that are ``known``: the rounds of each up to one that is not.
-
-    There may be fewer than the protocol asks for, or further ones.
-    """
+    """The paths of each cell's records up to the first round that is not ``known``."""
     return {
         name: list(takewhile(known.__contains__, (record_path(name, number) for number in count(1))))
         for name in cells
@@ -46,10 +40,7 @@ def rounds_in(known: Container[str], cells: Mapping[str, Cell]) -> dict[str, lis
 
 
 def said_of_missing(known: Container[str], cells: Mapping[str, Cell], kept: bool) -> str:
-    """How many records that the protocols of cells by name ask for are not ``known``; empty where none is.
-
-    ``kept`` says whether there is a table of the rounds that ``rounds_in`` finds, or none.
-    """
+    """How many records of cells are missing; ``kept``: whether the rounds that are found make a table."""
     used = rounds_in(known, cells)
     wanted = missing = unused = 0
     for name, cell in cells.items():
@@ -66,10 +57,9 @@ def said_of_missing(known: Container[str], cells: Mapping[str, Cell], kept: bool
 
 
 def check_planned(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError where the output is the path in ``results/cells`` of another cell or round.
+    """Raise ConfigError if the output is the path in ``results/cells`` of another cell or round.
 
-    ``settings`` are those of ``snn.config.compose``. So what runs is what was planned, whatever a shell has
-    made of it on the way.
+    So what runs is what was planned, whatever a shell has made of it on the way.
     """
     output, number = settings["output"], settings["round"]
     if "results/cells/" not in output or settings["device"]["name"] is None:
@@ -89,5 +79,5 @@ def rounds_of(cell: Mapping[str, Any]) -> range:
 
 def dataset_path(cell: Mapping[str, Any]) -> str:
     """Where a cell's prepared data set stands, as today's code makes it."""
-    made_of = {"dataset": cell["dataset"], "code": fingerprint.of_dataset(cell["dataset"])}
+    made_of = {"dataset": cell["dataset"], "code": fingerprint.dataset_digest(cell["dataset"])}
     return f"results/datasets/{cell['dataset']['name']}-{digest(made_of)}.npy"

@@ -26,8 +26,7 @@ _RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` pri
 class Plan:
     """What is measured on one device, and the folder of its tables and figures, as ``nvidia-h200/``.
 
-    Of a device that is planned ``by_name`` the folder is its own, and the UUID is unknown; that of this
-    machine's device is empty, or the one that was asked for.
+    This machine's device has no folder but one that was asked for, and only it has a UUID.
     """
 
     device: Device
@@ -51,9 +50,8 @@ class Plan:
 def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     """The plans of a grid file; ``asked`` are the keys of the command line, which come first.
 
-    Sweeps without ``devices`` of their own are planned for those of the grid. Where there are none either,
-    they are planned for ``device``, and their tables have no folder but one that is asked for. Raises as
-    ``snn.grid.sweeps.read`` does, and DeviceError where there is no such device.
+    Sweeps without ``devices`` are planned for those of the grid, or else for ``device``. Raises as
+    ``snn.grid.sweeps.read`` does, and DeviceError if there is no such device.
     """
     grid = grid_file.read(path)
     for place, keys in (("--config", asked), (f"{path}:", grid)):
@@ -112,10 +110,7 @@ def microbenchmarks(path: Path, grid: Mapping[str, Any], device: Device) -> dict
 
 
 def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
-    """The folder that the command line asks for, as ``mine/``; ``named``: that of a device planned by name.
-
-    Raises ConfigError if it is not a name, or if there is such a device.
-    """
+    """The folder that the command line asks for, as ``mine/``; ``named`` is a planned device's."""
     folder = asked.get("folder")
     if folder is None:
         return ""
@@ -140,10 +135,9 @@ def _devices_of(
 
 
 def named(value: object, place: str) -> tuple[Device, ...]:
-    """The devices that a key names: one, or a list of them.
+    """The devices that a key names: one, or a list of them, each once.
 
-    ``cpu`` is the CPU of this machine, and ``cpu NAME`` that of another. Raises ConfigError, naming the place
-    and the value, for what is no name, and where a device is named twice.
+    ``cpu`` is the CPU of this machine, and ``cpu NAME`` that of another. Raises ConfigError.
     """
     names = value if isinstance(value, list) else [value]
     if not names:

@@ -51,9 +51,8 @@ class Sweep:
 def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sweep]:
     """The sweeps of a grid file, their cells resolved for this device.
 
-    ``host``, this machine's CPU unless it is given, is the device of the strategies that run on the host
-    whatever the device. Raises ConfigError, naming file, sweep, key and value, for whatever the schema, the
-    choices or the engine's own checks refuse; DataError where a data set's file cannot be read.
+    Strategies of the host run on ``host``, or else on this machine's CPU. Raises ConfigError, naming file,
+    sweep, key and value, and DataError if a data set's file cannot be read.
     """
     grid = grid_file.read(path)
     return Reader(path, grid).sweeps(grid["sweeps"], device, host or host_of(device))
@@ -73,10 +72,7 @@ class Reader:
         self._tables: set[str] = set()
 
     def sweeps(self, names: Iterable[str], device: Device, host: Device | None) -> dict[str, Sweep]:
-        """The sweeps of these names, their cells resolved for a device; raises as ``read`` does.
-
-        Without a ``host``, strategies that run there have no cell.
-        """
+        """The sweeps of these names for a device; without a ``host``, strategies of the host have no cell."""
         on_cpu = device.backend == "cpu"
         common = {**self._grid.get("defaults", {}), "on_cpu": self._grid.get("on_cpu", {})}
         common = _settle(common, on_cpu)
@@ -202,11 +198,7 @@ def _axis(key: str, value: Any) -> list[Any]:
 
 
 def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> Cell | None:
-    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand.
-
-    Strategies that run on the host are cells of the ``host``: without it they have no cell.
-    Raises ConfigError where the grid gives a data set a digest that its files do not have.
-    """
+    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand."""
     chosen = groups.chosen(point)
     sections = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
     for group in groups.GROUPS:

@@ -105,10 +105,9 @@ def lock_file(name: str) -> Path:
 @cache
 def _machine() -> str:
     """What tells this machine from others: the same in its containers, where Linux has named this boot."""
-    try:
+    with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
-    except OSError:
-        return platform.node()
+    return platform.node()
 
 
 @contextmanager
@@ -235,9 +234,8 @@ def _flock(descriptor: int, kind: int) -> None:
 def _open(path: Path, mode: int) -> int:
     """The descriptor of a lock's file, which is created if needed.
 
-    One that is opened for reading can be read by all users despite the umask; one that is opened for writing
-    can be written by whom the umask lets. Raises LockedError for a link, a FIFO or anything else that is not
-    a regular file, and if permission is denied.
+    Opened for reading, all users can read it despite the umask; for writing, those whom the umask lets can
+    write it. Raises LockedError for anything but a regular file, and if permission is denied.
     """
     flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: opening a FIFO would block
     try:
@@ -249,20 +247,15 @@ def _open(path: Path, mode: int) -> int:
                 os.fchmod(descriptor, 0o644)
                 os.utime(descriptor, (0, 0))  # not locked yet
     except OSError as error:
-        raise LockedError(f"{path}: the lock cannot be opened: {_why_not(error)}") from error
+        remedy = "remove it, or let its owner"
+        if isinstance(error, PermissionError):  # who removes a lock that is held lets a second holder in
+            remedy = "let its owner give you access to it (chmod g+rw)"
+        why = f"it is a link: {remedy}" if error.errno == errno.ELOOP else f"{error.strerror}: {remedy}"
+        raise LockedError(f"{path}: the lock cannot be opened: {why}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise LockedError(f"{path}: the lock is not a file: remove it")
     return descriptor
-
-
-def _why_not(error: OSError) -> str:
-    """Why a lock cannot be opened, and what to do; who removes one that is held lets a second holder in."""
-    if error.errno == errno.ELOOP:
-        return "it is a link: remove it, or let its owner"
-    if isinstance(error, PermissionError):
-        return f"{error.strerror}: let its owner give you access to it (chmod g+rw)"
-    return f"{error.strerror}: remove it, or let its owner"
 
 
 def generation(folder: Path) -> str | None:
@@ -304,8 +297,8 @@ def folder_lock(folder: Path, planned: str | None) -> int:
 def file_lock(path: Path) -> Iterator[None]:
     """A context that one process at a time is in for this file, so that what is read there can be replaced.
 
-    The file need not exist. Raises OutputError where its folder cannot be made, and LockedError where the
-    lock beside it cannot be opened or locked.
+    The file need not exist. Raises OutputError if its folder cannot be made, LockedError if it cannot be
+    locked.
     """
     with outputs.reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)

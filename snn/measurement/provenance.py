@@ -75,8 +75,10 @@ def describe_surroundings(device: Device) -> dict[str, Any]:
     ``schedule``: how a thread waits for the GPU (cudaGetDeviceFlags): auto, spin, yield or blocking.
     ``numa_nodes`` are those of the CPUs that the process may use.
     """
+    given = {name: os.environ.get(name, "").strip()[:_MOST_LETTERS] for name in VARIABLES}
+    encoded = {name: value.encode(errors="backslashreplace") for name, value in given.items()}
     return {
-        "environment": {name: _variable(name) for name in VARIABLES},
+        "environment": {name: value.decode() or None for name, value in encoded.items()},
         "schedule": None if device.uuid is None else driver.schedule(),
         "numa_nodes": numa_nodes(),
         "gpu_numa_node": None if device.uuid is None else gpu_numa_node(device.uuid),
@@ -90,7 +92,8 @@ def numa_nodes() -> list[int] | None:
     usable, nodes = os.sched_getaffinity(0), []
     for path in _NODES.glob("node[0-9]*/cpulist"):
         with suppress(OSError, ValueError):
-            if usable & _cpus(path.read_text(encoding="ascii")):
+            ranges = re.findall(r"(\d+)(?:-(\d+))?", path.read_text(encoding="ascii"))  # of 0-3,8
+            if any(usable & {*range(int(first), int(last or first) + 1)} for first, last in ranges):
                 nodes.append(int(path.parent.name.removeprefix("node")))
     return sorted(nodes) or None
 
@@ -106,17 +109,6 @@ def gpu_numa_node(uuid: str) -> int | None:
     return None
 
 
-def _variable(name: str) -> str | None:
-    value = os.environ.get(name, "").strip()[:_MOST_LETTERS]
-    return value.encode(errors="backslashreplace").decode() or None
-
-
-def _cpus(text: str) -> set[int]:
-    """The CPUs of a list such as ``0-3,8``."""
-    ranges = re.findall(r"(\d+)(?:-(\d+))?", text)
-    return {cpu for first, last in ranges for cpu in range(int(first), int(last or first) + 1)}
-
-
 def measure_device(
     device: Device, measure: Callable[[], Mapping[str, Any]], source_hash: Callable[[], str]
 ) -> dict[str, Any]:
@@ -126,19 +118,11 @@ def measure_device(
     """
     with device_lock(device):
         started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-        before = gpu_state(device)
-        found = measure()
-        after = gpu_state(device)
+        before, found, after = gpu_state(device), measure(), gpu_state(device)
         check_cuda(device)
         elapsed = time.perf_counter() - clock
-    described = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash()}
-    return store.sealed(
-        {
-            **found,
-            "machine": {"before": before, "after": after},
-            "provenance": describe(device) | described,
-        }
-    )
+    where = describe(device) | {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash()}
+    return store.sealed({**found, "machine": {"before": before, "after": after}, "provenance": where})
 
 
 def write_record(output: str, make: Callable[[], dict[str, Any]]) -> None:

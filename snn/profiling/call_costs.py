@@ -36,11 +36,9 @@ class CallCost(NamedTuple):
 def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> dict[Signature, CallCost]:
     """The median cost of each call of a trace. Everything allocated for it is freed.
 
-    The calls are made again in the trace's order, since a call costs more after others than after itself: on
-    memory of the same sizes, without the training between them, each waited for before the next. Work
-    that the host does not wait for is timed three times: the call, the call until it is done, and, with
-    marks around it, the device's part; what the second has beyond the others is latency.
-    Managed memory that training touches on the host is touched there before each call that moves it.
+    The calls are made again in the trace's order, since a call costs more after others than after itself,
+    each waited for before the next. Work that the host does not wait for is timed three times: the call, the
+    call until it is done, and, with marks around it, the device's part; the rest of the second is latency.
     """
     if not traced.events:
         return {}
@@ -54,21 +52,12 @@ def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) 
         if backend.asynchronous:
             for _ in _for_seconds(seconds / 2):
                 replay.run(device=device)
-    idle = {
-        call: _median(host[Signature(call)])
-        for call in ("synchronize", "stream_synchronize")
-        if Signature(call) in host
-    }
-    costs = {}
-    for signature, times in host.items():
-        if signature in device:
-            wait = idle.get("stream_synchronize" if signature.streamed else "synchronize", 0.0)
-            asked, worked = _median(times), _median(device[signature])
-            costs[signature] = CallCost(
-                asked, worked, max(_median(total[signature]) - asked - worked - wait, 0.0)
-            )
-        else:
-            costs[signature] = CallCost(_median(times))
+    costs = {signature: CallCost(_median(times)) for signature, times in host.items()}
+    for signature, seconds_of_device in device.items():
+        idle = costs.get(Signature("stream_synchronize" if signature.streamed else "synchronize"))
+        asked, worked = costs[signature].host_us, _median(seconds_of_device)
+        rest = _median(total[signature]) - asked - worked - (idle.host_us if idle else 0.0)
+        costs[signature] = CallCost(asked, worked, max(rest, 0.0))
     return costs
 
 
@@ -84,12 +73,9 @@ def _median(seconds: list[float]) -> float:
     return 1e6 * float(np.median(seconds))
 
 
-_ON_DEFAULT = (
-    "launch",
-    "train",
-    "prefetch_in",
-    "prefetch_out",
-)  # which return, without a stream, before all is done
+_ON_DEFAULT = ("launch", "train", "prefetch_in", "prefetch_out")
+"""Calls that return, without a stream, before all is done."""
+
 _Seconds = Mapping[Signature, list[float]]
 
 
@@ -109,8 +95,11 @@ class Replay:
                 continue
             buffer = getattr(backend, call.name)(*self._arguments(call))
             self._take(call, buffer)
-            if call.name in ("malloc", "pool_malloc"):
-                self._clear(buffer, call.nbytes or 0)
+            if call.name in ("malloc", "pool_malloc"):  # a training in one launch waits for counters of 0
+                zeros = backend.host_alloc(((call.nbytes or 0) // 4,), "workspace", False)
+                zeros.fill(0.0)
+                backend.copy_in(buffer, zeros)
+                backend.host_free(zeros)
 
     def run(
         self, host: _Seconds | None = None, total: _Seconds | None = None, device: _Seconds | None = None
@@ -199,13 +188,6 @@ class Replay:
         else:
             array.fill(1.0)
             self._written.add(number)
-
-    def _clear(self, buffer: Any, nbytes: int) -> None:
-        """Zero device memory: a whole training in one launch waits for counters that are 0 at first."""
-        zeros = self._backend.host_alloc((nbytes // 4,), "workspace", False)
-        zeros.fill(0.0)
-        self._backend.copy_in(buffer, zeros)
-        self._backend.host_free(zeros)
 
     def _graph(self, call: Call) -> Any:
         """A graph of the same calls, each made once before: no kernel can be loaded during a capture."""

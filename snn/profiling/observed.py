@@ -54,10 +54,9 @@ class Call(NamedTuple):
     """One call of a backend method: all that is needed to count it, to draw it or to make it again.
 
     ``arguments`` are those of the method without the stream, with a ``Ref`` in place of every resource; of
-    ``graph_end`` they are the calls that were captured. A ``captured`` call is recorded into a graph, not
-    done. ``makes`` and ``ends`` are the numbers of the resource that the call makes or ends; ``nbytes`` and
-    ``purpose`` are of the memory that it is about, ``page_locked`` of its host array. ``call_site``: the line
-    of the strategy that makes it.
+    ``graph_end`` the calls that were ``captured``, which are recorded into a graph, not done. ``makes`` and
+    ``ends`` are numbers of resources; ``nbytes`` and ``purpose`` are of the memory that it is about,
+    ``page_locked`` of its host array.
     """
 
     name: str
@@ -101,10 +100,6 @@ class Resource(Memory):
     def nbytes(self) -> int:
         return self.ref.nbytes
 
-    @property
-    def call_site(self) -> str:
-        return self.made_by.call_site
-
 
 class Live:
     """Every resource that is alive, by its number, and the totals of its bytes.
@@ -147,9 +142,7 @@ class Live:
     def array(self, array: np.ndarray, *makers: str) -> Ref:
         """Which allocated array this is, or is a part of: one of these calls made it."""
         if array.dtype != np.float32 or not array.flags.c_contiguous:
-            raise LeakError(
-                f"the device needs a C-contiguous float32 array, not {array.dtype} {array.strides}"
-            )
+            raise LeakError(f"it needs a C-contiguous float32 array, not {array.dtype} {array.strides}")
         address = _address(array)
         exact = self._arrays.get(address)
         for block in self._arrays.values() if exact is None else (exact,):
@@ -195,7 +188,7 @@ class Live:
             places.setdefault("page-locked" if array.made_by.page_locked else "pageable", []).append(array)
         text = [f"{where}: {held(blocks)}" for where, blocks in places.items() if blocks]
         for noun, maker in MADE_BY.items():
-            for site, number in Counter(resource.call_site for resource in self.of(maker)).items():
+            for site, number in Counter(resource.made_by.call_site for resource in self.of(maker)).items():
                 text.append(f"{count(number, noun)} created at {site}")
         if text:
             raise LeakError("allocated and never freed: " + "; ".join(text))
@@ -221,20 +214,17 @@ class Live:
 
 
 class Observer:
-    """Is told of every call before it is made, and after it was made or has raised.
+    """Is told of every call ``before`` it is made, and ``after`` it was made or when it has ``failed``.
 
     ``live`` holds what is alive: before a call what it ends, after it what it makes. ``started`` and
     ``ended`` are seconds of ``time.perf_counter`` right around the call.
     """
 
-    def before(self, call: Call, live: Live) -> None:
-        """A call is about to be made."""
+    def before(self, call: Call, live: Live) -> None: ...
 
-    def after(self, call: Call, live: Live, started: float, ended: float) -> None:
-        """A call was made."""
+    def after(self, call: Call, live: Live, started: float, ended: float) -> None: ...
 
-    def failed(self, call: Call) -> None:
-        """A call has raised."""
+    def failed(self, call: Call) -> None: ...
 
 
 _ENDINGS = {ended_by: METHODS[name].makes for name, ended_by in ENDED_BY.items()}
@@ -376,7 +366,7 @@ def held(blocks: Iterable[Resource]) -> str:
     sites: dict[tuple[str, str], list[int]] = {}
     for block in blocks:
         noun = f"{block.purpose} block" if block.purpose else "block"
-        sites.setdefault((noun, block.call_site), []).append(block.nbytes)
+        sites.setdefault((noun, block.made_by.call_site), []).append(block.nbytes)
     lines = sorted(sites.items(), key=lambda item: -sum(item[1]))
     return ", ".join(
         f"{count(len(sizes), noun)} with {size(sum(sizes))} from {site}" for (noun, site), sizes in lines

@@ -104,9 +104,8 @@ class Needs:
 def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
     """What the strategy of a job holds at most with so many rows: set up, or in a step.
 
-    ``job`` needs at least three batches and the rest of them that ``rows`` leave; what they hold does not
-    matter. Two trainings of so few are rehearsed, and what grows with the data is extrapolated. ``backend``
-    takes the decisions of the real one. Raises Unsupported where the strategy cannot train the network.
+    Two trainings of a few batches of the job are rehearsed, and what grows with the data is extrapolated.
+    ``backend`` takes the decisions of the real one. Raises Unsupported if it cannot train the network.
     """
     rest = rows % job.batch_size
     counts = [n * job.batch_size + rest for n in _BATCHES]
@@ -138,10 +137,8 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
                     strategy.train(1)
                 else:
                     strategy.epoch()
-        after = ledger.totals()
-        return (set_up, replace(peak.needs(), plan=strategy.plan)), {
-            key: after[key] - before[key] for key in COUNTED
-        }
+        counted = {key: ledger.totals()[key] - before[key] for key in COUNTED}
+        return (set_up, replace(peak.needs(), plan=strategy.plan)), counted
     finally:
         strategy.close()
 
@@ -149,16 +146,12 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
 def extrapolated(few: Needs, more: Needs, times: float) -> Needs:
     """The needs ``times`` the step from ``few`` to ``more`` beyond ``few``: all on straight lines."""
     if len(few.blocks) != len(more.blocks):
-        raise Unsupported(
-            "its number of blocks depends on the number of rows, so they cannot be extrapolated"
-        )
+        raise Unsupported("its number of blocks depends on the rows, so they cannot be extrapolated")
     blocks = [
         Block(b.kind, round(a.nbytes + times * (b.nbytes - a.nbytes)))
         for a, b in zip(few.blocks, more.blocks, strict=True)
     ]
-    per_step = {
-        key: round(few.per_step[key] + times * (n - few.per_step[key])) for key, n in more.per_step.items()
-    }
+    per_step = {key: round(n + times * (more.per_step[key] - n)) for key, n in few.per_step.items()}
     return replace(more, blocks=tuple(blocks), per_step=per_step)
 
 
@@ -167,17 +160,14 @@ def advice(job: Job, free: int, backend: Backend) -> str:
 
     Of a training in micro-batches, these are halved.
     """
-    parts, needed = job.network.accumulate, 0
-    batch_size = job.batch_size
+
+    def needed(batch_size: int) -> int:
+        return rehearse(replace(job, batch_size=batch_size), len(job.X), backend).nbytes
+
+    parts, batch_size = job.network.accumulate, job.batch_size
     while batch_size > parts:
         batch_size = batch_size // parts // 2 * parts
-        needed = _needed(job, batch_size, backend)
-        if needed <= free:
-            return f"training.batch_size={batch_size} would fit: {size(needed)} of {size(free)} free"
-    needed = needed or _needed(job, parts, backend)
+        if (nbytes := needed(batch_size)) <= free:
+            return f"training.batch_size={batch_size} would fit: {size(nbytes)} of {size(free)} free"
     row = "one row per batch" if parts == 1 else "one row per micro-batch"
-    return f"no batch size would fit: {row} needs {size(needed)}, {size(free)} are free"
-
-
-def _needed(job: Job, batch_size: int, backend: Backend) -> int:
-    return rehearse(replace(job, batch_size=batch_size), len(job.X), backend).nbytes
+    return f"no batch size would fit: {row} needs {size(needed(parts))}, {size(free)} are free"

@@ -78,19 +78,9 @@ class Trace:
 
 
 COLUMNS = (
-    "call",
-    "size",
-    "stream",
-    "start_us",
-    "end_us",
-    "device_start_us",
-    "device_end_us",
-    "device_bytes",
-    "page_locked_bytes",
-    "site",
+    *("call", "size", "stream", "start_us", "end_us", "device_start_us", "device_end_us"),
+    *("device_bytes", "page_locked_bytes", "site"),
 )
-
-
 _STEPS = 2
 _IN_ORDER = ("stream_synchronize", "event_record", "event_wait")  # of a stream, as work is
 _CAPTURE = ("graph_begin", "graph_end", "graph_destroy")  # a graph is a resource, launching it an event
@@ -134,7 +124,7 @@ class Tracer(Observer):
         self._first_mark: Any = None
         self._mark: Any = None
         self._stream: Any = None
-        self._events: list[tuple[Event, Any, Any]] = []
+        self._events: list[tuple[Event, tuple[Any, ...]]] = []
 
     def begin(self) -> None:
         """Start both clocks, with the device idle."""
@@ -147,8 +137,8 @@ class Tracer(Observer):
         """The events since ``begin``, once the device has finished."""
         self._backend.synchronize()
         found = []
-        for event, *marks in self._events:
-            if None not in marks:
+        for event, marks in self._events:
+            if marks:
                 start, end = (self._backend.seconds_between(self._first_mark, mark) for mark in marks)
                 event = replace(event, device_start=start, device_end=end)
             found.append(event)
@@ -166,15 +156,11 @@ class Tracer(Observer):
         if self._began is None:
             return
         start, end = started - self._began, ended - self._began
-        event = Event(
-            signature, start, end, lane, None, None, live.device_bytes, live.page_locked_bytes, call
-        )
-        first = last = None
-        if call.is_work and self._backend.asynchronous:
-            first, last = self._mark, self._backend.mark(self._stream)
-        elif call.is_work:
-            event = replace(event, device_start=start, device_end=end)
-        self._events.append((event, first, last))
+        is_asynchronous = self._backend.asynchronous
+        first, last = (start, end) if call.is_work and not is_asynchronous else (None, None)
+        held = live.device_bytes, live.page_locked_bytes
+        marks = (self._mark, self._backend.mark(self._stream)) if call.is_work and is_asynchronous else ()
+        self._events.append((Event(signature, start, end, lane, first, last, *held, call), marks))
 
     def _signature(self, call: Call, live: Live) -> Signature:
         if not call.is_work:

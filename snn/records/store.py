@@ -7,6 +7,7 @@ rely on. That its writer computes the right values is shown by tests, not checke
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -28,16 +29,10 @@ _ALL_OR_NONE = ("epochs", "member_mse", "test_accuracy", "test_seconds", "test_m
 """What every run of a record has, or none."""
 
 _EVENT: dict[str, set[type]] = {
-    "call": {str},
-    "size": {list},
-    "stream": {int, type(None)},
-    "start_us": {int, float},
-    "end_us": {int, float},
-    "device_start_us": {int, float, type(None)},
-    "device_end_us": {int, float, type(None)},
-    "device_bytes": {int},
-    "page_locked_bytes": {int},
-    "site": {int},
+    **{"call": {str}, "size": {list}, "stream": {int, type(None)}},
+    **{name: {int, float} for name in ("start_us", "end_us")},
+    **{name: {int, float, type(None)} for name in ("device_start_us", "device_end_us")},
+    **{name: {int} for name in ("device_bytes", "page_locked_bytes", "site")},
 }
 """The columns of a trace with their types; checked by column, which is quicker than by value."""
 
@@ -101,9 +96,7 @@ def check_replaced(path: Path, key: str) -> None:
         found = untrusted.read_json(path)
         if isinstance(found, dict) and "schema_version" in found:
             return
-    raise ConfigError(
-        f"{key} is {shown(str(path))}: this file is no record, and would be lost: name another, or remove it"
-    )
+    raise ConfigError(f"{key} is {shown(str(path))}: this file is no record, and would be lost: name another")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -112,13 +105,12 @@ def read(path: Path) -> dict[str, Any]:
     A process reads, hashes and checks a file once, until it changes. For a record under ``results/cells``
     the message says how to measure it again.
     """
-    with suppress(OSError):
+    try:
         now = path.stat()
-        key = (str(path), now.st_ino, now.st_size, now.st_mtime_ns)
-        if key not in _known:
-            _known[key] = read_both(path)[1]
-        return _known[key]
-    return read_both(path)[1]
+    except OSError:
+        return read_both(path)[1]
+    key = (str(path), now.st_ino, now.st_size, now.st_mtime_ns)
+    return _known.get(key) or _known.setdefault(key, read_both(path)[1])
 
 
 def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -139,8 +131,7 @@ def explain_rerun(path: Path) -> Iterator[None]:
 
 def again(path: Path | str) -> str:
     """How to measure a workflow's record again, for the end of a message; empty for any other file."""
-    of_workflow = ("results/cells/", "results/limits/", "results/microbenchmarks/")
-    is_of_workflow = any(folder in Path(path).as_posix() for folder in of_workflow)
+    is_of_workflow = re.search(r"results/(cells|limits|microbenchmarks)/", Path(path).as_posix())
     return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
 
 
@@ -154,11 +145,10 @@ def check_sources(record: Mapping[str, Any], path: Path | str, wanted: str) -> N
 
 
 def checked(record: Any, place: str) -> dict[str, Any]:
-    """The record in today's form.
+    """The record in today's form. Raises RecordError, naming the place.
 
-    Raises RecordError, naming the place, if the record was changed after it was written, has an unknown
-    schema version, does not fit the schema, or has parts of different lengths. Versions 2 and 3 have no
-    digest.
+    It does if the record was changed after it was written (versions 2 and 3 have no digest), has an unknown
+    schema version, does not fit the schema, or has parts of different lengths.
     """
     version = record.get("schema_version") if isinstance(record, dict) else None
     if type(version) is not int or version not in _READ:
@@ -290,11 +280,8 @@ NUMA = "NUMA node of the process"
 
 
 def check_rounds(records: Mapping[str, Record]) -> None:
-    """Raise RecordError, naming both places, where two records by place do not belong together.
-
-    They do not where they are of one round of one cell, or of two rounds of a cell that differ in their
-    sources, the versions of what took part, their threads, surroundings or ledgers.
-    """
+    """Raise RecordError, naming both places, if two records are of one round of one cell, or of two rounds
+    that differ in sources, versions of what took part, threads, surroundings or ledgers."""
     cells: dict[str, dict[str, Record]] = {}
     for place, record in records.items():
         cells.setdefault(json.dumps(record["cell"], sort_keys=True), {})[place] = record

@@ -50,8 +50,11 @@ _ENDS = {"median": ("low", "high"), "step_us": ("step_ci_low_us", "step_ci_high_
 _BASELINES = ("baseline", "best_peer", "fastest_cpu")
 """Columns that name what a row's speedup is over."""
 
-Tables = Callable[[str], pd.DataFrame | None]
-"""Returns a table by its name; None if it does not exist yet."""
+Rows = Sequence[Mapping[str, Any]]
+"""The rows of a table, which all have its columns."""
+
+Tables = Callable[[str], Rows | None]
+"""Returns the rows of a table by its name; None if it does not exist yet."""
 
 
 @dataclass(frozen=True)
@@ -195,24 +198,29 @@ def published_tables(published: Path = PUBLISHED) -> Tables:
     """
 
     @cache
-    def table(name: str) -> pd.DataFrame | None:
+    def table(name: str) -> Rows | None:
         folder, _, stem = name.rpartition("/")
         if name.startswith("config/"):
-            return _table_of(ROOT / f"{name}.yaml")
+            return _rows(pd.DataFrame(_listed(ROOT / f"{name}.yaml")))
         file = published / folder / f"tables/{stem}.csv"
-        return read(file, stem) if file.exists() else None
+        return _rows(read(file, stem)) if file.exists() else None
 
     return table
 
 
-def _table_of(file: Path) -> pd.DataFrame:
+def _rows(table: pd.DataFrame) -> Rows:
+    rows: list[dict[str, Any]] = table.to_dict("records")
+    return rows
+
+
+def _listed(file: Path) -> list[Any]:
     content = read_yaml(file)
     rows = content.get("rows", content) if isinstance(content, Mapping) else None
     if isinstance(rows, Mapping) and all(isinstance(row, Mapping) for row in rows.values()):
         rows = [{"name": name, **row} for name, row in rows.items()]
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise ConfigError(f"{file}: it must have a list of mappings as rows, or mappings by name")
-    return pd.DataFrame(rows)
+    return rows
 
 
 # ---- a test and its cases
@@ -223,8 +231,8 @@ def find(test: Mapping[str, Any], tables: Tables, place: str) -> list[Finding]:
     names = test["table"] if isinstance(test["table"], list) else [test["table"]]
     found = {name: tables(name) for name in names}
     return [
-        Finding(test, name, (), "") if table is None else _Selection(test, name, table, place).find()
-        for name, table in found.items()
+        Finding(test, name, (), "") if rows is None else _Selection(test, name, rows, place).find()
+        for name, rows in found.items()
     ]
 
 
@@ -238,54 +246,48 @@ class _Selection:
 
     test: Mapping[str, Any]
     name: str
-    table: pd.DataFrame
+    rows: Rows
     place: str
 
     def find(self) -> Finding:
         """The cases of these rows."""
-        column = self.test["column"]
         rows = self.select(self.test["where"], "where")
         cases = [case for row in rows if (case := self.case(row)) is not None]
         if cases and self.test.get("best"):
             cases = [max(cases, key=lambda case: case.value)]
         if len({case.at for case in cases}) < len(cases):
             self.refuse(".by", f"several rows of {self.name} have the same values: name more columns")
-        printed = column.startswith(("published_", "paper_"))
-        named = [row.get("published_device" if printed else "device") for row in rows]
-        devices = {device for device in named if isinstance(device, str)}
-        return Finding(self.test, self.name, tuple(cases), " and ".join(sorted(devices)))
+        is_printed = self.test["column"].startswith(("published_", "paper_"))
+        named = {row.get("published_device" if is_printed else "device") for row in rows}
+        devices = sorted(device for device in named if isinstance(device, str))
+        return Finding(self.test, self.name, tuple(cases), " and ".join(devices))
 
     def refuse(self, key: str, message: str) -> NoReturn:
         raise ConfigError(f"{self.place}{key}: {message}")
 
     def check_columns(self, columns: Iterable[str], key: str) -> None:
-        """Refuse columns that the table does not have."""
-        if missing := set(columns) - set(self.table):
+        """Raise ConfigError for columns that the table does not have."""
+        if self.rows and (missing := set(columns) - {*self.rows[0]}):
             self.refuse(key, f"{self.name} has no column {', '.join(sorted(missing))}")
 
-    def select(self, where: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-        """The rows with these values; a list allows any of its values, each of which some row must have.
-
-        Values match as text, too: a column of networks holds numbers or texts, depending on its other rows.
-        """
+    def select(self, where: Mapping[str, Any], key: str) -> Rows:
+        """The rows with these values; a list allows any of its values, each of which some row must have."""
         self.check_columns(where, f".{key}")
-        is_in = {
-            (column, value): self.table[column].isin([value]) | (self.table[column].astype(str) == str(value))
-            for column, values in where.items()
-            for value in (values if isinstance(values, list) else [values])
-        }
-        chosen = pd.Series(True, self.table.index)
-        for column in where:
-            chosen &= pd.concat([each for (of, _), each in is_in.items() if of == column], axis=1).any(axis=1)
-        for (column, value), each in is_in.items():
-            if not (each & chosen).any():
-                self.refuse(f".{key}", f"no row of {self.name} has {shown({**where, column: value})}")
-        rows: list[dict[str, Any]] = self.table[chosen].to_dict("records")
-        return rows
+        allowed = {of: values if isinstance(values, list) else [values] for of, values in where.items()}
+        chosen = [
+            row
+            for row in self.rows
+            if all(any(_is(row[of], value) for value in values) for of, values in allowed.items())
+        ]
+        for column, values in allowed.items():
+            for value in values:
+                if not any(_is(row[column], value) for row in chosen):
+                    self.refuse(f".{key}", f"no row of {self.name} has {shown({**where, column: value})}")
+        return chosen
 
     def case(self, row: Mapping[str, Any]) -> Case | None:
         """The case of a row; None if it, or the row that it is divided by, has no value."""
-        test, by, column = self.test, self.test.get("by", []), self.test["column"]
+        test, by = self.test, self.test.get("by", [])
         self.check_columns(by, ".by")
         at = tuple(row[key] for key in by)
         interval = self.interval(row)
@@ -296,27 +298,27 @@ class _Selection:
                 self.refuse(".over", f"{1 + len(more)} rows have {shown(where)}: name more in by")
             divisor = self.interval(other)
             if divisor is not None:
-                self.check_number(other, column, 0, ".over")
+                self.check_number(other, test["column"], 0, ".over")
                 self.check_baseline(row, other)
             interval = divisor and _ratio(interval, divisor)
         return interval and Case(at, *interval, _outcome(*interval, test["is"]))
 
     def interval(self, row: Mapping[str, Any]) -> Interval | None:
         """A row's value and the ends of its interval, if it has any, each divided by the column ``per``."""
-        test, column = self.test, self.test["column"]
-        self.check_columns([column, *([test["per"]] if "per" in test else [])], "")
+        column, per = self.test["column"], self.test.get("per")
+        self.check_columns([column, *([per] if per else [])], "")
         if pd.isna(row[column]):
             return None
         own = (f"{column}_low", f"{column}_high")
         ends = _ENDS.get(column, own if own[0] in row else (f"{column}_ci_low", f"{column}_ci_high"))
         values = [row[column], *map(row.get, ends)]
-        if "equals" not in test["is"]:
+        if "equals" not in self.test["is"]:
             with suppress(ValueError):  # a text may be a number, such as a property of a device
                 values[0] = float(values[0]) if isinstance(values[0], str) else values[0]
             self.check_number({column: values[0]}, column, -inf)
-        if "per" in test:
-            self.check_number(row, test["per"], 0)
-            values = [None if value is None else value / row[test["per"]] for value in values]
+        if per:
+            self.check_number(row, per, 0)
+            values = [None if value is None else value / row[per] for value in values]
         value, low, high = (None if pd.isna(one) else one for one in values)
         return value, low, high
 
@@ -326,15 +328,21 @@ class _Selection:
             self.refuse(key, f"{self.name} has {column} {shown(row[column])}: it must be {right}")
 
     def check_baseline(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
-        """Refuse a ratio of two speedups over different baselines, which compares nothing."""
+        """Raise ConfigError for a ratio of two speedups over different baselines, which compares nothing."""
         column = self.test["column"]
         named = [key for key in _BASELINES if str(one.get(key)) != str(other.get(key))]
         if column.startswith("speedup") and named:
+            both = f"{shown(one[named[0]])} and {shown(other[named[0]])}"
             self.refuse(
                 ".over",
-                f"the two {column} of {self.name} are over different baselines, {shown(one[named[0]])} and "
-                f"{shown(other[named[0]])}: choose a column or rows with the same",
+                f"the two {column} of {self.name} are over different baselines, {both}: choose a column or "
+                "rows with the same",
             )
+
+
+def _is(found: Any, value: Any) -> bool:
+    """Also as text: a column of networks holds numbers or texts, depending on its other rows."""
+    return bool(found == value) or str(found) == str(value)
 
 
 def _ratio(one: Interval, other: Interval) -> Interval:

@@ -7,20 +7,18 @@ from typing import Any
 from snn.config.groups import read_yaml
 
 PATH = Path(__file__).with_name("columns.yaml")
+_known = cache(lambda: read_yaml(PATH))
 
 
 def describe(table: str, column: str) -> str | None:
-    """What a column of a table contains; None where nobody has said so.
+    """What a column of a table contains; None if nobody has said so.
 
-    A column of one device, as ``speedup NVIDIA H200``, is described by its first word; a column of a setting,
-    as ``training.batch_size``, is that setting.
+    ``speedup NVIDIA H200`` is described by its first word; ``training.batch_size`` is that setting.
     """
     name = column.partition(" ")[0]
-    known = _known()
-    own = known["tables"].get(table, {}).get(name) or known["any"].get(name)
-    if own:
-        return str(own)
-    for ending, words in known["endings"].items():
+    if words := own(table).get(name) or _known()["any"].get(name):
+        return str(words)
+    for ending, words in _known()["endings"].items():
         stem = name.removesuffix(ending)
         if stem != name and describe(table, stem):
             return str(words).format(stem)
@@ -32,12 +30,6 @@ def tables() -> list[str]:
     return list(_known()["tables"])
 
 
-def own(table: str) -> list[str]:
-    """The columns that have a description for this table alone."""
-    return list(_known()["tables"].get(table, {}))
-
-
-@cache
-def _known() -> dict[str, Any]:
-    content = read_yaml(PATH)
-    return {key: content[key] for key in ("endings", "any", "tables")}
+def own(table: str) -> dict[str, Any]:
+    """The columns that have a description for this table alone, with it."""
+    return _known()["tables"].get(table, {})
