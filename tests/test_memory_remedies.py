@@ -7,7 +7,7 @@ import pytest
 from figure_layout import dots, faults, said_in
 from records_of import LEDGER, MEMORY, THRESHOLDS, frame_of, record, sweep_of
 
-from snn import plan as command
+from snn import cli
 from snn.figures import draw
 from snn.planning import remedies as changes
 from snn.records.store import sealed
@@ -101,7 +101,7 @@ def test_the_figure_shows_bytes_and_times_of_each_network(table):
     assert titles(batches)[0].endswith(", batch of 256")
     assert "The batch is that of the panel's title, unless a row names another." in said_in(batches)
     empty = draw("memory_remedies", table.assign(time_ratio=np.nan), "")
-    assert "no cell has a peak and a time" in empty.axes[0].texts[0].get_text()
+    assert "no row has a value" in empty.axes[0].texts[0].get_text()
 
 
 def test_they_are_not_the_work_of_a_plain_training(records):
@@ -116,7 +116,7 @@ DEEP = ("dataset=large", "network.hidden=[512,512,512,512]", "training.batch_siz
 
 def plan_of(tmp_path, *arguments):
     file = tmp_path / "plan.json"
-    assert command.main([*arguments, "--json", str(file)]) == 0
+    assert cli.main(["plan", *arguments, "--json", str(file)]) == 0
     return json.loads(file.read_text())
 
 
@@ -191,7 +191,7 @@ def test_a_smaller_batch_costs_the_steps_that_it_has_more(drop_last, times, tmp_
 @pytest.mark.parametrize(("hidden", "saving"), [("[8]", False), ("[4096]", True)])
 def test_what_saves_nothing_is_listed_apart_also_where_something_saves(hidden, saving, capsys):
     cell = ["dataset=small", f"network.hidden={hidden}", "strategy=resident"]
-    assert command.main([*cell, "--free", "4GiB"]) == 0
+    assert cli.main(["plan", *cell, "--free", "4GiB"]) == 0
     lines = capsys.readouterr().out.splitlines()
     others = lines.index("what would not reduce it:")
     nothing = [number for number, line in enumerate(lines) if line.lstrip().startswith("nothing ")]

@@ -7,7 +7,7 @@ import pytest
 from figure_layout import faults, said_in
 from matplotlib import pyplot as plt
 
-from snn import retabulate
+from snn import cli, retabulate
 from snn.figures import devices, layout, style
 from snn.figures.breakdown import PARTS
 from snn.files.published_sets import PUBLISHED, name_of, sets
@@ -27,7 +27,7 @@ def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read
         plt.close(figure)
 
     monkeypatch.setattr(retabulate, "_save", looked_at)
-    assert retabulate.main([str(folder), str(tmp_path)]) == 0
+    assert cli.main(["retabulate", str(folder), str(tmp_path)]) == 0
     published = {path.name: path.read_text() for path in folder.glob("tables/*.csv")}
     assert published == {path.name: path.read_text() for path in tmp_path.glob("tables/*.csv")}
     assert set(found) == {path.stem for path in folder.glob("figures/*.png")}

@@ -18,7 +18,7 @@ import pytest
 from conftest import ROOT
 from idx_files import NAMES, TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, image_set, write, zipped
 
-from snn import datasets, prepare
+from snn import cli, datasets
 from snn.config.compose import composed
 from snn.datasets import download, fashion_mnist, mnist
 from snn.datasets import idx_images as published
@@ -196,7 +196,7 @@ def test_a_cache_that_cannot_be_written_is_refused(small, tmp_path):
 
 def test_the_command_line_says_it_in_one_line(bare, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(mnist, "make", replace(mnist.MNIST, mirrors=(closed_port(),)).make)
-    assert prepare.main(["dataset=mnist", f"output={tmp_path}/t.npy"]) == 2
+    assert cli.main(["prepare", "dataset=mnist", f"output={tmp_path}/t.npy"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("snn: dataset=mnist: its files are neither in ")
     assert said.count("\n") == 1
@@ -272,13 +272,14 @@ def test_what_is_published_is_told_in_full(one):
     assert all(re.fullmatch(r"https?://\S+/", mirror) for mirror in one.mirrors)
 
 
-@pytest.mark.parametrize("chosen", ["small", "patterns", "idx"])
-def test_pooch_is_loaded_for_downloads_only(tmp_path, chosen):
+def test_pooch_is_loaded_for_downloads_only(tmp_path):
     write(tmp_path, image_set())
-    keys = {"patterns": ["dataset.rows=256"], "idx": [f"dataset.path={tmp_path}"]}.get(chosen, [])
     code = (
-        "import sys; from snn import datasets; from snn.config.compose import composed; "
-        "datasets.make(composed(sys.argv[1:])['dataset']); sys.exit('pooch' in sys.modules)"
+        "import sys; from snn import datasets; from snn.config.compose import composed\n"
+        "idx, patterns = ['dataset=idx', sys.argv[1]], ['dataset=patterns', 'dataset.rows=256']\n"
+        "for keys in (['dataset=small'], patterns, idx):"
+        " datasets.make(composed([*keys, 'training.batch_size=1'])['dataset'])\n"
+        "sys.exit('pooch' in sys.modules)"
     )
-    run = [sys.executable, "-c", code, f"dataset={chosen}", "training.batch_size=1", *keys]
+    run = [sys.executable, "-c", code, f"dataset.path={tmp_path}"]
     assert subprocess.run(run, cwd=ROOT).returncode == 0

@@ -168,7 +168,7 @@ def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
     assert "1 have no plan in one launch" in said
     assert not faults(drawn_figure)
     nothing = table.build(of_gpu("shapes", READINGS[-2:]))
-    assert "no shape was trained both" in draw("shapes", nothing, "").axes[0].texts[0].get_text()
+    assert "no row has a value" in draw("shapes", nothing, "").axes[0].texts[0].get_text()
 
 
 # ---- the CSV file

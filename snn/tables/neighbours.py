@@ -1,6 +1,6 @@
 """What a busy neighbour, a training on another GPU of the host, does to the time of each strategy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import inf, nan
 from typing import Any
 
@@ -65,12 +65,6 @@ def _settings(cells: pd.DataFrame) -> list[str]:
     """Everything that a cell and the same beside a neighbour have in common."""
     sections = ("dataset", "network", "training", "strategy", "kernel", "precision", "protocol")
     return [name for name in settings(cells, sections) if name != _NEIGHBOUR]
-
-
-def measured_untouched(tables: Iterable[pd.DataFrame]) -> dict[str, bool]:
-    """By strategy whether it is untouched in every row of these tables that has a time on a GPU beside a
-    neighbour; strategies without such a row are left out."""
-    return _untouched(pd.concat([table[table["backend"] == "cuda"] for table in tables]))
 
 
 def _untouched(table: pd.DataFrame) -> dict[str, bool]:
