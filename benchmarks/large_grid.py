@@ -95,7 +95,7 @@ some = next(iter(known.values()))
 for path, cell in paths.items():
     if not os.path.exists(path):
         record = {key: value for key, value in some.items() if key != store.DIGEST} | {"cell": cell}
-        sources = fingerprint.digest(fingerprint.of_cell(cell))
+        sources = fingerprint.cell_sources(cell).digest
         record["provenance"] = record["provenance"] | {"source_hash": sources}
         store.write(Path(path), store.sealed(record))
 """

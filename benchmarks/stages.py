@@ -22,8 +22,8 @@ from typing import Any
 STAGES = {
     "snn.config.compose:composed": "configuration",
     "snn.measurement.cell:choices": "device found",
-    "snn.grid.fingerprint:of_cell": "source hash",
-    "snn.grid.fingerprint:digest": "source hash",
+    "snn.grid.fingerprint:cell_sources": "source hash",
+    "snn.grid.fingerprint:_digest": "source hash",
     "snn.datasets:make": "data",
     "snn.measurement.cell:job_of": "data",
     "snn.backends:make": "context",
@@ -151,7 +151,7 @@ def main(began: float, file: str, settings: list[str]) -> int:
     Imports(clock)
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     run = importlib.import_module("snn.run")
-    status = int(run.main(settings))
+    status = int(run.run_cell(settings))
     clock.note("other")
     found = {"seconds": clock.seconds, "until_first_epoch": clock.until_first_epoch}
     Path(file).write_text(json.dumps(found), encoding="utf-8")

@@ -1,31 +1,20 @@
-"""``python -m snn.measure_limits cuda|cpu OUTPUT [NAME]``: measure the limits of the device, and record them.
+"""Measure the limits of a device, and record them."""
 
-A device with another name than NAME is refused.
-"""
-
-import sys
 from dataclasses import replace
 from typing import Any
 
-from snn.hardware import threads
-
-threads.assign()
-
-from snn import command  # noqa: E402
-from snn.config.groups import ROOT  # noqa: E402
-from snn.grid import fingerprint  # noqa: E402
-from snn.hardware.devices import Device, choices  # noqa: E402
-from snn.hardware.limits import VERSION, Measured, properties  # noqa: E402
-from snn.hardware.locks import end_with_parent  # noqa: E402
-from snn.measurement import provenance  # noqa: E402
+from snn.config.groups import ROOT
+from snn.grid import fingerprint
+from snn.hardware.devices import Device, choices
+from snn.hardware.limits import VERSION, Measured, properties
+from snn.hardware.locks import end_with_parent
+from snn.measurement import provenance
 
 
-@command.entry(__doc__, least=2, most=3)
-def main(arguments: list[str]) -> int:
+def measure_to(output: str, backend: str, name: str | None) -> None:
+    """Write a record of the limits of the backend's device; another than that of the name is an error."""
     end_with_parent()
-    backend, output, *names = arguments
-    provenance.write_record(output, lambda: record(choices(backend, *names)[0]))
-    return 0
+    provenance.write_record(output, lambda: record(choices(backend, name)[0]))
 
 
 def record(device: Device) -> dict[str, Any]:
@@ -33,7 +22,7 @@ def record(device: Device) -> dict[str, Any]:
     return provenance.measure_device(
         device,
         lambda: {"limits_version": VERSION, **measure(device).plain()},
-        lambda: fingerprint.digest(fingerprint.of_limits(device.backend)),
+        lambda: fingerprint.limits_sources(device.backend).digest,
     )
 
 
@@ -47,7 +36,3 @@ def measure(device: Device) -> Measured:
 
     assert device.uuid is not None
     return replace(limits_cuda.measure(ROOT), properties=properties(device.uuid))
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

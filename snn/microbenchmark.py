@@ -1,38 +1,29 @@
-"""``python -m snn.microbenchmark NAME SETTINGS auto|cuda|cpu OUTPUT [DEVICE]``: measure and record one.
+"""Measure one of the grid's microbenchmarks, and record it."""
 
-NAME is one of the grid's ``microbenchmarks``, SETTINGS its settings as JSON, as a grid file has them:
-'{"sizes": ["256B", "1MiB"], ...}'. A device with another name than DEVICE is refused. OUTPUT is the record.
-"""
-
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from snn.hardware import threads
-
-threads.assign()
-
-from snn import command  # noqa: E402
-from snn.errors import ConfigError, shown  # noqa: E402
-from snn.grid import fingerprint  # noqa: E402
-from snn.hardware.devices import Device, choices, say_unused_gpu  # noqa: E402
-from snn.hardware.locks import end_with_parent  # noqa: E402
-from snn.measurement import provenance  # noqa: E402
-from snn.microbenchmarks.settings import SETTINGS, resolved  # noqa: E402
-from snn.records.microbenchmarks import VERSION  # noqa: E402
-from snn.records.untrusted import strict  # noqa: E402
+from snn.errors import ConfigError, shown
+from snn.grid import fingerprint
+from snn.hardware.devices import Device, choices, say_unused_gpu
+from snn.hardware.locks import end_with_parent
+from snn.measurement import provenance
+from snn.microbenchmarks.settings import SETTINGS, resolved
+from snn.records.microbenchmarks import VERSION
+from snn.records.untrusted import strict
 
 
-@command.entry(__doc__, least=4, most=5)
-def main(arguments: list[str]) -> int:
+def measure_to(output: str, name: str, text: str, backend: str, device_name: str | None) -> None:
+    """Write a record of a microbenchmark with these settings, which are JSON, on the backend's device.
+
+    Another device than that of ``device_name`` is an error.
+    """
     end_with_parent()
-    name, text, backend, output, *names = arguments
     settings = _settings(name, text)
-    device = choices(backend, *names)[0]
+    device = choices(backend, device_name)[0]
     say_unused_gpu(backend, device)
     provenance.write_record(output, lambda: record(name, settings, device))
-    return 0
 
 
 def record(name: str, settings: Mapping[str, Any], device: Device) -> dict[str, Any]:
@@ -49,7 +40,7 @@ def record(name: str, settings: Mapping[str, Any], device: Device) -> dict[str, 
         }
 
     return provenance.measure_device(
-        device, measure, lambda: fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
+        device, measure, lambda: fingerprint.microbenchmark_sources(name, device.backend).digest
     )
 
 
@@ -70,7 +61,3 @@ def _settings(name: str, text: str) -> dict[str, Any]:
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from error
     return settings
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

@@ -1,26 +1,13 @@
-"""``snn more-rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for what is not settled.
-
-TABLE is results/tables/NAME.csv, or NAME, and of a device that was planned by name
-results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recommendation and
-overview with the fastest). Where a verdict is ``not significant`` before a difference of the share
-``tell_apart`` of config/verdicts.yaml could have been found, or an interval is wider than the factor
-``wide``, both cells get the rounds that the spread of those they have asks for, at most doubling them at
-once; or ``rounds``, in all. Rows that are ``not comparable`` get none, and are named with the reason.
-
-It only plans, in results/more_rounds.json. The same snakemake command as before then measures the new rounds,
-and none that there is. Give grid, device, devices and folder as to snakemake.
-"""
+"""Plan more rounds for the rows of a table that are not settled."""
 
 import re
 import shlex
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from snn import command
 from snn.analysis import frame
 from snn.analysis.grouping import baselines
 from snn.analysis.intervals import ratio
@@ -53,18 +40,13 @@ class Pair(NamedTuple):
         return f"{b['dataset']} {b['network']}: {b['strategy']}{kernels[0]} over {a['strategy']}{kernels[1]}"
 
 
-@command.entry(__doc__, least=1)
-def main(arguments: list[str]) -> int:
-    table, settings = _parsed(arguments)
-    print(plan(table, settings))
-    return 0
-
-
-def plan(table: str, settings: Mapping[str, str]) -> str:
+def plan(table: str, arguments: Sequence[str]) -> str:
     """Plan more rounds for the rows of a table that are not settled; returns what was planned, in lines.
 
-    Raises ConfigError for a table or setting that cannot be, RecordError where a record is missing.
+    ``table`` is its file or name, ``arguments`` are settings as KEY=VALUE. Raises ConfigError for a table or
+    setting that cannot be, RecordError if a record is missing.
     """
+    table, settings = _parse(table, arguments)
     count = _count(settings["rounds"]) if "rounds" in settings else None
     where = {key: settings[key] for key in grid.ASKED if key in settings}
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
@@ -159,7 +141,7 @@ def _expected(cells: Mapping[str, naming.Cell], command: str, gives_grid: bool) 
     planned = more_rounds.read()
     expected: dict[str, str] = {}
     for name, cell in cells.items():
-        sources = fingerprint.digest(fingerprint.of_cell(cell))
+        sources = fingerprint.cell_sources(cell).digest
         expected |= dict.fromkeys(naming.record_paths(cell, name, planned.get(name, 0)), sources)
     missing = [path for path in expected if not Path(path).exists()]
     if missing:
@@ -170,28 +152,23 @@ def _expected(cells: Mapping[str, naming.Cell], command: str, gives_grid: bool) 
     return expected
 
 
-def _parsed(arguments: list[str]) -> tuple[str, dict[str, str]]:
-    """The table, as NAME or DEVICE/NAME, and the settings beside it."""
-    tables = [argument for argument in arguments if "=" not in argument]
-    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
-    unknown = sorted(given.keys() - set(_KEYS))
+def _parse(table: str, given: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The table, as NAME or DEVICE/NAME, and the settings."""
+    if others := [word for word in given if "=" not in word]:
+        raise ConfigError(f"{shown(others[0])} is a second table: give one, and settings as KEY=VALUE")
+    settings = dict(word.split("=", 1) for word in given)
+    unknown = sorted(settings.keys() - set(_KEYS))
     if unknown:
         raise ConfigError(
             f"there is no key {shown(unknown[0])}{meant(unknown[0], _KEYS)}: {', '.join(_KEYS)}"
         )
-    if len(tables) != 1:
-        raise ConfigError(f"{len(tables)} tables are named: it must be one, as results/tables/speedup.csv")
-    if not Path(tables[0]).name:
-        raise ConfigError(f"{shown(tables[0])} names no table: it must be one, as results/tables/speedup.csv")
-    folder, name = Path("tables", tables[0]).with_suffix("").parts[-2:]
-    return name if folder == "tables" else f"{folder}/{name}", given
+    if not Path(table).name:
+        raise ConfigError(f"{shown(table)} names no table: it must be one, as results/tables/speedup.csv")
+    folder, name = Path("tables", table).with_suffix("").parts[-2:]
+    return name if folder == "tables" else f"{folder}/{name}", settings
 
 
 def _count(rounds: str) -> int:
     if not re.fullmatch("[0-9]{1,4}", rounds) or not 1 <= int(rounds) <= MOST_ROUNDS:
         raise ConfigError(f"rounds is {shown(rounds)}: it must be a number from 1 to {MOST_ROUNDS}")
     return int(rounds)
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

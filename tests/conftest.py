@@ -27,7 +27,7 @@ from every_source import EverySource  # noqa: E402
 from project import NOT_OF_WORKFLOW, TINY, Project, copied  # noqa: E402
 from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
-from snn import backends  # noqa: E402
+from snn import backends, cli  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.files import cache  # noqa: E402
@@ -170,6 +170,11 @@ def closed_figures():
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+
+
+def as_command(*first):
+    """A function that runs ``snn`` with these words and those that it gets; it returns the status."""
+    return lambda words: cli.main([*first, *words])
 
 
 @pytest.fixture

@@ -2,17 +2,17 @@
 
 from collections import Counter
 from functools import cache
+from itertools import chain
 from math import ceil
 
 import pandas as pd
 from conftest import ROOT
-from published_tables import one, table, variation
+from published_tables import entries_of, one, records_in, table, variation
 
 from snn.config.yaml_file import read_yaml
 from snn.files import published_sets
 from snn.files.published_sets import PUBLISHED
 from snn.records import archive, microbenchmarks
-from snn.records.untrusted import lines, parse
 from snn.report import published_set
 
 MIB = 1 << 20
@@ -116,7 +116,7 @@ def drifted_rows(rows, column):
 def of_the_cards_of_the_h100():
     """Rounds by card: both cells of a round's ratio ran on one card."""
     cards, rounds = {}, {}
-    for record in archive.read_all(PUBLISHED / "nvidia-h100-80gb-hbm3/paper").values():
+    for record in records_in("nvidia-h100-80gb-hbm3/paper"):
         network = "-".join(map(str, record["cell"]["network"]["hidden"]))
         of_round = (record["cell"]["dataset"]["name"], network, record["round"])
         card = record["provenance"]["device_uuid"]
@@ -254,8 +254,8 @@ def attribution(device, network, strategy="combined"):
 
 @cache
 def records(name, strategy):
-    """The records of a strategy with an instrumented pass, on ``large`` in the paper's set."""
-    found = archive.read_all(PUBLISHED / name).values()
+    """The records of a set that are of a strategy and have an instrumented pass."""
+    found = records_in(name)
     return [one for one in found if one["cell"]["strategy"]["name"] == strategy and one["explanation"]]
 
 
@@ -409,15 +409,14 @@ def of_tables_one_to_three():
 @cache
 def rounds_of(name):
     """Where each round ran, by sweep and cell: the card, or of a CPU the day."""
-    folder = PUBLISHED / "nvidia-h200" / name
     places = {}
-    for entry in archive.entries(folder).values():
+    for entry in entries_of(f"nvidia-h200/{name}"):
         where = entry.record["provenance"]
         place = where["device_uuid"] or where["started"][:10]
         places.setdefault(published_set.name_as_written(entry), {})[entry.record["round"]] = place
     return {
         sweep: {cell: places[cell] for cell in found["cells"]}
-        for sweep, found in archive.read_sweeps(folder).items()
+        for sweep, found in archive.read_sweeps(PUBLISHED / "nvidia-h200" / name).items()
     }
 
 
@@ -508,7 +507,7 @@ def of_commits():
         benchmarks = microbenchmarks.of_devices(folder).values()
         records = [(record["name"], record) for record in benchmarks]
         if archive.has_cells(folder):
-            records += [(name, parse(line, place)) for place, line in lines(folder / archive.RECORDS)]
+            records = chain(records, ((name, entry.written) for entry in entries_of(name)))
         for of, record in records:
             origin = record["provenance"]
             commit = (origin["git"]["commit"] or "")[:7]

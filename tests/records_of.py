@@ -177,7 +177,7 @@ def stopped(protocol, runs):
 
 
 def source_hash(cell):
-    return fingerprint.digest(fingerprint.of_cell(cell))
+    return fingerprint.cell_sources(cell).digest
 
 
 def halves(times):

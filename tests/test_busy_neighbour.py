@@ -40,9 +40,7 @@ def cell_of(*overrides):
 
 def neighbours_of(process):
     """The processes that train beside a cell's."""
-    return [
-        child for child in process.children(recursive=True) if "busy_neighbour" in " ".join(child.cmdline())
-    ]
+    return [one for one in process.children(recursive=True) if "busy_neighbour" in " ".join(one.cmdline())]
 
 
 @pytest.fixture
@@ -185,7 +183,7 @@ def test_a_cell_that_names_no_neighbour_is_what_it_was():
     assert Cell(alone).neighbour == "none" and Cell(alone).strategy_beside is None
     assert Cell(busy).strategy_beside == "resident"
     assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
-    of_usual, of_alone, of_busy = (set(fingerprint.of_cell(cell)) for cell in (usual, alone, busy))
+    of_usual, of_alone, of_busy = (set(fingerprint.cell_sources(cell)) for cell in (usual, alone, busy))
     assert of_usual == of_alone < of_busy
     assert {"snn/measurement/busy_neighbour.py", "snn/strategies/device_driven.py"} <= of_busy - of_usual
 

@@ -124,8 +124,8 @@ def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
     [
         ('training.barrier.wait("update", training.step);\n        training.update();', "training.update();"),
         (
-            'training.convolve_first();\n        training.barrier.wait("linear", training.step);',
-            "training.convolve_first();",
+            'training.forward_first();\n        training.barrier.wait("linear", training.step);',
+            "training.forward_first();",
         ),
         ("training.hear_weights();\n        __syncthreads();\n", "training.hear_weights();\n"),
     ],

@@ -79,7 +79,7 @@ def test_modules_targets_and_files_exist(page):
         path = ROOT / module.rstrip(".").replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
     for name in re.findall(r"(?:^    (?:\$ )?|`)snn ([a-z]+(?:-[a-z]+)*)", text, re.MULTILINE):
-        assert name in cli.known(), name
+        assert name in cli.snn.commands, name
     known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for target in re.findall(r"(?:`|\$ |^    )make ([a-z]+)", text, re.MULTILINE):
         assert target in known, target

@@ -43,15 +43,14 @@ def test_imports_are_seen_however_they_are_wrapped(tmp_path, monkeypatch):
 
 def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
     monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
-    fingerprint._digest.cache_clear()
     found = []
     for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("a.py", "1")):
-        fingerprint._content_digest.cache_clear()
-        fingerprint._digest.cache_clear()
         (tmp_path / name).write_text(text)
-        found.append(fingerprint.digest((name,)))
-    fingerprint._content_digest.cache_clear()
-    fingerprint._digest.cache_clear()
+        for cached in (fingerprint._content_digest, fingerprint._digest):
+            cached.cache_clear()
+        found.append(fingerprint.Sources((name,)).digest)
+    for cached in (fingerprint._content_digest, fingerprint._digest):
+        cached.cache_clear()
     assert len(set(found)) == 3
     assert found[0] == found[3]
 
@@ -70,30 +69,28 @@ def test_pages_depend_on_the_styles_and_scripts_beside_their_modules():
 
 
 def test_what_limits_and_scripts_are_made_of():
-    on_cpu, on_gpu = (fingerprint.of_limits(backend) for backend in ("cpu", "cuda"))
+    on_cpu, on_gpu = (fingerprint.limits_sources(backend) for backend in ("cpu", "cuda"))
     assert "snn/backends/cpu/limits.py" in on_cpu and "snn/backends/cuda/limits.py" in on_gpu
     assert not any(file.startswith("kernels/") for file in on_cpu)
     assert any(file.startswith("kernels/") for file in on_gpu)
-    assert on_cpu == sorted(on_cpu) and on_gpu == sorted(on_gpu)
+    assert [*on_cpu] == sorted(on_cpu) and [*on_gpu] == sorted(on_gpu)
     script = "workflow/scripts/build_table.py"
-    plain, told = fingerprint.of_script(script), fingerprint.of_script(script, "snn.tables.paper")
-    assert script in plain and plain == sorted(plain)
+    plain, told = fingerprint.script_sources(script), fingerprint.script_sources(script, "snn.tables.paper")
+    assert script in plain and [*plain] == sorted(plain)
     assert "snn/tables/paper.py" in told and "snn/tables/paper.py" not in plain
     assert "snn/report/page.css" in plain
     assert "snn/grid/catalogue.py" not in plain  # a new table is no reason to make the others again
 
 
 def test_a_digest_of_files_is_of_names_and_contents():
-    files = ["LICENSE", "Makefile"]
+    files = fingerprint.Sources(["LICENSE", "Makefile"])
     sha = hashlib.sha256()
     for file in files:
         sha.update(file.encode() + b"\0" + hashlib.sha256((ROOT / file).read_bytes()).digest())
-    assert fingerprint.digest(files) == sha.hexdigest()[:16]
-    dataset = groups.load("dataset", "small")
-    module = dataset["_target_"].rpartition(".")[0]
-    assert fingerprint.of_dataset_modules(dataset) == ["snn.datasets", module]
-    files = fingerprint.closure(["snn.datasets", module])
-    assert fingerprint.of_dataset(dataset) == fingerprint.digest(sorted(files))
+    assert files.digest == sha.hexdigest()[:16]
+    made_by = fingerprint.module_sources("snn.datasets", "snn.datasets.quadratic")
+    assert {"snn/datasets/__init__.py", "snn/datasets/quadratic.py", "snn/errors.py"} <= {*made_by}
+    assert fingerprint.dataset_digest(groups.load("dataset", "small")) == made_by.digest
 
 
 def test_what_is_no_module_of_ours_has_no_file():

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from idx_files import NAMES, TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, image_set, write, zipped
 
-from snn import datasets, prepare
+from snn import cli, datasets
 from snn.config import groups
 from snn.config.compose import composed
 from snn.datasets import idx_images
@@ -169,11 +169,11 @@ def test_a_planned_cell_is_composed_where_only_its_prepared_table_is_left(folder
 def test_an_output_never_replaces_an_image_file(folder, capsys):
     arguments = ["dataset=idx", f"dataset.path={folder}", "training.batch_size=1"]
     for name in NAMES:
-        assert prepare.main([*arguments, f"output={folder}/{name}"]) == 2
+        assert cli.main(["prepare", *arguments, f"output={folder}/{name}"]) == 2
         assert "this file is an input, which would be lost" in capsys.readouterr().err
         assert (folder / name).read_bytes() == FILES[name]
     for _ in range(2):
-        assert prepare.main([*arguments, f"output={folder}/t.npy"]) == 0
+        assert cli.main(["prepare", *arguments, f"output={folder}/t.npy"]) == 0
 
 
 def test_the_digest_is_read_again_only_where_a_file_has_changed(folder, monkeypatch):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from snn import measure_limits
+from snn import cli, measure_limits
 from snn.analysis import roofline
 from snn.errors import RecordError
 from snn.grid import fingerprint
@@ -21,7 +21,7 @@ ON_CPU = {"fp32", "dram_copy"}
 @pytest.fixture(scope="module")
 def of_cpu(tmp_path_factory):
     path = tmp_path_factory.mktemp("limits") / "cpu.json"
-    assert measure_limits.main(["cpu", str(path)]) == 0
+    assert cli.main(["measure-limits", "cpu", str(path)]) == 0
     return path
 
 
@@ -38,7 +38,7 @@ def test_what_an_older_gpu_lacks_is_an_instruction():
 
 
 def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):
-    record = roofline.read_limits(of_cpu, fingerprint.digest(fingerprint.of_limits("cpu")))
+    record = roofline.read_limits(of_cpu, fingerprint.limits_sources("cpu").digest)
     table = device_limits.build(record).set_index("limit")
     assert set(table.index[table["status"] == "ok"]) == ON_CPU
     assert (table.loc[list(ON_CPU), "median"] > 0.1).all()
@@ -62,15 +62,15 @@ def test_limits_of_other_sources_and_what_are_none_are_refused(of_cpu, tmp_path)
 def test_kernels_decide_the_limits_of_a_gpu_only():
     kernels = {f"kernels/limits/{name}.cu" for name in ("rates", "waits", "latencies")}
     kernels |= {"snn/backends/cuda/limits.py"}
-    assert kernels <= set(fingerprint.of_limits("cuda"))
-    assert not kernels & set(fingerprint.of_limits("cpu"))
-    assert "snn/analysis/roofline.py" not in fingerprint.of_limits("cuda")
+    assert kernels <= set(fingerprint.limits_sources("cuda"))
+    assert not kernels & set(fingerprint.limits_sources("cpu"))
+    assert "snn/analysis/roofline.py" not in fingerprint.limits_sources("cuda")
 
 
 def test_usage(capsys, tmp_path):
-    assert measure_limits.main([]) == 2
+    assert cli.main(["measure-limits"]) == 2
     assert "cuda|cpu OUTPUT" in capsys.readouterr().err
-    assert measure_limits.main(["tpu", str(tmp_path / "x.json")]) == 2
+    assert cli.main(["measure-limits", "tpu", str(tmp_path / "x.json")]) == 2
     assert "device is 'tpu'" in capsys.readouterr().err
 
 

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
+from published_tables import records_in
 from strangers import GPUS
 
-from snn import merge
+from snn import cli, merge
 from snn.analysis import published
 from snn.config.groups import read_yaml
 from snn.errors import OutputError, RecordError
@@ -149,7 +150,7 @@ def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
     (tmp_path / "m/microbenchmarks").mkdir(parents=True)
     _, printed = merged(tmp_path, *three, tmp_path / "m")
     assert f"{tmp_path}/m is left out: it has microbenchmarks alone\n" in printed
-    assert merge.main([str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
+    assert cli.main(["merge", str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
     assert "m: there are no records in it: it has neither cells nor" in capsys.readouterr().err
 
 
@@ -182,7 +183,7 @@ def cut(path):
 def test_what_is_no_folder_of_records_is_refused(tmp_path, capsys, three, make, said):
     bad = make(tmp_path)
     before = {path.name for path in tmp_path.iterdir()}
-    assert merge.main([str(three[0]), str(bad), f"output={tmp_path / 'out'}"]) == 2
+    assert cli.main(["merge", str(three[0]), str(bad), f"output={tmp_path / 'out'}"]) == 2
     assert said in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == before
 
@@ -202,9 +203,9 @@ def test_the_output_is_a_new_folder_or_an_earlier_one(tmp_path, capsys, three):
         (): "FOLDER...",
     }
     for arguments, said in refused.items():
-        assert merge.main([*arguments]) == 2
+        assert cli.main(["merge", *arguments]) == 2
         assert said in capsys.readouterr().err
-    assert merge.main(["--help"]) == 0
+    assert cli.main(["merge", "--help"]) == 0
     assert (out / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "kept"
     merged(tmp_path, three[0])
     table, _ = merged(tmp_path, *three)  # in place of the first
@@ -362,7 +363,8 @@ def test_the_devices_of_published_records_are_told_apart(tmp_path):
     found = [ROOT / f"results/published/nvidia-h200/{of}" for of in ("paper", "peers", "networks")]
     table, _ = merged(tmp_path, *found)
     first, *others = [
-        {record["provenance"]["device_uuid"] for record in archive.read_all(each).values()} for each in found
+        {record["provenance"]["device_uuid"] for record in records_in(f"nvidia-h200/{each.name}")}
+        for each in found
     ]
     columns = [name for name in table if name.startswith("mean_s NVIDIA H200 (GPU-")]
     more = [int(of.split(" and ")[1].split()[0]) for of in columns if " and " in of]

@@ -16,7 +16,7 @@ from figure_layout import faults
 from project import NOT_OF_WORKFLOW, Project
 from records_of import PROVENANCE, limits_of
 
-from snn import microbenchmark, retabulate
+from snn import cli, retabulate
 from snn.analysis.roofline import read_microbenchmark
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
 from snn.config.groups import CONFIG, read_yaml
@@ -60,7 +60,7 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("microbenchmarks")
     for name, settings in SMALL.items():
         path = folder / f"{name}.json"
-        assert microbenchmark.main([name, json.dumps(settings), "cpu", str(path)]) == 0
+        assert cli.main(["microbenchmark", name, json.dumps(settings), "cpu", str(path)]) == 0
     return {name: folder / f"{name}.json" for name in SMALL}
 
 
@@ -196,7 +196,7 @@ def test_overlap_is_what_streams_hide_of_the_shorter_part():
 def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path):
     path = measured["memory_calls"]
     record = records.read(path)
-    source_hash = fingerprint.digest(fingerprint.of_microbenchmark("memory_calls", "cpu"))
+    source_hash = fingerprint.microbenchmark_sources("memory_calls", "cpu").digest
     assert read_microbenchmark(path, SMALL["memory_calls"], source_hash) == record
     with pytest.raises(RecordError, match="measured with other settings"):
         read_microbenchmark(path, {**SMALL["memory_calls"], "samples": 7}, source_hash)
@@ -252,7 +252,7 @@ def test_a_sealed_record_without_what_its_table_needs_is_refused(measured, tmp_p
 
 def test_kernels_decide_what_is_measured_on_a_gpu_only():
     hashes = {
-        fingerprint.digest(fingerprint.of_microbenchmark(name, device.backend))
+        fingerprint.microbenchmark_sources(name, device.backend).digest
         for name in SETTINGS
         for device in (H200, CPU)
     }
@@ -350,7 +350,7 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys, monke
     assert of_device.startswith(f"# {escaped(HERE.name)}\n")
     assert f"| [some](some) | {', '.join(sorted(PAIR))} |" in of_device
     monkeypatch.setattr(retabulate, "_save", lambda *given: None)  # the figures are drawn already
-    assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
+    assert cli.main(["retabulate", str(published), str(tmp_path / "again")]) == 0
     for table in tables:
         assert (tmp_path / "again" / table).read_text() == (published / table).read_text()
 
@@ -369,7 +369,7 @@ def test_an_edited_record_of_an_archive_is_refused(results, tmp_path, capsys):
     shutil.copytree(results, folder)
     path = folder / "microbenchmarks" / HERE.slug / "memory_calls.json"
     path.write_text(path.read_text().replace('"seconds": [', '"seconds": [\n1.0,', 1))
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
     assert "memory_calls.json: it was changed after it was written" in capsys.readouterr().err
 
 

@@ -14,7 +14,7 @@ CELL = {
     "device": {"backend": "cuda", "name": "NVIDIA H200"},
     "dataset": {"name": "small"},
     "network": {"hidden": [8, 4]},
-    "strategy": {"name": "pinned"},
+    "strategy": {"name": "pinned", "_target_": "snn.strategies.pinned.Pinned"},
     "kernel": {"name": "tiled"},
     "protocol": {"rounds": 3},
 }
@@ -25,7 +25,8 @@ def test_a_cell_is_named_by_its_choices_and_the_digest_of_all_of_it():
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     assert naming.digest(CELL) == naming.digest(dict(reversed(CELL.items()))) == digest
     name = f"nvidia-h200/small/8-4/pinned-tiled-{digest}"
-    assert naming.name_of(CELL) == name
+    moved = {"name": "pinned", "_target_": "snn.strategies.elsewhere.Pinned"}
+    assert naming.name_of(CELL) == naming.name_of(CELL | {"strategy": moved}) == name
     paths = [f"results/cells/{name}-round{number}.json" for number in (1, 2, 3, 4)]
     assert naming.record_paths(CELL) == naming.record_paths(CELL, name, 2) == paths[:3]
     assert naming.record_paths(CELL, rounds=4) == paths
@@ -51,35 +52,34 @@ def test_an_output_is_the_path_of_the_cell_that_runs(tmp_path):
         naming.check_planned(settings | {"round": None, "output": first})
 
 
-def test_missing_records_are_counted():
-    paths = naming.record_paths(CELL, "x")
-    assert naming.said_of_missing(paths, {"x": CELL}, kept=True) == ""
-    assert naming.said_of_missing(paths[:2], {"x": CELL}, kept=True) == (
-        "has fewer rounds than planned: 1 of its 3 records are missing"
+FEWER, LEFT_OUT = "has fewer rounds than planned: ", "is left out: "
+
+
+@pytest.mark.parametrize(
+    ("there", "kept", "said"),
+    [
+        ("123", True, ""),
+        ("12", True, f"{FEWER}1 of its 3 records are missing"),
+        ("", False, f"{LEFT_OUT}3 of its 3 records are missing"),
+        ("13", True, f"{FEWER}1 of its 3 records are missing, 1 after a missing round is not used"),
+        ("13", False, f"{LEFT_OUT}1 of its 3 records are missing"),
+        ("23", True, f"{FEWER}1 of its 3 records are missing, 2 after a missing round are not used"),
+    ],
+)
+def test_missing_records_are_counted(there, kept, said):
+    paths = [naming.record_path("x", int(number)) for number in there]
+    assert naming.said_of_missing(paths, {"x": CELL}, kept) == said
+    others = naming.record_paths(CELL, "y")
+    assert naming.said_of_missing([*paths, *others], {"x": CELL, "y": CELL}, kept) == said.replace(
+        "its 3", "its 6"
     )
-    assert naming.said_of_missing([], {"x": CELL}, kept=False) == (
-        "is left out: 3 of its 3 records are missing"
-    )
-    after_one = [paths[0], paths[2]]
-    assert naming.said_of_missing(after_one, {"x": CELL}, kept=True) == (
-        "has fewer rounds than planned: 1 of its 3 records are missing, 1 after a missing round is not used"
-    )
-    assert naming.said_of_missing(after_one, {"x": CELL}, kept=False) == (
-        "is left out: 1 of its 3 records are missing"
-    )
-    assert naming.said_of_missing(paths[1:], {"x": CELL}, kept=True).endswith(
-        "records are missing, 2 after a missing round are not used"
-    )
-    many = {"x": CELL, "y": CELL}
-    some = [*paths, naming.record_paths(CELL, "y")[0], naming.record_paths(CELL, "y")[2]]
-    assert "1 of its 6 records are missing" in naming.said_of_missing(some, many, kept=True)
 
 
 def test_a_data_set_is_named_by_its_keys_and_its_code(monkeypatch):
     cell = {"dataset": groups.load("dataset", "small")}
     path = naming.dataset_path(cell)
-    made_of = {"dataset": cell["dataset"], "code": fingerprint.of_dataset(cell["dataset"])}
+    made_of = {"dataset": cell["dataset"], "code": fingerprint.dataset_digest(cell["dataset"])}
     assert path == f"results/datasets/small-{naming.digest(made_of)}.npy"
     assert naming.dataset_path({"dataset": cell["dataset"] | {"seed": 99}}) != path
-    monkeypatch.setattr(fingerprint, "of_dataset", lambda dataset: "other")
+    monkeypatch.setattr(fingerprint, "dataset_digest", lambda dataset: "other")
     assert naming.dataset_path(cell) != path

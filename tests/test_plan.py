@@ -1,4 +1,4 @@
-"""``python -m snn.plan``: what is predicted is what was measured, and what a training asks for."""
+"""``snn plan``: what is predicted is what was measured, and what a training asks for."""
 
 import json
 from functools import cache
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from test_layers import networks
 from test_refusals import cases
 
+from snn import cli
 from snn import plan as command
 from snn.backends.launches import HEAD
 from snn.config import groups
@@ -154,7 +155,7 @@ def test_small_blocks_share_pages_and_large_ones_have_their_own():
 
 
 def run(capsys, *arguments):
-    status = command.main(list(arguments))
+    status = cli.main(["plan", *arguments])
     printed = capsys.readouterr()
     return status, printed.out, printed.err
 
@@ -266,7 +267,7 @@ def test_strategies_with_weights_on_the_host_are_planned_where_this_machine_can_
     arguments = ["network=mlp", "network.hidden=[256,256]", "dataset=large", "--free", "1GiB"]
 
     def remedies():
-        assert command.main([*arguments, "strategy=resident", "--json", f"{target}"]) == 0
+        assert cli.main(["plan", *arguments, "strategy=resident", "--json", f"{target}"]) == 0
         return {one["setting"] for one in json.loads(target.read_text())["remedies"]}
 
     all_of_them = remedies()
@@ -274,9 +275,9 @@ def test_strategies_with_weights_on_the_host_are_planned_where_this_machine_can_
     assert all_of_them - remedies() >= {"strategy=reference", "strategy=combined"}
     assert remedies() >= {"strategy=pipelined"}
     capsys.readouterr()
-    assert command.main([*arguments, "strategy=reference"]) == 2
+    assert cli.main(["plan", *arguments, "strategy=reference"]) == 2
     said = capsys.readouterr().err
-    assert "reference keeps weights on the host, so a plan for network 256-256 takes 0.00148 GB" in said
+    assert "network 256-256 with strategy=reference" in said and "takes 0.00148 GB of memory here" in said
     assert "but this machine has 0.001 GB: plan a device-driven strategy, such as graph" in said
 
 

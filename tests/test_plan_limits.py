@@ -6,6 +6,7 @@ from math import prod
 import pytest
 import yaml
 
+from snn import cli
 from snn import plan as command
 from snn.planning import plan as plans
 from snn.profiling.calls import NullBackend
@@ -34,7 +35,7 @@ def has_mib(monkeypatch):
 
 def plan_of(tmp_path, *arguments, free="4GiB"):
     file = tmp_path / "plan.json"
-    assert command.main([*arguments, "--free", free, "--json", str(file)]) == 0
+    assert cli.main(["plan", *arguments, "--free", free, "--json", str(file)]) == 0
     return json.loads(file.read_text())
 
 
@@ -51,7 +52,7 @@ def test_strategies_that_this_machine_cannot_hold_are_no_remedies(has_mib, tmp_p
 
 def test_such_a_strategy_is_refused_with_the_reason_and_unknown_in_a_sweep(has_mib, tmp_path, capsys):
     has_mib(100)
-    assert command.main([*WIDE, ALL_ROWS, "strategy=workspace", "--free", "4GiB"]) == 2
+    assert cli.main(["plan", *WIDE, ALL_ROWS, "strategy=workspace", "--free", "4GiB"]) == 2
     said = capsys.readouterr()
     assert not said.out and said.err.count("\n") == 1
     assert "a plan for strategy=workspace and training.batch_size=4096 asks for more memory than" in said.err
@@ -75,8 +76,8 @@ def test_the_largest_batch_is_one_that_this_machine_can_plan(strategy, has_mib, 
     assert f"a plan for strategy={strategy} and training.batch_size=" in found["limit"]
     again = plan_of(tmp_path, *WIDE, f"strategy={strategy}", f"training.batch_size={batch}")
     assert again["fits"] and again["largest_batch"] == batch
-    assert command.main(
-        [*WIDE, f"strategy={strategy}", f"training.batch_size={1.01 * batch:.0f}", "--free", "4GiB"]
+    assert cli.main(
+        ["plan", *WIDE, f"strategy={strategy}", f"training.batch_size={1.01 * batch:.0f}", "--free", "4GiB"]
     )
 
 
@@ -95,7 +96,7 @@ def test_the_largest_batch_is_one_that_kernels_can_count(tmp_path, capsys):
 
 def test_rows_that_this_machine_cannot_hold_are_not_planned(monkeypatch, capsys):
     monkeypatch.setattr(plans, "usable_bytes", lambda: 10**5)
-    assert command.main(["dataset=large", "training.batch_size=4096", "--free", "1GiB"]) == 2
+    assert cli.main(["plan", "dataset=large", "training.batch_size=4096", "--free", "1GiB"]) == 2
     assert "takes 0.00689 GB of memory here, but this machine has 0.0001 GB" in capsys.readouterr().err
 
 
@@ -114,7 +115,7 @@ def test_a_file_of_more_classes_than_outputs_is_refused_as_in_a_run(outputs, tmp
     file.write_text("width,species\n" + "".join(f"{i},{'abc'[i % 3]}\n" for i in range(60)))
     settings = ["dataset=csv", f"dataset.path={file}", "dataset.target=species", "training.batch_size=16"]
     settings += ["network=layers", f"network.layers=[linear {outputs}]", "network.loss=cross_entropy"]
-    status = command.main([*settings, "--device", "Tesla T4"])
+    status = cli.main(["plan", *settings, "--device", "Tesla T4"])
     said, error = capsys.readouterr()
     refused = f"{file} has 3 classes (a, b, c), but network.layers end in 2 outputs: end them in linear 3"
     assert (status, refused in error, "fits" in said) == (
@@ -146,6 +147,6 @@ def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(name, tmp_path, mo
     for link in (tmp_path / name, tmp_path / "link"):
         if link != tmp_path / name:
             link.symlink_to(tmp_path / name)
-        assert command.main([*asked, "--device", "Tesla T4", "--json", str(link)]) == 2
+        assert cli.main(["plan", *asked, "--device", "Tesla T4", "--json", str(link)]) == 2
         assert "--json is" in (said := capsys.readouterr().err) and "an input, which would be lost" in said
     assert (tmp_path / name).read_text() == before

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from snn import cli
 from snn import plan as command
 from snn.backends.launches import DeviceCapability, LaunchConfiguration
 from snn.backends.launches.perceptron import PerceptronShape
@@ -17,14 +18,14 @@ L4, T4, A100 = "NVIDIA L4", "Tesla T4", "NVIDIA A100-SXM4-40GB"
 
 
 def said(capsys, *arguments):
-    status = command.main(list(arguments))
+    status = cli.main(["plan", *arguments])
     printed = capsys.readouterr()
     return status, printed.out, printed.err
 
 
 def plan_of(tmp_path, *arguments):
     file = tmp_path / "plan.json"
-    assert command.main([*arguments, "--json", str(file)]) == 0
+    assert cli.main(["plan", *arguments, "--json", str(file)]) == 0
     return json.loads(file.read_text())["plan"]
 
 

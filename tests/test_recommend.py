@@ -211,7 +211,7 @@ def test_if_nothing_is_published_that_is_said(published, content):
     [
         (b"", "not a table"),
         (b"\xff\xfe", "not a table"),
-        (b"case,answer\n", "it has no column dataset: it must be the table overview"),
+        (b"case,answer\n", "it has no column strategies: it must be the table overview"),
         (HEADER.encode() + b"c,a,small,256,graph,ok,5,soon,2,X,cuda\n", "not a table: could not convert"),
     ],
 )

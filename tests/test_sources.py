@@ -30,7 +30,7 @@ def files(strategy, device="cuda", kernel="naive", **settings):
     where = Device(device, "a device")
     found = Reader(Path("grid.yaml"), {"sweeps": {"one": sweep}}).sweeps(["one"], where, where)
     (cell,) = found["one"].cells
-    return set(fingerprint.of_cell(cell))
+    return set(fingerprint.cell_sources(cell))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -66,7 +66,7 @@ def test_kernels_concern_the_gpu_only():
 def test_image_files_concern_the_data_sets_that_are_read_from_them():
     """How they are downloaded does not: what comes is checked by its digest."""
     for name, is_read in (("small", False), ("patterns", False), ("fashion", True), ("mnist", True)):
-        found = set(fingerprint.of_cell(composed([f"dataset={name}", "device=cpu"])))
+        found = set(fingerprint.cell_sources(composed([f"dataset={name}", "device=cpu"])))
         assert ("snn/datasets/idx_images.py" in found) == is_read
         assert "snn/datasets/download.py" not in found
     assert "snn/datasets/fashion_mnist.py" not in found
@@ -100,8 +100,8 @@ def test_sums_are_split_by_fused_kernels():
 
 def test_every_kernel_is_a_source_of_what_is_measured():
     """Or an edit of it would measure nothing again: each is some choice's, or in the KERNELS of a module."""
-    found = set(fingerprint.of_limits("cuda")).union(
-        *(fingerprint.of_microbenchmark(name, "cuda") for name in MICROBENCHMARKS),
+    found = set(fingerprint.limits_sources("cuda")).union(
+        *(fingerprint.microbenchmark_sources(name, "cuda") for name in MICROBENCHMARKS),
         *(files(name) for name in STRATEGIES),
         *(files("resident", kernel=kernel) for kernel in groups.names("kernel")),
         *(of_layers("resident", kernel) for kernel in groups.names("kernel")),
@@ -164,7 +164,7 @@ def test_what_sets_the_threads_or_reads_the_machine_is_a_source():
     for name in ALL:
         measures = ("hardware/threads", "hardware/sampling", "measurement/passes")
         assert {f"snn/{module}.py" for module in measures} <= files(name)
-    assert "snn/hardware/threads.py" in fingerprint.of_limits("cpu")
+    assert "snn/hardware/threads.py" in fingerprint.limits_sources("cpu")
 
 
 def test_what_only_shows_or_stores_results_is_no_source():

@@ -70,9 +70,8 @@ def test_who_waits_for_a_block_that_says_nothing_gives_up(
     buffers[4].fill(0)
     plan = change(plan_for(shape, H200, kernel))
     if kernel == "one_layer" and change is not two_clusters_of_two:
-        plan = replace(
-            plan, blocks=2, cluster=2, defines=tuple((dict(plan.defines) | {"CLUSTER": "2"}).items())
-        )
+        defines = tuple((dict(plan.defines) | {"CLUSTER": "2"}).items())
+        plan = replace(plan, blocks=2, cluster=2, defines=defines)
     source = tmp_path / "muted.cu"
     source.write_text(muted(ROOT / plan.source, replaced))
     says = rf"block \(\d+, 0, 0\) has waited too long for {awaited} of layer 0 in step \d"

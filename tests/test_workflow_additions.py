@@ -29,7 +29,7 @@ def test_more_rounds_are_measured_beside_those_that_there_are(project):
     for path, one in project.records().items():
         if one["cell"]["strategy"]["name"] == "streams":
             path.write_text(json.dumps(slowed(one, 3.0 ** one["round"])))
-    command = [sys.executable, "-m", "snn.more_rounds", "results/tables/speedup.csv", "rounds=3"]
+    command = [sys.executable, "-m", "snn", "more-rounds", "results/tables/speedup.csv", "rounds=3"]
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "streams over reference" in done.stdout

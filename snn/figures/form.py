@@ -209,7 +209,7 @@ class Rows(Form):
     """Whether each line of panels has its own rows."""
 
     def draw(self, frame: pd.DataFrame) -> tuple[Figure, list[Artist]]:
-        frame = frame.assign(slot=frame["slot"].where(frame["slot"].notna(), frame.index))
+        frame = frame.assign(slot=np.where(frame["slot"].notna(), frame["slot"], frame.index))
         known = frame[frame["value"].notna()]
         titles = list(dict.fromkeys(frame["panel"]))
         several = int(known.groupby(["panel", "row"])["slot"].nunique().max())

@@ -19,67 +19,79 @@ _ASSETS = (".css", ".html", ".js", ".yaml", ".mplstyle")
 _NEIGHBOUR = "snn.measurement.busy_neighbour"
 
 
-def of_cell(cell: Mapping[str, Any]) -> list[str]:
-    """The source files, relative to the checkout, that decide what a cell measures.
+class Sources(tuple[str, ...]):
+    """Source files, relative to the checkout, sorted."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, shortened to 16 digits, of the names and contents of these files."""
+        return _digest(self)
+
+
+def cell_sources(cell: Mapping[str, Any]) -> Sources:
+    """The files that decide what a cell measures.
 
     They run from the first setting of the process to the last reading: its threads, the passes, strategy,
     data set and backend, and on CUDA the kernel and those that the strategy launches beside it. Composing the
     cell, provenance, progress, locks and writing the record only say what was measured.
     """
-    backend = cell["device"]["backend"]
+    backend, neighbour = cell["device"]["backend"], Cell(cell).strategy_beside
     modules = (
         "snn.hardware.threads",
         "snn.measurement.passes",
         "snn.backends",
         f"snn.backends.{backend}.backend",
         _module_of(cell["strategy"]),
-        *_of_neighbour(cell),
-        *of_dataset_modules(cell["dataset"]),
+        *((_NEIGHBOUR, _module_of(groups.load("strategy", neighbour))) if neighbour else ()),
+        *("snn.datasets", _module_of(cell["dataset"])),
     )
     if backend == "cpu":
-        return list(_sorted(modules))
+        return module_sources(*modules)
     kernel = cell["kernel"]["source"]
-    files = set(_with_kernels(modules, kernel))
+    files = {*_with_kernels(modules, kernel)}
     if "kernels/elementwise.cu" not in files:
-        return sorted(files)
+        return Sources(sorted(files))
     if cell["kernel"]["fused"]:
-        files |= set(_of_kernel(kernel_source.SPLIT_K))
+        files.update(_of_kernel(kernel_source.SPLIT_K))
     if "layers" in cell["network"]:  # launched, too, of other networks
         convolution = kernel_source.convolution(kernel, ROOT)
-        files |= {operation.source for operation in OPS.values()}
-        files |= set(_of_kernel(convolution)) if convolution else set()
-    return sorted(files)
+        files.update(operation.source for operation in OPS.values())
+        files.update(_of_kernel(convolution) if convolution else ())
+    return Sources(sorted(files))
 
 
-def of_limits(backend: str) -> list[str]:
-    """The source files, relative to the checkout, that decide what the limits of a device are measured as."""
-    modules = ("snn.hardware.threads", f"snn.backends.{backend}.limits")
-    return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
+def limits_sources(backend: str) -> Sources:
+    """The files that decide how the limits of a device are measured."""
+    return _backend_sources(backend, f"snn.backends.{backend}.limits")
 
 
-def of_microbenchmark(name: str, backend: str) -> list[str]:
-    """The source files, relative to the checkout, that decide what a microbenchmark measures."""
+def microbenchmark_sources(name: str, backend: str) -> Sources:
+    """The files that decide what a microbenchmark measures."""
     from snn.grid.catalogue import MICROBENCHMARKS  # at the top it would be a source of every table
 
-    module = MICROBENCHMARKS[name].module
-    modules = ("snn.hardware.threads", f"snn.microbenchmarks.{name}", f"snn.backends.{backend}.{module}")
-    return list(_with_kernels(modules, None) if backend == "cuda" else _sorted(modules))
+    measuring = f"snn.backends.{backend}.{MICROBENCHMARKS[name].module}"
+    return _backend_sources(backend, f"snn.microbenchmarks.{name}", measuring)
 
 
-def of_script(script: str, *modules: str) -> list[str]:
+def _backend_sources(backend: str, *modules: str) -> Sources:
+    modules = ("snn.hardware.threads", *modules)
+    return Sources(_with_kernels(modules, None)) if backend == "cuda" else module_sources(*modules)
+
+
+def script_sources(script: str, *modules: str) -> Sources:
     """A script of the workflow, the modules that it imports and those given, and templates beside them."""
     files = closure([*_parsed(script).imports, *modules])
-    return sorted({script} | files | assets(files))
+    return Sources(sorted({script} | files | assets(files)))
 
 
-def of_dataset_modules(dataset: Mapping[str, Any]) -> list[str]:
-    """The modules that make a data set."""
-    return ["snn.datasets", _module_of(dataset)]
+def module_sources(*modules: str) -> Sources:
+    """The files of these modules and of what they import."""
+    return Sources(_sorted(modules))
 
 
-def of_dataset(dataset: Mapping[str, Any]) -> str:
+def dataset_digest(dataset: Mapping[str, Any]) -> str:
     """The digest of the code that makes a data set."""
-    return digest(_sorted(tuple(of_dataset_modules(dataset))))
+    return module_sources("snn.datasets", _module_of(dataset)).digest
 
 
 def closure(modules: Iterable[str]) -> set[str]:
@@ -99,17 +111,6 @@ def assets(files: Iterable[str]) -> set[str]:
     folders = {Path(file).parent for file in files}
     found = (path for folder in folders for path in (ROOT / folder).iterdir())
     return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in _ASSETS}
-
-
-def digest(files: Iterable[str]) -> str:
-    """SHA-256, shortened to 16 digits, of the names and contents of these files."""
-    return _digest(tuple(files))
-
-
-def _of_neighbour(cell: Mapping[str, Any]) -> list[str]:
-    """What trains beside a cell that asks for a neighbour."""
-    name = Cell(cell).strategy_beside
-    return [_NEIGHBOUR, _module_of(groups.load("strategy", name))] if name else []
 
 
 def _module_of(choice: Mapping[str, Any]) -> str:
@@ -135,7 +136,7 @@ def _of_kernel(source: str) -> list[str]:
 
 
 @cache
-def _digest(files: tuple[str, ...]) -> str:
+def _digest(files: Sources) -> str:
     sha = hashlib.sha256()
     for file in files:
         sha.update(file.encode() + b"\0" + _content_digest(file))

@@ -79,5 +79,5 @@ def rounds_of(cell: Mapping[str, Any]) -> range:
 
 def dataset_path(cell: Mapping[str, Any]) -> str:
     """Where a cell's prepared data set stands, as today's code makes it."""
-    made_of = {"dataset": cell["dataset"], "code": fingerprint.of_dataset(cell["dataset"])}
+    made_of = {"dataset": cell["dataset"], "code": fingerprint.dataset_digest(cell["dataset"])}
     return f"results/datasets/{cell['dataset']['name']}-{digest(made_of)}.npy"

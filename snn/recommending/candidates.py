@@ -98,7 +98,7 @@ class Grid:
 
 
 def _source_hash(cell: Cell) -> str:
-    return fingerprint.digest(fingerprint.of_cell(cell))
+    return fingerprint.cell_sources(cell).digest
 
 
 def tabulate(records: Records, thresholds: Thresholds) -> pd.DataFrame:

@@ -40,10 +40,7 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
 def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell that both of these frames of ``keyed`` hold.
 
-    ``ratio`` is of the rounds in common, by their numbers. ``speedup_a`` and ``speedup_b`` are each side's
-    own, over its own reference: these may be compared whatever the devices. ``agreement`` is ``agrees`` if
-    the interval of their quotient, which takes the two for independent, is within the threshold ``same`` of
-    1, ``differs`` if it excludes 1, otherwise ``inconclusive``.
+    ``agreement`` is by the interval of the quotient of both speedups, which takes the two for independent.
     """
     both = [key for key in a.index if key in b.index]
     sides = {"a": a.loc[both], "b": b.loc[both]}

@@ -106,12 +106,7 @@ def _weight(row: Row) -> tuple[bool, int, float]:
 def _table(
     rows: Sequence[Row], devices: Sequence[str], paper: Paper, paper_device: str, thresholds: Thresholds
 ) -> pd.DataFrame:
-    """The rows in the order in which they were met, with the columns in which they differ.
-
-    ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
-    where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
-    ``advice`` says it in words.
-    """
+    """The rows in the order in which they were met, with the columns in which they differ."""
     of_paper = [published.speedups(row["cell"], paper) for row in rows]
     pairs = zip(rows, of_paper, strict=True)
     words = [_words(row, values, paper_device, thresholds) for row, values in pairs]

@@ -1,6 +1,6 @@
 """What a busy neighbour, a training on another GPU of the host, does to the time of each strategy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import inf, nan
 from typing import Any
 
@@ -24,8 +24,7 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
     """One row per cell and neighbour: its time alone, beside the neighbour, and ``slowdown``, their ratio.
 
     The interval is over the rounds that both had on one GPU. The probe's costs are not compared, for the
-    neighbour may change them, too. ``untouched`` says whether the strategy is that in every row of it, and
-    ``in_file`` whether config/neighbours.yaml says so, which is about GPUs; ``note`` says where they differ.
+    neighbour may change them, too. config/neighbours.yaml is about GPUs.
     """
     numbers = _pairs(cells)
     alone, beside = (cells.iloc[[pair[i] for pair in numbers]].reset_index(drop=True) for i in (0, 1))
@@ -68,12 +67,6 @@ def _settings(cells: pd.DataFrame) -> list[str]:
     """Everything that a cell and the same beside a neighbour have in common."""
     sections = ("dataset", "network", "training", "strategy", "kernel", "precision", "protocol")
     return [name for name in settings(cells, sections) if name != _NEIGHBOUR]
-
-
-def measured_untouched(tables: Iterable[pd.DataFrame]) -> dict[str, bool]:
-    """By strategy whether it is untouched in every row of these tables that has a time on a GPU beside a
-    neighbour; strategies without such a row are left out."""
-    return _untouched(pd.concat([table[table["backend"] == "cuda"] for table in tables]))
 
 
 def _untouched(table: pd.DataFrame) -> dict[str, bool]:

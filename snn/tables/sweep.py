@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.frame import Losses, joined, mean_loss, outcome
+from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
 from snn.analysis.grouping import baselines, first_at, settings, texts, varied
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
-from snn.analysis.roofline import FLOOR
+from snn.analysis.roofline import FLOOR, fraction_of_limit
 from snn.analysis.speedups import SPEEDUP, joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.protocol import student_quantile
@@ -41,7 +41,7 @@ def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> 
         cells = cells.assign(**over_baselines(cells, numbers, thresholds), baseline=named)
         compared = (table.ratio(), "verdict baseline note")
     rows = Rows(cells, {}, thresholds)
-    with_floor = [table.fraction_of_limit] if table.fraction_of_limit(rows).notna().any() else []
+    with_floor = [table.fraction_of_limit] if fraction_of_limit(cells).notna().any() else []
     return table.assemble(
         rows,
         " ".join([*NAMES, *shown, *several, "mean_s", "std_s"]),
@@ -108,7 +108,7 @@ peers = cnn_peers = cells_table(
     "note",
     table.copy(final_mse="final_loss"),
     "draws",
-    lambda rows: table.scores(rows).drop(columns="step_us", errors="ignore"),
+    table.from_frame(lambda cells: beside_times(cells).drop(columns="step_us", errors="ignore")),
     status,
     DEVICE,
     rows=with_options,
@@ -122,7 +122,6 @@ peers = cnn_peers = cells_table(
 def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per learning rate and initialiser of each cell, in the order of its members.
 
-    Losses are of those of its ``trainings`` whose loss is ``finite``; if not all are, ``status`` is diverged.
     A cell whose strategy trains one network per run has one row; one that did not train has no loss.
     """
     ends, rows = outcome(cells), []

@@ -177,24 +177,19 @@ def optional(prefix: str, names: str) -> Column:
     )
 
 
-def status(rows: Rows) -> pd.DataFrame:
-    """``status``, ``plan`` and ``reason``, the latter two where a row has one."""
-    return frame.outcome(rows.frame)
+def from_frame(function: Callable[[pd.DataFrame], pd.Series | pd.DataFrame]) -> Column:
+    """The columns that a function makes of the frame of the rows."""
+    return lambda rows: function(rows.frame)
 
 
-def scores(rows: Rows) -> pd.DataFrame:
-    """``step_us`` of classifications, and the scores on test rows, where a row has one."""
-    return frame.beside_times(rows.frame)
+status = from_frame(frame.outcome)
+"""``status``, ``plan`` and ``reason``, the latter two where a row has one."""
 
+scores = from_frame(frame.beside_times)
+"""``step_us`` of classifications, and the scores on test rows, where a row has one."""
 
-def fraction_of_limit(rows: Rows) -> pd.Series:
-    """The floor of a step over its time."""
-    return roofline.fraction_of_limit(rows.frame).rename("fraction_of_limit")
-
-
-def step_us(cells: pd.DataFrame) -> pd.Series:
-    """Microseconds per step of the mean time."""
-    return (1e6 * cells["mean_s"] / roofline.steps(cells)).rename("step_us")
+fraction_of_limit = from_frame(roofline.fraction_of_limit)
+"""The floor of a step over its time."""
 
 
 def step_times(rows: Rows) -> pd.DataFrame:

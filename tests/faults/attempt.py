@@ -10,7 +10,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
@@ -213,9 +212,13 @@ def _as_command(read: Callable[[list[str]], None]) -> Callable[[list[str]], int]
     return main
 
 
-_MODULES = "prepare perfetto compare merge retabulate more_rounds measure_limits microbenchmark recommend"
+def _snn(name: str) -> Callable[[list[str]], int]:
+    return lambda arguments: cli.main([name, *arguments])
+
+
+_NAMES = "run prepare perfetto compare merge retabulate more-rounds measure-limits microbenchmark recommend"
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     **{"cli": cli.main, "snn": train.main, "grid": _as_command(_grid), "plan": _as_command(_plan)},
-    **{f"snn.{name}": import_module(f"snn.{name}").main for name in _MODULES.split()},
+    **{f"snn {name}": _snn(name) for name in _NAMES.split()},
 }
 """The programs, and two files that a workflow reads by itself."""

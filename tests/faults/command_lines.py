@@ -11,7 +11,7 @@ from garbage import CSV, NO_FILES, NO_NUMBERS, given, words
 from hypothesis import strategies as st
 from wrong_settings import Wrong, all_wrong
 
-from snn import cli, listing
+from snn import cli
 from snn.config import groups
 from snn.config.compose import composed
 from snn.config.overrides import written
@@ -33,7 +33,7 @@ _WORDS = ["", " ", "\n", "a\nb", "x" * 5000, *words("-- - --verbose \0 \udcff $(
 
 def malformed() -> st.SearchStrategy[Input]:
     """Command lines of a cell with something wrong in them, and of other modules."""
-    modules = st.sampled_from(("snn", "snn.prepare"))
+    modules = st.sampled_from(("snn", "snn prepare"))
     wrong = st.builds(with_setting, st.sampled_from(all_wrong()), modules)
     return st.one_of(wrong, wrong, st.sampled_from(list(of_modules())))
 
@@ -111,36 +111,36 @@ def of_modules() -> Iterator[Input]:
         csv = ("dataset=csv", "dataset.path=t.csv", "dataset.target=0")
         yield Input(f"the path is: {kind}", "snn", (*VALID, *csv), {"t.csv": kind}, "t.csv")
         for command, arguments, name in (
-            ("snn.more_rounds", ("mine", "grid=g.yaml"), "g.yaml"),
-            ("snn.perfetto", ("r.json", "t.json"), "r.json"),
-            ("snn.retabulate", ("a", "out"), "a"),
-            ("snn.compare", ("a", "a", "out"), "a"),
+            ("snn more-rounds", ("mine", "grid=g.yaml"), "g.yaml"),
+            ("snn perfetto", ("r.json", "t.json"), "r.json"),
+            ("snn retabulate", ("a", "out"), "a"),
+            ("snn compare", ("a", "a", "out"), "a"),
         ):
             yield Input(f"{name} is: {kind}", command, arguments, {name: kind}, name)
     for table in ("", "\0", "mine\n", *words("none ../mine = results/tables/none.csv MINE overview.html.x")):
-        yield Input("more rounds of no table", "snn.more_rounds", (table, "grid=g.yaml"), {"g.yaml": _GRID})
+        yield Input("more rounds of no table", "snn more-rounds", (table, "grid=g.yaml"), {"g.yaml": _GRID})
     rounds = [f"rounds={value}" for value in (*NO_NUMBERS, "0", "-1", "1001", "1.5")]
     for one in (*rounds, "colour=1", "device=gpu", "device=", "grid=", "grid=none.yaml", "=1"):
         arguments = ("mine", *given(["grid=g.yaml"], one))
         yield Input(
             "more rounds",
-            "snn.more_rounds",
+            "snn more-rounds",
             arguments,
             {"g.yaml": _GRID},
             one.partition("=")[0].replace("grid", ""),
         )
-    yield Input("more rounds of two tables", "snn.more_rounds", ("mine", "yours"), {}, "2 tables")
+    yield Input("more rounds of two tables", "snn more-rounds", ("mine", "yours"), {}, "yours")
     for device in ("gpu", "", "CPU", "auto x", "\0", "../cpu"):
-        yield Input("limits of no device", "snn.measure_limits", (device, "l.json"))
+        yield Input("limits of no device", "snn measure-limits", (device, "l.json"))
 
 
 _SETTINGS = '{"trace": "growing", "bytes": "1MiB", "calls": 100, "seed": 1}'
 _WITH_OUTPUT = (
     ("snn", ("device=cpu", "training.epochs=1"), "output="),
-    ("snn.prepare", ("dataset=small",), "output="),
-    ("snn.perfetto", ("none.json",), ""),
-    ("snn.measure_limits", ("cpu",), ""),
-    ("snn.microbenchmark", ("memory_map", _SETTINGS, "cpu"), ""),
+    ("snn prepare", ("dataset=small",), "output="),
+    ("snn perfetto", ("none.json",), ""),
+    ("snn measure-limits", ("cpu",), ""),
+    ("snn microbenchmark", ("memory_map", _SETTINGS, "cpu"), ""),
 )
 _NO_ARGUMENTS = words(
     "+colour=1 ++training.epochs=1 ~strategy ~training.epochs ~training.epochs=1 =1 dataset@training=small",
@@ -179,24 +179,17 @@ _TOGETHER += [["network.layers=['linear 1']"]]
 
 # ---- commands
 
-_MODULES = {f"snn.{name}": name for name in ("prepare", "perfetto", "compare", "merge", "retabulate")}
-_MODULES |= {"snn": "run", "snn.more_rounds": "more-rounds"}
-"""The command that a module is."""
-
 
 def malformed_commands() -> st.SearchStrategy[Input]:
     """Commands that are none, and commands with something wrong in them."""
-    wrong = malformed().filter(lambda one: one.command in _MODULES)
-    as_commands = wrong.map(
-        lambda one: replace(one, command="cli", arguments=(_MODULES[one.command], *one.arguments))
-    )
+    wrong = malformed().map(lambda one: replace(one, command="snn run") if one.command == "snn" else one)
     known = st.sampled_from(list(of_commands()))
-    return st.one_of(known, known, as_commands)
+    return st.one_of(known, known, wrong)
 
 
 def any_commands() -> st.SearchStrategy[Input]:
     """Any words, after a command or without one."""
-    given = [*cli.known(), *listing.TOPICS, *words("words --help --version --json --device strategy=graph =")]
+    given = [*cli.snn.commands, *cli.LISTS, *words("words --help --version --json --device strategy=graph =")]
     arguments = st.lists(st.sampled_from(given) | st.text(max_size=10), max_size=4)
     return arguments.map(lambda line: Input("garbage", "cli", tuple(line), is_wrong=False))
 
@@ -208,23 +201,24 @@ def of_commands() -> Iterator[Input]:
 
 
 def _known() -> Iterator[tuple[str, tuple[str, ...], str]]:
-    for name in cli.known():
+    for name in cli.snn.commands:
         words_ = (name[:-1], name + name[-1], name.upper(), f"{name} ", f"-{name}", name[1:], f"{name}=1")
         for word in dict.fromkeys(words_):
-            if word not in cli.known():
+            if word not in cli.snn.commands:
                 yield "no command", (word,), word.strip()
     for word in _WORDS:
-        yield "no command", (word,), ""
+        if word != "--":  # before arguments that begin with a dash
+            yield "no command", (word,), ""
         yield "a list", ("list", word), "list"
-        yield "completion", ("completion", word), "completion takes"
+        yield "completion", ("completion", word), "completion"
         yield "an option", ("plan", f"--{word}x", "dataset=small"), ""
-    for group in (*listing.TOPICS.values(), "strategie", "STRATEGIES", "all", "help"):
-        yield "a list", ("list", group), f"list {group!r}"
+    for group in (*cli.LISTS.values(), "strategie", "STRATEGIES", "all", "help"):
+        yield "a list", ("list", group), f"list is {group!r}"
     for name, counts in (("compare", (0, 2, 4)), ("retabulate", (0, 1, 4)), ("perfetto", (0, 1))):
         for count in counts:
-            yield f"{count} arguments", (name, *["a"] * count), f"{name} takes"
-    yield "no arguments", ("merge",), "merge takes"
-    yield "no arguments", ("more-rounds",), "more-rounds takes"
+            yield f"{count} arguments", (name, *["a"] * count), f"{name}: "
+    yield "no arguments", ("merge",), "merge: "
+    yield "no arguments", ("more-rounds",), "more-rounds: "
     yield "no folder", ("merge", f"{HERE}/none"), "none"
     for option in ("--device", "--free", "--fraction", "--json"):
         yield "no value", ("plan", option), option
@@ -270,7 +264,7 @@ def any_recommendations() -> st.SearchStrategy[Input]:
 
 def _recommend(what: str, further: Sequence[str], names: str = "", files: Any = None, **others: Any) -> Input:
     files = {"t.csv": CSV, **(files or {})}
-    return Input(what, "snn.recommend", (*TRAINED, *further), files, names, **others)
+    return Input(what, "snn recommend", (*TRAINED, *further), files, names, **others)
 
 
 def wrong_options() -> Iterator[Input]:

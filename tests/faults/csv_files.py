@@ -143,7 +143,7 @@ def _joined(table: list[list[str]]) -> bytes:
 
 
 def _file(what: str, content: bytes | str, *further: str, names: str = "t.csv") -> Input:
-    return Input(what, "snn.prepare", given(_USUAL, *further), {"t.csv": content}, names)
+    return Input(what, "snn prepare", given(_USUAL, *further), {"t.csv": content}, names)
 
 
 def _any(content: bytes) -> Input:

@@ -125,7 +125,7 @@ def _as_published(name: str, dataset: str) -> Input:
 
 def _set(what: str, changed: dict[str, bytes | str], *further: str, names: str = "images") -> Input:
     files = FOLDER | {f"images/{name}": content for name, content in changed.items()}
-    return Input(what, "snn.prepare", given(_USUAL, *further), files, names)
+    return Input(what, "snn prepare", given(_USUAL, *further), files, names)
 
 
 def _any(name: str, content: bytes) -> Input:

@@ -27,12 +27,12 @@ from snn.records.store import sealed
 Record = dict[str, Any]
 
 READERS = {
-    "snn.retabulate": (f"{HERE}/a", f"{HERE}/out"),
-    "snn.compare": (f"{HERE}/a", f"{HERE}/a", f"{HERE}/out"),
-    "snn.merge": (f"{HERE}/a", f"output={HERE}/out"),
+    "snn retabulate": (f"{HERE}/a", f"{HERE}/out"),
+    "snn compare": (f"{HERE}/a", f"{HERE}/a", f"{HERE}/out"),
+    "snn merge": (f"{HERE}/a", f"output={HERE}/out"),
 }
 """The commands that read an archive, with their arguments."""
-_BOTH = ("snn.retabulate", "snn.compare")
+_BOTH = ("snn retabulate", "snn compare")
 
 
 def as_json(value: Any) -> bytes:
@@ -121,7 +121,7 @@ def garbage() -> st.SearchStrategy[Input]:
 
 def _record(what: str, content: bytes | str, is_wrong: bool = True, same: bool = True) -> Input:
     valid = _is_the_record if same else None
-    return Input(what, "snn.perfetto", ("r.json", "t.json"), {"r.json": content}, "r.json", is_wrong, valid)
+    return Input(what, "snn perfetto", ("r.json", "t.json"), {"r.json": content}, "r.json", is_wrong, valid)
 
 
 def _is_the_record(here: Path) -> bool:
@@ -160,7 +160,7 @@ def archive(**given: bytes | str) -> dict[str, bytes | str]:
 
 
 def _archive(
-    what: str, command: str = "snn.retabulate", names: str = "", is_wrong: bool = True, **given: bytes | str
+    what: str, command: str = "snn retabulate", names: str = "", is_wrong: bool = True, **given: bytes | str
 ) -> Input:
     """An archive of which these files are not as they were; sweeps and limits only retabulate reads."""
     (part,) = given
@@ -310,7 +310,7 @@ def _no_limits() -> Iterator[Input]:
 
 
 def _retabulated(files: dict[str, bytes | str]) -> tuple[str, tuple[str, ...], dict[str, bytes | str]]:
-    return "snn.retabulate", READERS["snn.retabulate"], files
+    return "snn retabulate", READERS["snn retabulate"], files
 
 
 def _mixed() -> Iterator[Input]:
@@ -365,16 +365,16 @@ def _calls() -> Iterator[Input]:
     for output in NO_FILES:
         if output.startswith(("/proc", "/sys", "x")):
             yield Input(
-                f"the output is {output[:20]!r}", "snn.retabulate", (f"{HERE}/a", output), archive(), output
+                f"the output is {output[:20]!r}", "snn retabulate", (f"{HERE}/a", output), archive(), output
             )
     for kind in KINDS:
-        arguments = (*READERS["snn.retabulate"], "g.yaml")
+        arguments = (*READERS["snn retabulate"], "g.yaml")
         yield Input(
-            f"the grid is: {kind}", "snn.retabulate", arguments, archive() | {"g.yaml": kind}, "g.yaml"
+            f"the grid is: {kind}", "snn retabulate", arguments, archive() | {"g.yaml": kind}, "g.yaml"
         )
         arguments = (f"{HERE}/a", f"{HERE}/b", "out")
-        yield Input(f"the other is: {kind}", "snn.compare", arguments, archive() | {"b": kind}, f"{HERE}/b")
-    yield Input("a long name", "snn.compare", ("x" * 300, f"{HERE}/a", "out"), archive(), "x" * 300)
+        yield Input(f"the other is: {kind}", "snn compare", arguments, archive() | {"b": kind}, f"{HERE}/b")
+    yield Input("a long name", "snn compare", ("x" * 300, f"{HERE}/a", "out"), archive(), "x" * 300)
 
 
 KNOWN = {"sweeps": _no_sweeps, "limits": _no_limits, "rounds": _mixed, "folders": _folders, "calls": _calls}

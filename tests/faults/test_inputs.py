@@ -41,7 +41,7 @@ KEPT = [
     Input("a folder with a line break in its name", "cli", ("merge", "a\nb"), {}, r"a\nb: cannot be read"),
     Input(
         "a number of 5000 digits",
-        "snn.more_rounds",
+        "snn more-rounds",
         ("mine", "grid=g.yaml", "rounds=" + "9" * 5000),
         {"g.yaml": _GRID},
         "rounds is '999",
@@ -55,7 +55,7 @@ KEPT = [
         f"{HERE}/g.yaml",
     ),
     Input(
-        "a layer that is too wide, and fits", "snn.prepare", _LAYERS, {}, "network.layers is 'linear 9999999'"
+        "a layer that is too wide, and fits", "snn prepare", _LAYERS, {}, "network.layers is 'linear 9999999'"
     ),
     Input(
         "more memory than a float holds",
@@ -73,7 +73,7 @@ KEPT = [
     ),
     Input(
         "a table that is a pipe, which nobody writes to",
-        "snn.recommend",
+        "snn recommend",
         TRAINED,
         {"t.csv": "pipe"},
         "t.csv: cannot be read: it is a pipe",
@@ -93,12 +93,12 @@ VALID = {
     "command": lambda: Input("", "cli", ("list", "kernels")),
     "cell of a command": lambda: Input("", "cli", ("run", "device=cpu", "--strict", "output=r.json")),
     "command line": lambda: Input("", "snn", ("device=cpu", "output=r.json")),
-    "recommendation": lambda: Input("", "snn.recommend", TRAINED, {"t.csv": CSV}),
+    "recommendation": lambda: Input("", "snn recommend", TRAINED, {"t.csv": CSV}),
     "grid": lambda: Input("", "grid", ("g.yaml",), {"g.yaml": _GRID}),
-    "CSV": lambda: Input("", "snn.prepare", _OF_CSV, {"t.csv": CSV}),
-    "images": lambda: Input("", "snn.prepare", _OF_IMAGES, image_sets.FOLDER),
-    "archive": lambda: Input("", "snn.retabulate", ("a", "out"), records.archive()),
-    "two archives": lambda: Input("", "snn.compare", ("a", "a", "out"), records.archive()),
+    "CSV": lambda: Input("", "snn prepare", _OF_CSV, {"t.csv": CSV}),
+    "images": lambda: Input("", "snn prepare", _OF_IMAGES, image_sets.FOLDER),
+    "archive": lambda: Input("", "snn retabulate", ("a", "out"), records.archive()),
+    "two archives": lambda: Input("", "snn compare", ("a", "a", "out"), records.archive()),
     "plan of rounds": lambda: Input("", "plan", ("p.json",), {"p.json": b'{"x/y": 3}'}),
 }
 

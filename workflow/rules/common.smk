@@ -66,7 +66,7 @@ RECORDS_OF = {
     for name, cell in CELLS.items()
 }
 SOURCE_HASHES = {
-    name: fingerprint.digest(fingerprint.of_cell(cell)) for name, cell in CELLS.items()
+    name: fingerprint.cell_sources(cell).digest for name, cell in CELLS.items()
 }
 DATASET_OF = {name: naming.dataset_path(cell) for name, cell in CELLS.items()}
 DATASETS = {DATASET_OF[name]: cell for name, cell in CELLS.items()}
@@ -188,7 +188,7 @@ def limits_of(folder):
 
 def limits_hash(device):
     """The hash of what the limits of a device are measured with."""
-    return fingerprint.digest(fingerprint.of_limits(device.backend))
+    return fingerprint.limits_sources(device.backend).digest
 
 
 @cache
@@ -235,9 +235,7 @@ def source_hashes(names):
 
 def code_of(script, *modules):
     """The hash of a script, everything that it imports, and the modules that its parameters name."""
-    return fingerprint.digest(
-        fingerprint.of_script(f"workflow/scripts/{script}.py", *modules)
-    )
+    return fingerprint.script_sources(f"workflow/scripts/{script}.py", *modules).digest
 
 
 def axes_of(name, folder):

@@ -6,9 +6,9 @@ def measured_with(name, plan):
     """The settings and the source hash that the record of a microbenchmark must contain."""
     return {
         "settings": plan.microbenchmarks[name],
-        "source_hash": fingerprint.digest(
-            fingerprint.of_microbenchmark(name, plan.device.backend)
-        ),
+        "source_hash": fingerprint.microbenchmark_sources(
+            name, plan.device.backend
+        ).digest,
     }
 
 
@@ -33,7 +33,7 @@ rule measure_microbenchmark:
     message:
         "measure {wildcards.microbenchmark} of {params.device[name]}"
     shell:
-        "exec {PYTHON} -m snn.microbenchmark {wildcards.microbenchmark} {params.settings:q} "
+        "exec {PYTHON} -m snn microbenchmark {wildcards.microbenchmark} {params.settings:q} "
         "{params.device[backend]} {output.record:q} {params.device[name]:q}"
 
 

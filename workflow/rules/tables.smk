@@ -58,8 +58,8 @@ rule export_trace:
     localrule: True
     params:
         records=lambda wildcards: source_hashes(cells_of("timeline", wildcards.of)),
-        code=fingerprint.digest(sorted(fingerprint.closure(["snn.perfetto"]))),
+        code=fingerprint.module_sources("snn.perfetto").digest,
     message:
         "export trace {wildcards.of}timeline"
     shell:
-        "exec {PYTHON} -m snn.perfetto {input.records:q} {output.trace:q}"
+        "exec {PYTHON} -m snn perfetto {input.records:q} {output.trace:q}"
