@@ -217,9 +217,3 @@ def project(made, tmp_path_factory):
     For some seconds after a thousand files were deleted, ext4 takes ten times as long to create a thousand.
     """
     return copied(made.folder, tmp_path_factory.mktemp("copy") / "project")
-
-
-@pytest.fixture
-def no_devices_figure(monkeypatch):
-    """The figure of `snn merge` is built and not written, which takes as long as all the rest."""
-    monkeypatch.setattr("snn.merge.save", lambda figure, paths: [Path(path).touch() for path in paths])

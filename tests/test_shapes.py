@@ -2,7 +2,6 @@
 
 import csv
 import runpy
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -172,13 +171,23 @@ def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
 # ---- the CSV file
 
 
-def sweep(path, *options):
-    command = [sys.executable, str(SCRIPT), str(path), "--device", "cpu", "--seed", "570", *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.returncode, done.stderr
+@pytest.fixture
+def sweep(monkeypatch, capsys):
+    """Runs the script; its status, and what it prints to standard error."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+
+    def run(path, *options):
+        monkeypatch.setattr(sys, "argv", ["shapes", str(path), "--device", "cpu", "--seed", "570", *options])
+        try:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+        except SystemExit as ended:
+            return ended.code, capsys.readouterr().err
+        return 0, capsys.readouterr().err
+
+    return run
 
 
-def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path):
+def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, sweep):
     path = tmp_path / "shapes.csv"
     assert sweep(path, "--shapes", "1") == (0, "")
     before = path.read_bytes()
