@@ -16,6 +16,8 @@ from snn.arguments import FILE, OneOf
 from snn.hardware import environment, threads
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from click.shell_completion import CompletionItem
 
 PROGRAM = "snn"
@@ -91,13 +93,84 @@ def snn(context: click.Context, version: bool) -> None:
         print(context.get_help())
 
 
-@snn.command(add_help_option=False, context_settings=UNKNOWN)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def recommend(words: tuple[str, ...]) -> int:
-    """Find the fastest strategy for your network and your data."""
+def _choices_of(group: str) -> OneOf:
+    def names() -> "Collection[str]":
+        from snn.config import groups
+
+        return groups.names(group)
+
+    return OneOf(names)
+
+
+def _complete_devices(context: click.Context, param: click.Parameter, last: str) -> list[str]:
+    words = ("auto", "cuda", "cpu")
+    return [*(name for name in words if name.startswith(last)), *_complete_gpus(context, param, last)]
+
+
+@snn.command(codes={0: "done: there is a recommendation", 3: "no training ended well, so there is none"})
+@settings()
+@click.option("--csv", type=FILE, metavar="FILE", help="A CSV file to train on, one sample per row.")
+@click.option("--target", metavar="COLUMN", help="The column to predict: its name, or its number from 0.")
+@click.option("--classify", is_flag=True, help="The target is a class: a text or a whole number.")
+@click.option(
+    "--dataset",
+    type=_choices_of("dataset"),
+    metavar="NAME",
+    help="Another data set, as snn list datasets names them; the default is small, or patterns for a network "
+    "that takes images.",
+)
+@click.option(
+    "--hidden", metavar="N,N", help="Widths of the hidden layers, as 64,64 (fully connected, with ReLU)."
+)
+@click.option(
+    "--network",
+    type=_choices_of("network"),
+    metavar="NAME",
+    help="Another network, as snn list networks names them.",
+)
+@click.option(
+    "--budget",
+    default="2min",
+    show_default=True,
+    metavar="TIME",
+    help="How long it may take, as 90s. If whole trainings take too long, runs have fewer epochs, or fewer "
+    "rows; if even these do, there is an error. A first round that has begun is finished.",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=_complete_devices,
+    help="auto, cuda, cpu, or a GPU's name: for one that is not in this machine, only published results.",
+)
+@click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
+@click.option(
+    "--output",
+    type=FILE,
+    metavar="FOLDER",
+    help="For the table and the report, which are replaced; the default is recommendation-NAME.",
+)
+def recommend(**question: Any) -> int:
+    """Find the fastest strategy for your network and your data.
+
+    Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
+    while there is time, and leaves a ranked table and a report. What was measured stays: the same command
+    continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
+    results of a GPU.
+
+    The settings are those of snn run. How a table is written is detected; dataset.header, delimiter, decimal,
+    thousands, encoding, comment and na_values set it.
+
+    \b
+    snn recommend --csv mine.csv --target price --hidden 64,64
+    snn recommend --csv mine.csv --target kind --classify dataset.header=false training.epochs=20
+    snn recommend --dataset mnist network=layers 'network.layers=[linear 64, relu, linear 1]'
+    snn recommend --device "NVIDIA H200" --network cnn
+    """
     from snn import recommend
 
-    return recommend.main([*words])
+    return recommend.answer(**question)
 
 
 def _list_choices() -> str:

@@ -81,9 +81,7 @@ def test_lines_are_read_up_to_a_size_and_an_archive_up_to_another(tmp_path, monk
             texts = [(f"{path}, line {n}", f"{text}\n") for n, text in enumerate(("abc", "def", "ghi"), 1)]
             assert list(untrusted.lines(path)) == texts
         else:
-            assert f"{path}, line {at_line}: decompresses to more than 0 MiB" in refusal(
-                list, untrusted.lines(path)
-            )
+            assert f"line {at_line}: decompresses to more than 0 MiB" in refusal(list, untrusted.lines(path))
     monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 20)
     monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", 3 << 20)
     path.write_bytes(gzip.compress(bytes(2 << 20)))
@@ -157,11 +155,10 @@ def test_an_archive_that_cannot_be_opened_is_named_and_not_the_output(tmp_path, 
 
 def test_a_folder_of_cells_an_archive_and_what_is_not_there_are_asked_for_records(tmp_path):
     """What is not there is refused by what reads it; a folder of microbenchmarks alone has none."""
-    assert not archive.has_cells(tmp_path)
-    assert archive.has_cells(tmp_path / "none")
     (tmp_path / "results/cells").mkdir(parents=True)
-    assert archive.has_cells(tmp_path / "results")
-    assert archive.has_cells(archived(tmp_path / "a"))
+    archived(tmp_path / "a")
+    found = {name: archive.has_cells(tmp_path / name) for name in (".", "none", "results", "a")}
+    assert found == {".": False, "none": True, "results": True, "a": True}
 
 
 # ---- what lies beside it

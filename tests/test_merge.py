@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
+from published_tables import records_in
 from strangers import GPUS
 
 from snn import cli, merge
@@ -354,7 +355,8 @@ def test_the_devices_of_published_records_are_told_apart(tmp_path):
     found = [ROOT / f"results/published/nvidia-h200/{of}" for of in ("paper", "peers", "networks")]
     table, _ = merged(tmp_path, *found)
     first, *others = [
-        {record["provenance"]["device_uuid"] for record in archive.read_all(each).values()} for each in found
+        {record["provenance"]["device_uuid"] for record in records_in(f"nvidia-h200/{each.name}")}
+        for each in found
     ]
     columns = [name for name in table if name.startswith("mean_s NVIDIA H200 (GPU-")]
     more = [int(of.split(" and ")[1].split()[0]) for of in columns if " and " in of]

@@ -110,9 +110,8 @@ def test_a_plan_for_the_gpu_of_this_machine_says_why_it_is_not_used(monkeypatch,
 
 def test_a_cell_runs_on_the_cpu_and_says_why(broken):
     settings = ["training.epochs=1", "network.hidden=[4]", "protocol.runs=1", "protocol=glance"]
-    done = subprocess.run(
-        [sys.executable, "-m", "snn", *settings], cwd=ROOT, env=broken, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "snn", *settings]
+    done = subprocess.run(command, cwd=ROOT, env=broken, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(NOTE) == done.stderr.count(REASON) == 1
     assert json.loads(done.stdout)["provenance"]["backend"] == "cpu"
