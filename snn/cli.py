@@ -248,15 +248,13 @@ def plan(settings: tuple[str, ...], device: str | None, free: str | None, fracti
 def more_rounds(table: str, settings: tuple[str, ...]) -> None:
     """Plan more rounds where a table's verdicts are open.
 
-    TABLE is results/tables/NAME.csv, or NAME, and of a device that was planned by name
-    results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recommendation and overview with
-    the fastest). If a verdict is "not significant" before a difference of the share tell_apart of
-    config/verdicts.yaml could have been found, or an interval is wider than the factor wide, both cells get
-    as many more rounds as their spread calls for, at most doubling them at once; or, with rounds=N, so many
-    in all. Rows that are "not comparable" get none, and are named with the reason.
+    TABLE is results/tables/NAME.csv, or NAME, or DEVICE/NAME of a device that was planned by name. If a
+    verdict is "not significant", or an interval wide, by the thresholds tell_apart and wide of
+    config/verdicts.yaml, both cells get as many more rounds as their spread calls for, at most doubling them
+    at once; or, with rounds=N, so many in all. Rows that are "not comparable" get none.
 
-    It only plans, in results/more_rounds.json. The same snakemake command as before then measures the rounds
-    that are missing. Give grid, device, devices and folder as to snakemake.
+    It only plans, in results/more_rounds.json; the same snakemake command as before then measures the rounds.
+    Give grid, device, devices and folder as to snakemake.
 
     \b
     snn more-rounds results/tables/speedup.csv
@@ -294,11 +292,9 @@ def merge(folders: tuple[str, ...]) -> None:
     Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or
     one that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
 
-    A device is known by its UUID, in whichever folders its records are; GPUs of one name that measured
-    different rounds of a cell in one folder share a column. A CPU has no UUID: it is known by its name, its
-    host and its folder, so two machines with one CPU name stay two, unless their folders share a record; put
-    the records of one machine into one folder. Microbenchmarks are left out. Speedups are over the device's
-    own baseline: times of two devices are never divided.
+    A GPU is known by its UUID. A CPU has none: it is known by its name, its host and its folder, so put the
+    records of one machine into one folder. Microbenchmarks are left out. Speedups are over the device's own
+    baseline.
 
     \b
     snn merge results results/published/*/* output=devices
@@ -390,9 +386,9 @@ def measure_limits(backend: str, output: str, name: str | None) -> None:
     \b
     snn measure-limits cpu limits.json
     """
-    from snn import measure_limits
+    from snn import measure_device
 
-    measure_limits.measure_to(output, backend, name)
+    measure_device.write_limits(output, backend, name)
 
 
 @snn.command(hidden=True)
@@ -410,9 +406,9 @@ def microbenchmark(name: str, settings: str, backend: str, output: str, device: 
     \b
     snn microbenchmark transfers '{"sizes": ["256B", "1MiB"], ...}' cpu record.json
     """
-    from snn import microbenchmark
+    from snn import measure_device
 
-    microbenchmark.measure_to(output, name, settings, backend, device)
+    measure_device.write_microbenchmark(output, name, settings, backend, device)
 
 
 @snn.command("list")
