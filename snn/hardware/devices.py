@@ -174,11 +174,8 @@ def _visible_gpus(starts_driver: bool) -> list[Device]:
             raise unusable[max(unusable, key=lambda i: _capability(handles[i]) or LEAST)]
         if starts_driver and (failure := _failure_of_driver()):
             raise _NoGpuError(failure)
-        return [
-            Device("cuda", _name(handle), pynvml.nvmlDeviceGetUUID(handle), version)
-            for i, handle in enumerate(handles)
-            if i not in unusable
-        ]
+        usable = [handle for i, handle in enumerate(handles) if i not in unusable]
+        return [Device("cuda", _name(one), pynvml.nvmlDeviceGetUUID(one), version) for one in usable]
     except pynvml.NVMLError as error:
         raise _NoGpuError(f"the GPU does not respond ({error})") from error
     finally:
@@ -237,10 +234,8 @@ def _visible() -> list[Any]:
         raise _NoGpuError(f"{VISIBLE}={visible!r} selects none of the {count} GPUs", "unset it")
     parts = [part for handle in handles if (part := _part(handle)) is not None]
     if not parts:
-        raise _NoGpuError(
-            f"{_name(handles[0])} is in MIG mode and has no part",
-            "create a compute instance, or leave the mode",
-        )
+        remedy = "create a compute instance, or leave the mode"
+        raise _NoGpuError(f"{_name(handles[0])} is in MIG mode and has no part", remedy)
     return parts
 
 

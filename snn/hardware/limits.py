@@ -24,9 +24,8 @@ def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> 
 
     It may have others of the kind, as a T4 has tensor cores for FP16.
     """
-    return "compute capability {}.{}, but the instruction that is measured, {}, needs {}.{}".format(
-        *has, instruction, *needed
-    )
+    said = "compute capability {}.{}, but the instruction that is measured, {}, needs {}.{}"
+    return said.format(*has, instruction, *needed)
 
 
 @dataclass(frozen=True)

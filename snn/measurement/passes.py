@@ -147,9 +147,7 @@ def probe(backend: Backend) -> dict[str, float]:
         backend.copy_in(B, matrix)
         costs["copy_us"] = _median(backend, lambda: backend.copy_in(A, matrix))
         costs["launch_us"] = _median(backend, lambda: backend.launch("matmul", (A, B, C), (1, 1, 1)))
-        costs["product_us"] = _median(
-            backend, lambda: backend.launch("matmul", (A, B, C), (_SIDE, _SIDE, _SIDE))
-        )
+        costs["product_us"] = _median(backend, lambda: backend.launch("matmul", (A, B, C), 3 * (_SIDE,)))
         return costs
     finally:
         for buffer in buffers:

@@ -159,10 +159,8 @@ class Printer:
         self._last_of_run = now
         run = f"{self._name}: run {self._runs + 1} of {self._rules.runs}"
         left = _duration(seconds * (epochs - done) / done)
-        say(
-            f"{run}, {math.floor(done)} of {epochs} epochs ({done / epochs:.0%}), about {left} left of it",
-            sys.stderr,
-        )
+        so_far = f"{math.floor(done)} of {epochs} epochs ({done / epochs:.0%})"
+        say(f"{run}, {so_far}, about {left} left of it", sys.stderr)
 
     def live(self, sample: Sample, limits: Mapping[str, Any]) -> None:
         """Print a sample of the machine, unless a line was printed within the last ten seconds."""

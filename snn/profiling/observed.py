@@ -303,9 +303,7 @@ class ObservedBackend(EveryCall):
             given["buffer"] = self.live.device_memory(given["buffer"], nbytes or 0, user)
             handles["buffer"] = handles["buffer"].handle
             block = self.live.resources[given["buffer"].number]
-            if (
-                array and not block.explicit_purpose
-            ):  # that of what is copied in or out; of several, workspace
+            if array and not block.explicit_purpose:  # that of what is copied; of several, workspace
                 purpose = self.live.resources[array.number].purpose
                 block.purpose = purpose if block.purpose in (None, purpose) else "workspace"
         if "buffers" in given:
@@ -368,9 +366,7 @@ def held(blocks: Iterable[Resource]) -> str:
         noun = f"{block.purpose} block" if block.purpose else "block"
         sites.setdefault((noun, block.made_by.call_site), []).append(block.nbytes)
     lines = sorted(sites.items(), key=lambda item: -sum(item[1]))
-    return ", ".join(
-        f"{count(len(sizes), noun)} with {size(sum(sizes))} from {site}" for (noun, site), sizes in lines
-    )
+    return ", ".join(f"{count(len(n), noun)} with {size(sum(n))} from {site}" for (noun, site), n in lines)
 
 
 # What passes a call on: these two packages, and by their names the functions by which a strategy allocates.

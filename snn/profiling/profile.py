@@ -119,8 +119,7 @@ def profile(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, A
         "attribution": breakdown,
         "trace": traced.plain(),
         "calls": [
-            {**signature._asdict(), "count": round(n * steps), **costs[signature]._asdict()}
-            for signature, n in counts.items()
+            {**one._asdict(), "count": round(n * steps), **costs[one]._asdict()} for one, n in counts.items()
         ],
         "predicted_calls_seconds": steps * simulate(traced.events, costs),
     }

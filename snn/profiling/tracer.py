@@ -59,21 +59,16 @@ class Trace:
     def plain(self) -> dict[str, Any]:
         """The trace as a record holds it: columns, microseconds, and each call site once."""
         sites = list(dict.fromkeys(event.call.call_site for event in self.events))
-        rows = [
-            [
-                event.signature.call,
-                list(event.signature.size),
-                event.stream,
-                *(
-                    None if t is None else round(1e6 * t, 2)
-                    for t in (event.start, event.end, event.device_start, event.device_end)
-                ),
-                event.device_bytes,
-                event.page_locked_bytes,
-                sites.index(event.call.call_site),
-            ]
-            for event in self.events
-        ]
+        rows = []
+        for event in self.events:
+            times = (event.start, event.end, event.device_start, event.device_end)
+            rows.append(
+                [
+                    *(event.signature.call, list(event.signature.size), event.stream),
+                    *(None if t is None else round(1e6 * t, 2) for t in times),
+                    *(event.device_bytes, event.page_locked_bytes, sites.index(event.call.call_site)),
+                ]
+            )
         return {"steps": self.steps, "columns": list(COLUMNS), "events": rows, "sites": sites}
 
 

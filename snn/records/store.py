@@ -325,11 +325,8 @@ def _check_cell(rounds: Mapping[str, Record]) -> None:
     older = min(rounds, key=lambda place: rounds[place]["provenance"]["started"])
     for place, record in rounds.items():
         number = record["round"]
-        if number in numbers:
-            raise RecordError(
-                f"{numbers[number]} and {place} are both round {number} of one cell: remove one of them"
-            )
-        numbers[number] = place
+        if (same := numbers.setdefault(number, place)) != place:
+            raise RecordError(f"{same} and {place} are both round {number} of one cell: remove one of them")
         for what, value in _measured_with(record).items():
             other, known = first.setdefault(what, (place, value))
             if value != known:

@@ -56,10 +56,8 @@ def strict(text: str) -> Any:
     float or for 64 bits, and text that UTF-8 cannot encode.
     """
     try:
-        floats, ints = (_float, _int) if _LONG_NUMBER.search(text) else (None, None)
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_float, parse_float=floats, parse_int=ints
-        )
+        numbers: Any = {"parse_float": _float, "parse_int": _int} if _LONG_NUMBER.search(text) else {}
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_float, **numbers)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError as error:
