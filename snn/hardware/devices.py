@@ -48,10 +48,8 @@ class Device:
 
     @property
     def slug(self) -> str:
-        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``.
-
-        A name of which other letters than those of ASCII are lost, or everything, ends with its digest.
-        """
+        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``. A name of which other letters
+        than those of ASCII are lost, or everything, ends with its digest."""
         words = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
         of_cpu = "" if self.backend == "cuda" else "cpu"
         is_whole = words and self.name.isascii()
@@ -69,10 +67,8 @@ class _NoGpuError(Exception):
 
 
 def find(backend: str = "auto") -> Device:
-    """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine.
-
-    Raises DeviceError, saying why, if ``cuda`` is requested but cannot be used.
-    """
+    """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine. Raises DeviceError, saying why, if
+    ``cuda`` is requested but cannot be used."""
     return choices(backend)[0]
 
 
@@ -129,9 +125,7 @@ def gpus_here() -> list[Device]:
 @contextmanager
 def nvml_open(backend: str) -> Iterator[None]:
     """A context in which NVML stays open, unless the backend is ``cpu``: it is opened again and again there.
-
-    The driver takes its time to open it first.
-    """
+    The driver takes its time to open it first."""
     with ExitStack() as open_meanwhile:
         if backend != "cpu":
             with suppress(pynvml.NVMLError):
@@ -152,9 +146,7 @@ def open_gpu(uuid: str) -> Iterator[Any]:
 
 def _visible_gpus(starts_driver: bool) -> list[Device]:
     """The GPUs that this process may see and use, in the order of CUDA: at least one. Raises _NoGpuError.
-
-    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second.
-    """
+    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -270,10 +262,8 @@ def _name(handle: Any) -> str:
 
 
 def check_cuda(device: Device) -> None:
-    """Raise DeviceError if CUDA, in this process, uses another device than NVML describes.
-
-    It may be a part of the GPU (MIG), with less memory and fewer SMs, or another GPU.
-    """
+    """Raise DeviceError if CUDA, in this process, uses another device than NVML describes. It may be a part
+    of the GPU (MIG), with less memory and fewer SMs, or another GPU."""
     if device.uuid is None or "/" in device.uuid:  # the name of a part in drivers before 470 holds its GPU's
         return
     try:
@@ -307,10 +297,8 @@ def _of_uuid(entry: str, count: int) -> Any:
 
 
 def _cuda_of_cupy(supported: int, version: str) -> int | None:
-    """The version of CUDA that the installed CuPy is built for; None if its package does not say it.
-
-    Raises _NoGpuError if CuPy is missing, or built for a newer CUDA than the driver supports.
-    """
+    """The version of CUDA that the installed CuPy is built for; None if its package does not say it. Raises
+    _NoGpuError if CuPy is missing, or built for a newer CUDA than the driver supports."""
     if find_spec("cupy") is None:
         raise _NoGpuError("CuPy is not installed", "run `make env`")
     for major in (13, 12):

@@ -20,10 +20,8 @@ VERSION = 2
 
 
 def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> str:
-    """Why a device has no limit: its compute capability does not have the instruction that is measured.
-
-    It may have others of the kind, as a T4 has tensor cores for FP16.
-    """
+    """Why a device has no limit: its compute capability does not have the instruction that is measured. It
+    may have others of the kind, as a T4 has tensor cores for FP16."""
     said = "compute capability {}.{}, but the instruction that is measured, {}, needs {}.{}"
     return said.format(*has, instruction, *needed)
 
@@ -51,9 +49,7 @@ class Limit:
 @dataclass(frozen=True)
 class Measured:
     """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU.
-
-    ``properties`` are what the system reports; earlier records have none.
-    """
+    ``properties`` are what the system reports; earlier records have none."""
 
     limits: tuple[Limit, ...]
     multiprocessors: int | None = None
@@ -80,10 +76,8 @@ class Measured:
 
 
 def properties(uuid: str) -> dict[str, Any]:
-    """What the driver reports about the GPU with this UUID; None for what it does not know.
-
-    Of a part of a GPU (MIG) nothing that the whole GPU has is reported as the part's.
-    """
+    """What the driver reports about the GPU with this UUID; None for what it does not know. Of a part of a
+    GPU (MIG) nothing that the whole GPU has is reported as the part's."""
     with open_gpu(uuid) as gpu:
         asked: dict[str, Callable[[], Any]] = {
             "memory_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu).total,

@@ -196,10 +196,8 @@ def open_sensors(device: Device) -> Iterator[tuple[dict[str, Any], Callable[[], 
 
 
 def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-    """As ``open_sensors``; a user cannot read a CPU's power and clocks.
-
-    The utilisation is the percentage of the usable CPUs that this process keeps busy.
-    """
+    """As ``open_sensors``; a user cannot read a CPU's power and clocks. The utilisation is the percentage of
+    the usable CPUs that this process keeps busy."""
     thermometer, processors = _thermometer(), usable_processors()
     last = (time.monotonic(), sum(os.times()[:4]))
 
@@ -225,10 +223,8 @@ def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
 
 
 def bytes_in_use() -> int:
-    """The bytes in use now of what ``usable_bytes`` counts.
-
-    Of a machine without file caches; of a container with them, as its limit counts them.
-    """
+    """The bytes in use now of what ``usable_bytes`` counts. Of a machine without file caches; of a container
+    with them, as its limit counts them."""
     import psutil
 
     for path in _IN_CONTAINER if usable_bytes() < machine_bytes() else ():

@@ -77,10 +77,8 @@ class BusyNeighbour:
         self._since, self._epochs_before = time.monotonic(), epochs
 
     def account(self) -> dict[str, Any]:
-        """What the neighbour did since ``await_work``: strategy, GPU, epochs, seconds.
-
-        Raises NeighbourError unless it was at work all the time.
-        """
+        """What the neighbour did since ``await_work``: strategy, GPU, epochs, seconds. Raises NeighbourError
+        unless it was at work all the time."""
         self._check_alive()
         now, (uuid, noted) = time.monotonic(), self._noted()
         mean = (noted[-1][1] - noted[0][1]) / noted[-1][0]

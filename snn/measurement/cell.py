@@ -36,10 +36,8 @@ from snn.strategies.factory import Job, traits
 
 
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record.
-
-    Raises DataError, DeviceError or ConfigError before any training, and NeighbourError.
-    """
+    """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record. Raises
+    DataError, DeviceError or ConfigError before any training, and NeighbourError."""
     with nvml_open(config["device"]["backend"]):
         return _run(config)
 

@@ -97,9 +97,7 @@ def measured(
     job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
 ) -> tuple[Measurement, dict[str, Any] | None, dict[str, Any]]:
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
-
-    Memory that is too full for the probe, an advice or the profile does not cost what was measured.
-    """
+    Memory that is too full for the probe, an advice or the profile does not cost what was measured."""
     with Sampler(device, progress.live) as sampler:
         before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 

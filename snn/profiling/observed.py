@@ -30,10 +30,8 @@ from snn.profiling.memory import count, size
 
 
 class Ref(NamedTuple):
-    """A resource among a call's arguments: its number and, of memory, which part of it, in bytes.
-
-    ``shape``: of a host array; device memory has none.
-    """
+    """A resource among a call's arguments: its number and, of memory, which part of it, in bytes. ``shape``:
+    of a host array; device memory has none."""
 
     number: int
     offset: int = 0
@@ -77,10 +75,8 @@ class Memory:
 
 @dataclass(eq=False, slots=True)
 class Resource(Memory):
-    """What a call has made and none has ended: memory, a pool, a stream, an event or a graph.
-
-    A ``purpose`` that is not ``explicit_purpose`` is None until something is copied in or out.
-    """
+    """What a call has made and none has ended: memory, a pool, a stream, an event or a graph. A ``purpose``
+    that is not ``explicit_purpose`` is None until something is copied in or out."""
 
     made_by: Call
     address: int = 0

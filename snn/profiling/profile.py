@@ -28,10 +28,8 @@ _MOST_STEPS = 128
 
 
 class TimingBackend(EveryCall):
-    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part.
-
-    It is no observer: looking up what a call is about would take longer than a short call does.
-    """
+    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part. It
+    is no observer: looking up what a call is about would take longer than a short call does."""
 
     PARTS = ("allocation", "host_allocation", "copy_in", "copy_out", "launch", "waiting", "streams")
 

@@ -82,10 +82,8 @@ _CAPTURE = ("graph_begin", "graph_end", "graph_destroy")  # a graph is a resourc
 
 
 def trace(job: Job, backend: Backend) -> Trace:
-    """The calls of two steps, after as many that are not kept, on the first batches of the data.
-
-    Where the host asks for whole epochs, of one: a shorter one would not cost its share.
-    """
+    """The calls of two steps, after as many that are not kept, on the first batches of the data. Where the
+    host asks for whole epochs, of one: a shorter one would not cost its share."""
     rows = len(job.X) if factory.class_of(job.strategy).by_epoch else _STEPS * job.batch_size
     short = replace(job, X=job.X[:rows], Y=job.Y[:rows])
     batches = -(-len(short.X) // job.batch_size)

@@ -51,10 +51,8 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest(record: Mapping[str, Any]) -> str:
-    """SHA-256, in hexadecimal, of the record's canonical JSON without its digest.
-
-    Canonical: keys sorted, no spaces, ASCII. Writing and reading JSON keeps it, in whatever layout.
-    """
+    """SHA-256, in hexadecimal, of the record's canonical JSON without its digest. Canonical: keys sorted, no
+    spaces, ASCII. Writing and reading JSON keeps it, in whatever layout."""
     rest = {key: value for key, value in record.items() if key != DIGEST}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -79,10 +77,8 @@ def check_digest(record: Mapping[str, Any], place: str) -> None:
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record atomically: the file is complete or absent, even if the process is killed.
-
-    Raises OutputError, naming the file, where the disk does not take it.
-    """
+    """Write a record atomically: the file is complete or absent, even if the process is killed. Raises
+    OutputError, naming the file, where the disk does not take it."""
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     with replaced(path) as file:
         file.write(text.encode())
@@ -253,10 +249,8 @@ def _misshapen_trace(trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
-    """The kernel of a training in one launch, of which a record has only the plan in words.
-
-    The plan's first clause says how it trains, the others why not otherwise.
-    """
+    """The kernel of a training in one launch, of which a record has only the plan in words. The plan's first
+    clause says how it trains, the others why not otherwise."""
     words, _, reasons = plan.partition(";")
     if "cluster" in words:
         return "one_layer"
@@ -295,10 +289,8 @@ def host(provenance: Mapping[str, Any]) -> list[Any]:
 
 
 def surroundings(record: Record) -> dict[str, str]:
-    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is.
-
-    Only what concerns its strategy, device and kernel; empty for earlier records, which do not say it.
-    """
+    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is. Only
+    what concerns its strategy, device and kernel; empty for earlier records, which do not say it."""
     found = record["provenance"].get("surroundings")
     if not found:
         return {}

@@ -66,10 +66,8 @@ def strict(text: str) -> Any:
 
 
 def lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file.
-
-    No more is decompressed than is asked for, so a small file that decompresses to a huge one costs nothing.
-    """
+    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file. No
+    more is decompressed than is asked for, so a small file that decompresses to a huge one costs nothing."""
     total = 0
     try:
         with opened(path, RecordError) as compressed, gzip.open(compressed) as file:
