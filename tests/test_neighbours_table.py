@@ -166,8 +166,8 @@ def test_with_one_gpu_the_table_says_what_is_missing(cells):
     assert set(rows["status"]) == {"unsupported"} and set(rows["untouched"]) == {""}
     assert set(rows["reason"]) == {ended[1]}
     assert rows["slowdown"].isna().all() and rows["alone_s"].notna().all()
-    assert (
-        "no cell has a time beside a neighbour" in draw("neighbours", rows, "T4").axes[0].texts[0].get_text()
+    assert draw("neighbours", rows, "T4").axes[0].texts[0].get_text() == (
+        "no row has a value: time beside the neighbour / time alone"
     )
 
 

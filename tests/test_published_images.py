@@ -272,13 +272,14 @@ def test_what_is_published_is_told_in_full(one):
     assert all(re.fullmatch(r"https?://\S+/", mirror) for mirror in one.mirrors)
 
 
-@pytest.mark.parametrize("chosen", ["small", "patterns", "idx"])
-def test_pooch_is_loaded_for_downloads_only(tmp_path, chosen):
+def test_pooch_is_loaded_for_downloads_only(tmp_path):
     write(tmp_path, image_set())
-    keys = {"patterns": ["dataset.rows=256"], "idx": [f"dataset.path={tmp_path}"]}.get(chosen, [])
     code = (
-        "import sys; from snn import datasets; from snn.config.compose import composed; "
-        "datasets.make(composed(sys.argv[1:])['dataset']); sys.exit('pooch' in sys.modules)"
+        "import sys; from snn import datasets; from snn.config.compose import composed\n"
+        "idx, patterns = ['dataset=idx', sys.argv[1]], ['dataset=patterns', 'dataset.rows=256']\n"
+        "for keys in (['dataset=small'], patterns, idx):"
+        " datasets.make(composed([*keys, 'training.batch_size=1'])['dataset'])\n"
+        "sys.exit('pooch' in sys.modules)"
     )
-    run = [sys.executable, "-c", code, f"dataset={chosen}", "training.batch_size=1", *keys]
+    run = [sys.executable, "-c", code, f"dataset.path={tmp_path}"]
     assert subprocess.run(run, cwd=ROOT).returncode == 0
