@@ -11,11 +11,8 @@ from snn.errors import OutputError
 from snn.files.outputs import replaced
 
 PROJECT = "snn-memory-strategies"
-VARIABLE = "SNN_CACHE"
-"""A variable of the environment: another folder for the cache."""
-
-_UNUSED_SECONDS = 90 * 24 * 3600
-"""After which a file is removed, when another one of its kind is made."""
+VARIABLE = "SNN_CACHE"  # a variable of the environment: another folder for the cache
+_UNUSED_SECONDS = 90 * 24 * 3600  # after which a file is removed, when another one of its kind is made
 
 
 def folder(kind: str) -> Path:

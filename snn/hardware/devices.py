@@ -27,14 +27,11 @@ BACKENDS = ("auto", "cuda", "cpu")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """The variable of the environment that says which GPUs a process may see, by number or UUID."""
 
-_LEAST_OF_MEMORY = 0.6
-"""The least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less."""
-
+_LEAST_OF_MEMORY = 0.6  # the least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says what a container may have, in its two forms."""
 
-_DRIVER_SECONDS = 60
-"""How long a driver may take to start: a broken one may take for ever."""
+_DRIVER_SECONDS = 60  # how long a driver may take to start: a broken one may take for ever
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,10 @@ import pynvml
 
 from snn.hardware.devices import is_part, open_gpu
 
-FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"
-"""Units of limits."""
-
+FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"  # units of limits
 _OF_WHOLE = ("cuda_cores", "memory_bus_bits", "copy_engines")  # which a part of a GPU (MIG) shares
 
-VERSION = 2
-"""The schema version of a record of limits."""
+VERSION = 2  # the schema version of a record of limits
 
 
 def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> str:

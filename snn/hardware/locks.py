@@ -36,8 +36,7 @@ _FOLDER_LOCK = "snn.lock"
 _MOMENT = 0.05
 _OF_GPU = re.compile(r"snn-((GPU|MIG)-[\w./-]+)\.lock")
 
-_TICK = 20_000_000
-"""Nanoseconds by which a file's time may be behind the clock."""
+_TICK = 20_000_000  # nanoseconds by which a file's time may be behind the clock
 
 
 class LockedError(SnnError):

@@ -29,21 +29,11 @@ Live = Callable[[Sample, Mapping[str, Any]], None]
 Window = tuple[float, float]
 """The start and the end of a timed run, in seconds of ``time.perf_counter``."""
 
-EVERY = 1.0
-"""Seconds between two samples, at least."""
-
-MOST_SHARE = 0.002
-"""The largest share of one CPU's time that sampling takes."""
-
-_MOST = 240
-"""The most rows of samples that a record keeps."""
-
-_GAP = 0.5
-"""Seconds between two timed runs that count as one stretch of work."""
-
-_LEAST_SECONDS = 0.5
-"""Between two readings: over less, the system's counters are too coarse."""
-
+EVERY = 1.0  # seconds between two samples, at least
+MOST_SHARE = 0.002  # the largest share of one CPU's time that sampling takes
+_MOST = 240  # the most rows of samples that a record keeps
+_GAP = 0.5  # seconds between two timed runs that count as one stretch of work
+_LEAST_SECONDS = 0.5  # between two readings: over less, the system's counters are too coarse
 _PROC_STAT = Path("/proc/stat")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _HWMON = Path("/sys/class/hwmon")

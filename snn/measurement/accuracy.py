@@ -13,9 +13,7 @@ from snn.models.network import Network, draw_weights
 from snn.models.training_step import prediction_step
 from snn.strategies.factory import Job
 
-_ROWS = 64
-"""Of a batch: few enough that a convolution's patches stay in a processor's cache."""
-
+_ROWS = 64  # of a batch: few enough that a convolution's patches stay in a processor's cache
 _UNTRAINED_ROWS = 256
 """So many of the last rows are enough for the order of magnitude of a loss before training."""
 

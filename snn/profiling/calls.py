@@ -19,8 +19,7 @@ DEVICE, MANAGED, HOST = "device", "managed", "host"
 """The memory that a call makes; managed memory is device memory, too."""
 
 
-METHODS: dict[str, "Method"] = {}
-"""By name, in the order of ``EveryCall``."""
+METHODS: dict[str, "Method"] = {}  # by name, in the order of ``EveryCall``
 
 
 class Method:

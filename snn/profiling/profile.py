@@ -23,8 +23,7 @@ from snn.strategies.factory import Job, start
 
 _LEAST_SECONDS = 0.3
 
-_MOST_STEPS = 128
-"""Of an epoch that is timed call by call: more tell nothing new, and may take seconds."""
+_MOST_STEPS = 128  # of an epoch that is timed call by call: more tell nothing new, and may take seconds
 
 
 class TimingBackend(EveryCall):

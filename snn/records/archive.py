@@ -17,12 +17,8 @@ from snn.records.untrusted import check_schema, lines, parse, read_json
 RECORDS = "records.jsonl.gz"
 """An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
 
-CELLS = "cells"
-"""The folder of records, one per file, in a folder of results."""
-
-SWEEPS = "sweeps.json"
-"""An archive's file of the sweeps that its records are of."""
-
+CELLS = "cells"  # the folder of records, one per file, in a folder of results
+SWEEPS = "sweeps.json"  # an archive's file of the sweeps that its records are of
 _NAMED = 12
 
 

@@ -9,9 +9,7 @@ from snn.hardware import limits
 from snn.records import untrusted
 from snn.records.store import check_digest, explain_rerun
 
-VERSION = 1
-"""The schema version of a record of a microbenchmark."""
-
+VERSION = 1  # the schema version of a record of a microbenchmark
 FOLDER = "microbenchmarks"
 """Where they stand in a folder of results, in a folder of each device, and in an archive."""
 

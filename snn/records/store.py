@@ -22,9 +22,7 @@ SCHEMA_VERSION = 5
 _READ = (2, 3, 4, SCHEMA_VERSION)
 _SEALED = (4, SCHEMA_VERSION)
 _TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
-_NETWORK: dict[str, Any] = {"recompute": []}
-"""How every cell trained before there was a choice."""
-
+_NETWORK: dict[str, Any] = {"recompute": []}  # how every cell trained before there was a choice
 _ALL_OR_NONE = ("epochs", "member_mse", "test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2")
 """What every run of a record has, or none."""
 
@@ -267,9 +265,7 @@ def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
 # ---- records that stand together: one per round of a cell, all measured with the same
 
 Record = Mapping[str, Any]
-_OPTIONAL = ("numba", "torch", "jax")
-"""Packages that only some strategies train with."""
-
+_OPTIONAL = ("numba", "torch", "jax")  # packages that only some strategies train with
 NUMA = "NUMA node of the process"
 
 

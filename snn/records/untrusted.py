@@ -17,15 +17,11 @@ from typing import Any
 from snn.errors import RecordError, shown
 from snn.files.regular import opened, read
 
-MOST_BYTES = 64 << 20
-"""The largest file or line of JSON that is read; a record has about 30 KB."""
-
+MOST_BYTES = 64 << 20  # the largest file or line of JSON that is read; a record has about 30 KB
 MOST_ARCHIVE_BYTES = 256 << 20
 """The most that an archive may decompress to: some 20,000 records, a hundred times the largest published."""
 
-LARGEST_INTEGER = (1 << 63) - 1
-"""What a column of integers in a table can hold."""
-
+LARGEST_INTEGER = (1 << 63) - 1  # what a column of integers in a table can hold
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _LONG_NUMBER = re.compile(r"\d{19}|\d[eE]\+?\d{3}")
