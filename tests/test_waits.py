@@ -6,6 +6,7 @@ import re
 import secrets
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from unittest.mock import MagicMock, patch
 
@@ -298,16 +299,13 @@ def weights_after_training(network, X, Y, batch, **defines):
         further = tuple((name, str(value)) for name, value in defines.items())
         return module_of(replace(plan, defines=(*plan.defines, *further)), root)
 
-    with patch.object(persistent, "_module", with_defines):
-        strategy = Persistent(backends.make("cuda", groups.load("kernel", "naive"), ROOT))
-        try:
-            strategy.setup(network, X, Y, batch, 0.001)
-            assert not strategy.plan.startswith("graph")
-            strategy.load(draw_weights(network, GlibcRandom(5)))
-            strategy.train(20)
-            return strategy.weights()
-        finally:
-            strategy.close()
+    strategy = Persistent(backends.make("cuda", groups.load("kernel", "naive"), ROOT))
+    with patch.object(persistent, "_module", with_defines), closing(strategy):
+        strategy.setup(network, X, Y, batch, 0.001)
+        assert not strategy.plan.startswith("graph")
+        strategy.load(draw_weights(network, GlibcRandom(5)))
+        strategy.train(20)
+        return strategy.weights()
 
 
 @pytest.mark.gpu
