@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
@@ -172,22 +173,17 @@ def data_of(network, sizes):
 def test_a_graph_trains_what_the_driver_refuses_or_has_no_memory_for(error, at, name):
     network, X_shape = NETWORKS[name]
     X, Y, weights = data_of(network, X_shape)
-    found, expected = (
-        trained(one, Refusing(error, at), network, X, Y, 3, 20, 0.01, weights)
-        for one in ("persistent", "graph")
-    )
+    given = (network, X, Y, 3, 20, 0.01, weights)
+    found, expected = (trained(one, Refusing(error, at), *given) for one in ("persistent", "graph"))
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = Persistent(ObservedBackend(Refusing(error, at)))
-    try:
+    with closing(Persistent(ObservedBackend(Refusing(error, at)))) as strategy:
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and str(error) in strategy.plan
         assert ("132 blocks" in strategy.plan) == (at != "training_launch")
         record = {"plan": strategy.plan, "cell": CELL}
         assert strategy.launch is None
         assert kernel_used(record) == kernel_used(lift(record)) == "naive"
-    finally:
-        strategy.close()
     strategy.backend.live.check_nothing_held()
 
 
@@ -293,10 +289,7 @@ def test_a_gpu_trains_by_a_graph_what_its_driver_refuses(call, status, word, nam
     found = trained("persistent", cuda_backend, network, X, Y, 3, 20, 0.01, weights)
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = Persistent(ObservedBackend(cuda_backend))
-    try:
+    with closing(Persistent(ObservedBackend(cuda_backend))) as strategy:
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and word in strategy.plan
-    finally:
-        strategy.close()
     strategy.backend.live.check_nothing_held()

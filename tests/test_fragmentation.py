@@ -2,6 +2,7 @@
 
 import io
 from collections import Counter
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -321,12 +322,9 @@ def test_a_recorded_trace_is_that_of_a_training(name):
     X, Y = np.ones((80, 4), np.float32), np.ones((80, 1), np.float32)
     job = Job(groups.load("strategy", name), network, X, Y, 1, 3, batch, 1e-5)
     observed = ObservedBackend(EverySource(), ledger := Ledger(), allocations := Allocations())
-    strategy = start(job, observed)
-    try:
+    with closing(start(job, observed)) as strategy:
         strategy.load(next(strategy.starts(network, 1)))
         strategy.train(3)
-    finally:
-        strategy.close()
 
     def plain(events):
         numbers = {}

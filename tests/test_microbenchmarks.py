@@ -16,7 +16,7 @@ from figure_layout import faults
 from project import NOT_OF_WORKFLOW, Project
 from records_of import PROVENANCE, limits_of
 
-from snn import cli
+from snn import cli, retabulate
 from snn.analysis.roofline import read_microbenchmark
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
 from snn.config.groups import CONFIG, read_yaml
@@ -212,7 +212,7 @@ def store_changed(folder, record):
     return folder / "it.json"
 
 
-def of_point(key, value):
+def change_point(key, value):
     """A change of the first reading's point; None: it lacks the key."""
 
     def change(record):
@@ -222,7 +222,7 @@ def of_point(key, value):
     return change
 
 
-def of_reading(**keys):
+def change_reading(**keys):
     return lambda record: record["readings"][0].update(keys)
 
 
@@ -230,16 +230,20 @@ def of_reading(**keys):
     ("name", "change", "said"),
     [
         ("memory_calls", lambda record: record.update(microbenchmark_version=9), "microbenchmark version 9"),
-        ("memory_calls", of_reading(seconds=[]), "must have either samples or a reason"),
-        ("memory_calls", of_reading(seconds=[-1.0]), r"readings\[0\].seconds\[0\] is -1"),
+        ("memory_calls", change_reading(seconds=[]), "must have either samples or a reason"),
+        ("memory_calls", change_reading(seconds=[-1.0]), r"readings\[0\].seconds\[0\] is -1"),
         (
             "memory_calls",
-            of_reading(series={"place": [1], "bytes": []}),
+            change_reading(series={"place": [1], "bytes": []}),
             r"readings\[0\].series has lists of different lengths",
         ),
-        ("memory_calls", of_point("kind", None), r"readings\[0\].point of memory_calls has no kind"),
-        ("memory_access", of_point("moved_bytes", None), r"\[0\].point of memory_access has no moved_bytes"),
-        ("memory_access", of_point("useful_bytes", 0), r"readings\[0\].point.useful_bytes is 0"),
+        ("memory_calls", change_point("kind", None), r"readings\[0\].point of memory_calls has no kind"),
+        (
+            "memory_access",
+            change_point("moved_bytes", None),
+            r"\[0\].point of memory_access has no moved_bytes",
+        ),
+        ("memory_access", change_point("useful_bytes", 0), r"readings\[0\].point.useful_bytes is 0"),
     ],
 )
 def test_a_sealed_record_without_what_its_table_needs_is_refused(measured, tmp_path, name, change, said):
@@ -335,7 +339,7 @@ def results(measured, tmp_path_factory):
     return folder / "results"
 
 
-def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
+def test_they_are_published_and_tabulated_again(results, tmp_path, capsys, monkeypatch):
     script = runpy.run_path(str(ROOT / "scripts/publish"))
     script["publish"].__globals__["PUBLISHED"] = tmp_path / "results/published"
     assert script["main"]([str(results), "--as", "some"]) == 0
@@ -349,6 +353,7 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     of_device = (published.parent / "README.md").read_text()
     assert of_device.startswith(f"# {escaped(HERE.name)}\n")
     assert f"| [some](some) | {', '.join(sorted(PAIR))} |" in of_device
+    monkeypatch.setattr(retabulate, "_save", lambda *given: None)  # the figures are drawn already
     assert cli.main(["retabulate", str(published), str(tmp_path / "again")]) == 0
     for table in tables:
         assert (tmp_path / "again" / table).read_text() == (published / table).read_text()

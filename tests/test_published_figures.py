@@ -1,16 +1,27 @@
 """What is published: tables are what its records give, and each figure can be read by itself at 7 inches."""
 
+import re
 from io import StringIO
+from itertools import pairwise
+from xml.sax.saxutils import unescape
 
 import pandas as pd
 import pytest
 from figure_layout import faults, said_in
 from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.text import Text
 
 from snn import cli, retabulate
-from snn.figures import devices, layout, style
+from snn.figures import breakdown, layout, style
 from snn.figures.breakdown import PARTS
-from snn.files.published_sets import PUBLISHED, name_of, sets
+from snn.files.published_sets import name_of, sets
+
+
+def lines_in(svg):
+    """The lines of text of a published figure: an SVG file has them beside their letters."""
+    return {unescape(line) for line in re.findall("<!-- (?!sha256)(.*?) -->", svg.read_text())}
+
 
 OF_INTERVALS = ("standard deviation", "confidence interval", "without an interval")
 
@@ -19,10 +30,12 @@ OF_INTERVALS = ("standard deviation", "confidence interval", "without an interva
 def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read(
     folder, tmp_path, monkeypatch
 ):
-    found, titles = {}, []
+    found, stale, titles = {}, {}, []
 
     def looked_at(figure, output, name):
         found[name] = faults(figure), said_in(figure)
+        drawn = {line for text in figure.findobj(Text) for line in text.get_text().split("\n")}
+        stale[name] = lines_in(folder / f"figures/{name}.svg") - drawn
         titles.append(figure.get_suptitle())
         plt.close(figure)
 
@@ -32,6 +45,7 @@ def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read
     assert published == {path.name: path.read_text() for path in tmp_path.glob("tables/*.csv")}
     assert set(found) == {path.stem for path in folder.glob("figures/*.png")}
     assert {name: wrong for name, (wrong, _) in found.items() if wrong} == {}
+    assert {name: lines for name, lines in stale.items() if lines} == {}  # else scripts/redraw it
     assert len(set(titles)) == len(titles)
     known = {
         device for text in published.values() for device in pd.read_csv(StringIO(text))["device"].dropna()
@@ -42,12 +56,6 @@ def test_a_published_folder_is_what_its_records_give_and_its_figures_can_be_read
             name
         )
         assert any(words in said for words in OF_INTERVALS), name
-
-
-def test_the_published_devices_can_be_read():
-    drawn = devices.draw(pd.read_csv(PUBLISHED / "devices.csv"))
-    assert faults(drawn) == []
-    assert "NVIDIA H200" in said_in(drawn) and "confidence interval" in said_in(drawn)
 
 
 def test_the_check_finds_every_fault():
@@ -85,8 +93,8 @@ def test_a_title_and_a_note_of_any_length_are_within_the_figure():
 
 
 def linear(colour):
-    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    """Linear RGB (sRGB's transfer function, IEC 61966-2-1)."""
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
 
 
 def lab(rgb):
@@ -121,3 +129,23 @@ def test_colours_are_told_apart(reader, colours):
     }
     closest = min(distances, key=distances.get)
     assert distances[closest] > 10, (closest, distances[closest])
+
+
+def luminance(colour):
+    """The relative luminance of WCAG 2."""
+    return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(colour), strict=True))
+
+
+def test_parts_of_a_time_differ_without_their_colours():
+    """In any order, as some may be missing: by a line and by hatches, or lightness where there is none."""
+    looks = [breakdown.box(part) for part in breakdown.PARTS]
+    assert all(to_hex(look["edgecolor"]) == "#ffffff" for look in looks)
+    hatches = [look["hatch"] for look in looks if look["hatch"]]
+    assert len(set(hatches)) == len(hatches) == len(looks) - 3
+    solid = [luminance(look["facecolor"]) for look in looks if not look["hatch"]]
+    assert all((high + 0.05) / (low + 0.05) > 1.9 for low, high in pairwise(sorted(solid)))
+
+
+@pytest.mark.parametrize("first", style.LINES)
+def test_later_curves_of_a_program_are_seen_on_white(first):
+    assert 1.05 / (luminance(style.mixed(first, "black", style.DARKEST)) + 0.05) >= 3

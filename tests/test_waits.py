@@ -6,6 +6,7 @@ import re
 import secrets
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from unittest.mock import MagicMock, patch
 
@@ -85,10 +86,9 @@ def test_a_convolution_gives_up(tmp_path, random):
     X, _, Y, weights = convolutional_shapes.made(shape, 3, random)
     source = tmp_path / "muted.cu"
     source.write_text(muted(ROOT / SOURCE, MESSAGE))
+    buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
     with pytest.raises(cuda_on_cpu.KernelError, match="has waited too long for weights of layer 0 in step 0"):
-        convolutional_shapes.launched(
-            shape, convolutional_shapes.buffers_of(shape, X, Y, weights), 3, 1, rate, source, WAIT_LIMIT=20
-        )
+        convolutional_shapes.launched(shape, buffers, 3, 1, rate, source, WAIT_LIMIT=20)
 
 
 @needs_compiler
@@ -298,16 +298,13 @@ def weights_after_training(network, X, Y, batch, **defines):
         further = tuple((name, str(value)) for name, value in defines.items())
         return module_of(replace(plan, defines=(*plan.defines, *further)), root)
 
-    with patch.object(persistent, "_module", with_defines):
-        strategy = Persistent(backends.make("cuda", groups.load("kernel", "naive"), ROOT))
-        try:
-            strategy.setup(network, X, Y, batch, 0.001)
-            assert not strategy.plan.startswith("graph")
-            strategy.load(draw_weights(network, GlibcRandom(5)))
-            strategy.train(20)
-            return strategy.weights()
-        finally:
-            strategy.close()
+    strategy = Persistent(backends.make("cuda", groups.load("kernel", "naive"), ROOT))
+    with patch.object(persistent, "_module", with_defines), closing(strategy):
+        strategy.setup(network, X, Y, batch, 0.001)
+        assert not strategy.plan.startswith("graph")
+        strategy.load(draw_weights(network, GlibcRandom(5)))
+        strategy.train(20)
+        return strategy.weights()
 
 
 @pytest.mark.gpu
