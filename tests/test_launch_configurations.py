@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from itertools import product
 
 import cuda_on_cpu
 import pytest
@@ -215,11 +216,10 @@ def test_a_product_too_large_for_a_tile_a_block_has_none():
 ROWS = CNN.pooled[0]
 
 
-@pytest.mark.parametrize("batch", range(1, 129))
-def test_images_are_split_for_the_sms_that_there_are(batch):
+def test_images_are_split_for_the_sms_that_there_are():
     """A part of one row at least, and as many as SMs allow, but 128 blocks: published records have these."""
-    one = replace(CNN, batch=batch)
-    for device, blocks in ((H200, 128), (A100, 108)):
+    for batch, (device, blocks) in product(range(1, 129), ((H200, 128), (A100, 108))):
+        one = replace(CNN, batch=batch)
         if batch > blocks:
             continue
         rows = math.ceil(ROWS / max(1, min(ROWS, blocks // batch)))
