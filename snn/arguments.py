@@ -46,9 +46,13 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             word = next(word for word in args if word.startswith(error.option_name))
             names = [option for option in options if option.startswith("--")]
+            hint = meant(error.option_name, names)
+            if not hint and any(one.name == "settings" for one in self.get_params(ctx)):
+                from snn.config import choices  # with YAML, for which the help does not wait
+
+                hint = meant(error.option_name.strip("-"), choices.known(), "{}=VALUE")
             raise ConfigError(
-                f"{shown(word)}: {ctx.command_path} has no such option{meant(error.option_name, names)}; "
-                f"it has {', '.join(names)}"
+                f"{shown(word)}: {ctx.command_path} has no such option{hint}; it has {', '.join(names)}"
             ) from error
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

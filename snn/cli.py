@@ -16,6 +16,8 @@ from snn.arguments import FILE, OneOf
 from snn.hardware import environment, threads
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from click.shell_completion import CompletionItem
 
 PROGRAM = "snn"
@@ -91,13 +93,84 @@ def snn(context: click.Context, version: bool) -> None:
         print(context.get_help())
 
 
-@snn.command(add_help_option=False, context_settings=UNKNOWN)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def recommend(words: tuple[str, ...]) -> int:
-    """Find the fastest strategy for your network and your data."""
+def _choices_of(group: str) -> OneOf:
+    def names() -> "Collection[str]":
+        from snn.config import groups
+
+        return groups.names(group)
+
+    return OneOf(names)
+
+
+def _complete_devices(context: click.Context, param: click.Parameter, last: str) -> list[str]:
+    words = ("auto", "cuda", "cpu")
+    return [*(name for name in words if name.startswith(last)), *_complete_gpus(context, param, last)]
+
+
+@snn.command(codes={0: "done: there is a recommendation", 3: "no training ended well, so there is none"})
+@settings()
+@click.option("--csv", type=FILE, metavar="FILE", help="A CSV file to train on, one sample per row.")
+@click.option("--target", metavar="COLUMN", help="The column to predict: its name, or its number from 0.")
+@click.option("--classify", is_flag=True, help="The target is a class: a text or a whole number.")
+@click.option(
+    "--dataset",
+    type=_choices_of("dataset"),
+    metavar="NAME",
+    help="Another data set, as snn list datasets names them; the default is small, or patterns for a network "
+    "that takes images.",
+)
+@click.option(
+    "--hidden", metavar="N,N", help="Widths of the hidden layers, as 64,64 (fully connected, with ReLU)."
+)
+@click.option(
+    "--network",
+    type=_choices_of("network"),
+    metavar="NAME",
+    help="Another network, as snn list networks names them.",
+)
+@click.option(
+    "--budget",
+    default="2min",
+    show_default=True,
+    metavar="TIME",
+    help="How long it may take, as 90s. If whole trainings take too long, runs have fewer epochs, or fewer "
+    "rows; if even these do, there is an error. A first round that has begun is finished.",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=_complete_devices,
+    help="auto, cuda, cpu, or a GPU's name: for one that is not in this machine, only published results.",
+)
+@click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
+@click.option(
+    "--output",
+    type=FILE,
+    metavar="FOLDER",
+    help="For the table and the report, which are replaced; the default is recommendation-NAME.",
+)
+def recommend(**question: Any) -> int:
+    """Find the fastest strategy for your network and your data.
+
+    Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
+    while there is time, and leaves a ranked table and a report. What was measured stays: the same command
+    continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
+    results of a GPU.
+
+    The settings are those of snn run. How a table is written is detected; dataset.header, delimiter, decimal,
+    thousands, encoding, comment and na_values set it.
+
+    \b
+    snn recommend --csv mine.csv --target price --hidden 64,64
+    snn recommend --csv mine.csv --target kind --classify dataset.header=false training.epochs=20
+    snn recommend --dataset mnist network=layers 'network.layers=[linear 64, relu, linear 1]'
+    snn recommend --device "NVIDIA H200" --network cnn
+    """
     from snn import recommend
 
-    return recommend.main([*words])
+    return recommend.answer(**question)
 
 
 def _list_choices() -> str:
@@ -175,15 +248,13 @@ def plan(settings: tuple[str, ...], device: str | None, free: str | None, fracti
 def more_rounds(table: str, settings: tuple[str, ...]) -> None:
     """Plan more rounds where a table's verdicts are open.
 
-    TABLE is results/tables/NAME.csv, or NAME, and of a device that was planned by name
-    results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recommendation and overview with
-    the fastest). If a verdict is "not significant" before a difference of the share tell_apart of
-    config/verdicts.yaml could have been found, or an interval is wider than the factor wide, both cells get
-    as many more rounds as their spread calls for, at most doubling them at once; or, with rounds=N, so many
-    in all. Rows that are "not comparable" get none, and are named with the reason.
+    TABLE is results/tables/NAME.csv, or NAME, or DEVICE/NAME of a device that was planned by name. If a
+    verdict is "not significant", or an interval wide, by the thresholds tell_apart and wide of
+    config/verdicts.yaml, both cells get as many more rounds as their spread calls for, at most doubling them
+    at once; or, with rounds=N, so many in all. Rows that are "not comparable" get none.
 
-    It only plans, in results/more_rounds.json. The same snakemake command as before then measures the rounds
-    that are missing. Give grid, device, devices and folder as to snakemake.
+    It only plans, in results/more_rounds.json; the same snakemake command as before then measures the rounds.
+    Give grid, device, devices and folder as to snakemake.
 
     \b
     snn more-rounds results/tables/speedup.csv
@@ -221,11 +292,9 @@ def merge(folders: tuple[str, ...]) -> None:
     Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or
     one that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
 
-    A device is known by its UUID, in whichever folders its records are; GPUs of one name that measured
-    different rounds of a cell in one folder share a column. A CPU has no UUID: it is known by its name, its
-    host and its folder, so two machines with one CPU name stay two, unless their folders share a record; put
-    the records of one machine into one folder. Microbenchmarks are left out. Speedups are over the device's
-    own baseline: times of two devices are never divided.
+    A GPU is known by its UUID. A CPU has none: it is known by its name, its host and its folder, so put the
+    records of one machine into one folder. Microbenchmarks are left out. Speedups are over the device's own
+    baseline.
 
     \b
     snn merge results results/published/*/* output=devices
@@ -317,9 +386,9 @@ def measure_limits(backend: str, output: str, name: str | None) -> None:
     \b
     snn measure-limits cpu limits.json
     """
-    from snn import measure_limits
+    from snn import measure_device
 
-    measure_limits.measure_to(output, backend, name)
+    measure_device.write_limits(output, backend, name)
 
 
 @snn.command(hidden=True)
@@ -337,9 +406,9 @@ def microbenchmark(name: str, settings: str, backend: str, output: str, device: 
     \b
     snn microbenchmark transfers '{"sizes": ["256B", "1MiB"], ...}' cpu record.json
     """
-    from snn import microbenchmark
+    from snn import measure_device
 
-    microbenchmark.measure_to(output, name, settings, backend, device)
+    measure_device.write_microbenchmark(output, name, settings, backend, device)
 
 
 @snn.command("list")

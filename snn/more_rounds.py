@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -27,17 +27,8 @@ _OF_ALL = ("recommendation", "overview")
 _KEYS = ("rounds", *grid.ASKED)
 
 
-class Pair(NamedTuple):
-    """Two rows of ``snn.analysis.frame`` that a table compares, each with its cell's name in ``cell``."""
-
-    baseline: Mapping[str, Any]
-    other: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        a, b = self.baseline, self.other
-        differ = a["kernel"] != b["kernel"]
-        kernels = [f" with {row['kernel']}" if differ and row["kernel"] else "" for row in (b, a)]
-        return f"{b['dataset']} {b['network']}: {b['strategy']}{kernels[0]} over {a['strategy']}{kernels[1]}"
+Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""Baseline and other: rows of ``snn.analysis.frame`` that a table compares, each with its cell's name."""
 
 
 def plan(table: str, arguments: Sequence[str]) -> str:
@@ -47,25 +38,36 @@ def plan(table: str, arguments: Sequence[str]) -> str:
     setting that cannot be, RecordError if a record is missing.
     """
     table, settings = _parse(table, arguments)
-    count = _count(settings["rounds"]) if "rounds" in settings else None
+    count = settings.pop("rounds", None)
+    if count is not None and not (
+        re.fullmatch("[0-9]{1,4}", count, re.ASCII) and 1 <= int(count) <= MOST_ROUNDS
+    ):
+        raise ConfigError(f"rounds is {shown(count)}: it must be a number from 1 to {MOST_ROUNDS}")
     where = {key: settings[key] for key in grid.ASKED if key in settings}
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     lines: list[str] = []
     apart: list[str] = []
     planned: dict[str, int] = {}
-    for pair in _pairs(table, where, thresholds):
-        found = ratio(*common_rounds(*pair))
+    for base, other in _pairs(table, where, thresholds):
+        found = ratio(*common_rounds(base, other))
         needed = rounds_needed(found, thresholds)
         # A GPU and its host are divided; of a missing time there is nothing to say.
-        of_host = pair.baseline["on_host"] != pair.other["on_host"]
-        is_timed = pair.baseline["runs"] and pair.other["runs"] and not of_host
-        if is_timed and (why := reason(*pair, thresholds)):
+        is_timed = base["runs"] and other["runs"] and base["on_host"] == other["on_host"]
+        with_kernel = [
+            f" with {row['kernel']}" if row["kernel"] and base["kernel"] != other["kernel"] else ""
+            for row in (other, base)
+        ]
+        pair = (
+            f"{other['dataset']} {other['network']}: {other['strategy']}{with_kernel[0]} over "
+            f"{base['strategy']}{with_kernel[1]}"
+        )
+        if is_timed and (why := reason(base, other, thresholds)):
             apart.append(f"{pair}: {NOT_COMPARABLE}, so it gets no rounds: {why}")
             continue
         if not found.rounds or needed <= found.rounds:
             continue
-        given = count or min(needed, max(2 * found.rounds, LEAST))
-        for row in pair:
+        given = int(count) if count else min(needed, max(2 * found.rounds, LEAST))
+        for row in (base, other):
             planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
         likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
         lines.append(
@@ -114,13 +116,13 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
     if table in _OF_ALL:
         for point in overview.points_of(records, thresholds):
             best, *others = overview.ranked(point, thresholds) or [{}]
-            yield from (Pair(other, best) for other in others)
+            yield from ((other, best) for other in others)
         return
     rows = frame.tabulate(records, thresholds)
     listed = rows.to_dict("records")
     for number, i in _numbers(table, rows, sweeps):
         if number != i:
-            yield Pair(listed[number], listed[i])
+            yield listed[number], listed[i]
 
 
 def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -> list[tuple[int, int]]:
@@ -166,9 +168,3 @@ def _parse(table: str, given: Sequence[str]) -> tuple[str, dict[str, str]]:
         raise ConfigError(f"{shown(table)} names no table: it must be one, as results/tables/speedup.csv")
     folder, name = Path("tables", table).with_suffix("").parts[-2:]
     return name if folder == "tables" else f"{folder}/{name}", settings
-
-
-def _count(rounds: str) -> int:
-    if not re.fullmatch("[0-9]{1,4}", rounds) or not 1 <= int(rounds) <= MOST_ROUNDS:
-        raise ConfigError(f"rounds is {shown(rounds)}: it must be a number from 1 to {MOST_ROUNDS}")
-    return int(rounds)

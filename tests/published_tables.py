@@ -9,15 +9,20 @@ from snn.files.published_sets import PUBLISHED
 from snn.records import archive, store
 
 
-def table(name):
+def table(name, **wanted):
+    """The rows of a published table, DEVICE/SET/TABLE, with these values."""
     folder, _, file = name.rpartition("/")
-    return pd.read_csv(PUBLISHED / folder / ("tables" if folder else "") / f"{file}.csv")
+    return some(pd.read_csv(PUBLISHED / folder / ("tables" if folder else "") / f"{file}.csv"), **wanted)
+
+
+def some(rows, **wanted):
+    for key, value in wanted.items():
+        rows = rows[rows[key] == value]
+    return rows
 
 
 def one(rows, **wanted):
-    for key, value in wanted.items():
-        rows = rows[rows[key] == value]
-    (row,) = rows.to_dict("records")
+    (row,) = some(rows, **wanted).to_dict("records")
     return row
 
 

@@ -171,8 +171,3 @@ def test_refuses(tmp_path, capsys, others, said):
     assert cli.main(["compare", str(a), str(b), str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_usage(capsys):
-    assert cli.main(["compare", "a"]) == 2
-    assert "OUTPUT" in capsys.readouterr().err

@@ -15,7 +15,7 @@ from test_grid import one_cell
 from test_microbenchmarks import SMALL
 
 from snn import __main__ as snn
-from snn import cli, measure_limits, microbenchmark, perfetto, prepare
+from snn import cli, measure_device, perfetto, prepare
 from snn.analysis import cell_line, machine_state
 from snn.files.outputs import replaced
 from snn.grid import naming
@@ -33,8 +33,8 @@ def never_measured(monkeypatch):
         raise AssertionError("it measured before it looked where to write")
 
     monkeypatch.setattr(cell, "run", fail)
-    monkeypatch.setattr(measure_limits, "record", fail)
-    monkeypatch.setattr(microbenchmark, "record", fail)
+    monkeypatch.setattr(measure_device, "limits_record", fail)
+    monkeypatch.setattr(measure_device, "microbenchmark_record", fail)
     monkeypatch.setattr(prepare.datasets, "make", fail)
     monkeypatch.setattr(perfetto, "of_record", fail)
 
@@ -149,8 +149,8 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
     monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
     monkeypatch.setattr(machine_state, "watched", lambda *of: {})
     monkeypatch.setattr(cell_line, "line", lambda *of: "the line of the cell")
-    monkeypatch.setattr(measure_limits, "record", lambda device: {})
-    monkeypatch.setattr(microbenchmark, "record", lambda *of: {})
+    monkeypatch.setattr(measure_device, "limits_record", lambda device: {})
+    monkeypatch.setattr(measure_device, "microbenchmark_record", lambda *of: {})
     monkeypatch.setattr(Path, "replace", full)
     output = tmp_path / "cell.json"
     for main, arguments in writers(output):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from snn import cli, measure_limits
+from snn import cli, measure_device
 from snn.analysis import roofline
 from snn.errors import RecordError
 from snn.grid import fingerprint
@@ -27,7 +27,7 @@ def of_cpu(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def of_gpu():
-    return measure_limits.record(devices.find("cuda"))
+    return measure_device.limits_record(devices.find("cuda"))
 
 
 def test_what_an_older_gpu_lacks_is_an_instruction():

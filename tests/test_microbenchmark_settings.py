@@ -78,7 +78,7 @@ def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
     [
         ([], "SETTINGS auto|cuda|cpu OUTPUT"),
         (["memory_leaks", "{}", "cpu", "x.json"], "no microbenchmark 'memory_leaks'"),
-        (["memory_calls", "{", "cpu", "x.json"], "which is no JSON"),
+        (["memory_calls", "{", "cpu", "x.json"], "must be a JSON object"),
         (["memory_calls", "[]", "cpu", "x.json"], "must be a JSON object"),
         (["memory_calls", '{"samples": 6, "samples": 7}', "cpu", "x.json"], "'samples' occurs twice"),
         (["memory_calls", '{"seconds": NaN}', "cpu", "x.json"], "NaN is not a number of JSON"),

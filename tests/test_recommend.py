@@ -14,8 +14,8 @@ import yaml
 from conftest import ROOT
 from hostile_environment import hostile_environment
 from project import IGNORED, copied
+from recommend_calls import main
 
-from snn import recommend
 from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import RecordError
@@ -124,7 +124,7 @@ def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(
     tmp_path, monkeypatch, capsys, arguments, said
 ):
     monkeypatch.chdir(tmp_path)
-    assert recommend.main(["--device", *arguments]) == 0
+    assert main(["--device", *arguments]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"{arguments[0]} is not here, so nothing was measured.")
     assert all(re.search(pattern, printed) for pattern in said), printed

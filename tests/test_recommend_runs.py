@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from recommend_calls import ASKED, ask, lengths, measure, paths, strategies, work_in
+from recommend_calls import ASKED, ask, lengths, main, measure, paths, strategies, work_in
 
 from snn import recommend
 from snn.config.groups import read_yaml
@@ -84,18 +84,18 @@ def test_a_larger_budget_goes_on_with_the_runs_of_a_smaller_one(runs, capsys, da
     """Else nothing that was measured would be used again."""
     runs.pilot["epoch"] = epoch
     asked = ["--device", "cpu", "--dataset", dataset, "--output", "out"]
-    assert recommend.main([*asked, "--budget", seconds]) == 0
+    assert main([*asked, "--budget", seconds]) == 0
     (short,) = lengths(runs.grids[-1])
     part = f"Each run trains {part.format(*short)}"
     assert f"{part}, so that the budget suffices." in capsys.readouterr().err
-    assert recommend.main([*asked, "--budget", "10min"]) == 0
+    assert main([*asked, "--budget", "10min"]) == 0
     assert lengths(runs.grids[-1]) == {short}
     assert f"{part}, as when this was measured before." in capsys.readouterr().err
 
 
 def test_another_training_has_a_length_of_its_own(runs):
-    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
-    assert recommend.main([*LONG, "training.epochs=90"]) == 0
+    assert main([*ASKED, "--budget", "20s"]) == 0
+    assert main([*LONG, "training.epochs=90"]) == 0
     assert {length.epochs for length in lengths(runs.grids[-1])} == {90}
 
 
@@ -104,17 +104,17 @@ def test_another_training_has_a_length_of_its_own(runs):
 )
 def test_what_was_interrupted_in_its_first_round_goes_on_if_it_has_a_record(runs, lost, seconds):
     """Also if the machine is a little slower by then."""
-    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
+    assert main([*ASKED, "--budget", "20s"]) == 0
     before = lengths(runs.grids[-1])
     for path in paths(runs.grids[-1])[lost]:
         (runs.folder / path).unlink()
     runs.pilot["epoch"] = 0.012
-    assert recommend.main([*ASKED, "--budget", seconds]) == 0
+    assert main([*ASKED, "--budget", seconds]) == 0
     assert (lengths(runs.grids[-1]) == before) == (lost.stop is not None)
 
 
 def test_rounds_that_an_earlier_call_had_time_for_are_not_all_measured(runs):
-    assert recommend.main(LONG) == 0
+    assert main(LONG) == 0
     grid = runs.grids[-1]
     (name, *_), had = grid.plan.cells, len(paths(grid))
     more_rounds.add(dict.fromkeys(grid.plan.cells, 30), runs.folder / more_rounds.FILE)
@@ -131,7 +131,7 @@ def test_what_is_waited_for_other_measurements_is_not_of_the_budget(runs, monkey
     """Else the time left would be taken for too short for a second round."""
     monkeypatch.setattr(recommend, "time", SimpleNamespace(monotonic=lambda: runs.clock))
     runs.waits = 500.0
-    assert recommend.main([*ASKED, "--budget", "100s"]) == 0
+    assert main([*ASKED, "--budget", "100s"]) == 0
     assert len(runs.grids) > 1
 
 
@@ -148,7 +148,7 @@ def test_what_is_waited_for_other_measurements_is_not_of_the_budget(runs, monkey
 def test_a_candidate_that_fails_is_left_out_and_stays_out(runs, capsys, turns, said):
     """Also if another fails later, and the runs keep the length that they had."""
     runs.pilot["epoch"], runs.failing = 2.0, turns
-    assert recommend.main(LONG) == 0
+    assert main(LONG) == 0
     err = capsys.readouterr().err
     assert all(words in err for words in said)
     assert strategies(runs.grids[-1]) == {"reference", "resident", "combined"}
@@ -174,7 +174,7 @@ def test_an_error_comes_after_the_ranking_of_what_was_measured(runs, capsys, fai
 @pytest.mark.parametrize("error", [OutputError("the disk is full"), FULL])
 def test_a_report_that_fails_leaves_the_ranking_printed_and_the_report_before(runs, capsys, error):
     """Snakemake writes into a file of the project; the user's is replaced when it is whole."""
-    assert recommend.main(LONG) == 0
+    assert main(LONG) == 0
     runs.of_report = error
     capsys.readouterr()
     check_error(capsys, True, "the disk is full")
@@ -182,7 +182,7 @@ def test_a_report_that_fails_leaves_the_ranking_printed_and_the_report_before(ru
 
 
 def check_error(capsys, has_ranking, said):
-    assert recommend.main(LONG) == 2
+    assert main(LONG) == 2
     out, err = capsys.readouterr()
     assert [word in out for word in ("rank", "resident")] == [has_ranking] * 2
     assert err.splitlines()[-1] == f"snn: {said}"
@@ -190,10 +190,10 @@ def check_error(capsys, has_ranking, said):
 
 def test_two_at_once_do_not_mix_their_tables(runs, capsys):
     with workflow.held():
-        assert recommend.main(ASKED) == 2
+        assert main(ASKED) == 2
     assert "another snn recommend is at work in" in capsys.readouterr().err
     assert not runs.grids
-    assert recommend.main(LONG) == 0
+    assert main(LONG) == 0
 
 
 def test_tables_of_another_grid_are_not_taken_for_its_own(tmp_path, monkeypatch):
@@ -223,7 +223,7 @@ def test_an_output_that_cannot_be_written_at_the_end_is_an_error(runs, monkeypat
         (runs.folder / "out/ranking.csv").mkdir()
 
     monkeypatch.setattr(workflow, "report", report)
-    assert recommend.main(LONG) == 2
+    assert main(LONG) == 2
     assert f"snn: {runs.folder}/out/ranking.csv: cannot be written" in capsys.readouterr().err
 
 
@@ -234,13 +234,13 @@ def test_a_reader_that_has_gone_does_not_cost_the_report(runs, monkeypatch):
 
     monkeypatch.setattr(sys, "stdout", Gone())
     with pytest.raises(BrokenPipeError):  # snn.command makes a status of it
-        recommend.main(LONG)
+        main(LONG)
     assert {path.name for path in (runs.folder / "out").iterdir()} == {*recommend._OUTPUTS}
 
 
 def test_that_the_answer_to_another_question_is_replaced_is_said_before(runs, capsys):
     """Not of the same question with more time or candidates, or after a file that is none of ours."""
-    assert recommend.main([*ASKED, "--budget", "20s"]) == 0
+    assert main([*ASKED, "--budget", "20s"]) == 0
     earlier = runs.folder / "out/grid.yaml"
 
     def is_other(*arguments):
@@ -249,7 +249,7 @@ def test_that_the_answer_to_another_question_is_replaced_is_said_before(runs, ca
     assert not any([is_other(), is_other("--all"), is_other("--budget", "10min")])
     assert is_other("--hidden", "8")
     assert "replace" not in capsys.readouterr().err
-    assert recommend.main([*ASKED, "--hidden", "8"]) == 0
+    assert main([*ASKED, "--hidden", "8"]) == 0
     said = capsys.readouterr().err
     assert "snn: note: out has the answer to another question" in said and "--output FOLDER" in said
     assert is_other() and not is_other("--hidden", "8")
@@ -262,7 +262,7 @@ def test_an_output_that_is_a_link_stays_one(runs):
     (runs.folder / "out").mkdir()
     (runs.folder / "real.csv").write_text("earlier")
     (runs.folder / "out/ranking.csv").symlink_to(runs.folder / "real.csv")
-    assert recommend.main(ASKED) == 0
+    assert main(ASKED) == 0
     assert (runs.folder / "out/ranking.csv").is_symlink()
     assert (runs.folder / "real.csv").read_bytes() == (runs.folder / workflow.TABLE).read_bytes()
 
@@ -272,6 +272,6 @@ def test_a_budget_that_is_too_short_leaves_no_folder_but_the_users_own(there, ru
     runs.pilot = {"epoch": 90.0, "job": 5.0}
     if there:
         (runs.folder / "a").mkdir()
-    assert recommend.main([*ASKED[:-1], "a/b/c", "--budget", "20s"]) == 2
+    assert main([*ASKED[:-1], "a/b/c", "--budget", "20s"]) == 2
     assert "give --budget" in capsys.readouterr().err
     assert (runs.folder / "a").exists() == there and not (runs.folder / "a/b").exists()

@@ -200,11 +200,6 @@ def test_two_devices_in_one_archive_are_refused(tmp_path, capsys):
     assert "GPU-2" in capsys.readouterr().err
 
 
-def test_usage(capsys):
-    assert cli.main(["retabulate"]) == 2
-    assert "ARCHIVE OUTPUT" in capsys.readouterr().err
-
-
 def test_published_errors_of_one_training_differ_only_where_their_draws_do():
     """The tables of the paper's network with its settings: an error over six draws is not one over ten."""
     errors = {}

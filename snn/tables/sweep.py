@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
-from snn.analysis.grouping import baselines, first_at, settings, texts, varied
+from snn.analysis.grouping import baselines, first_at, settings, texts
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.roofline import FLOOR, fraction_of_limit
-from snn.analysis.speedups import SPEEDUP, joint, over_baselines
+from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.protocol import student_quantile
 from snn.tables import table
@@ -88,15 +88,11 @@ def full_name(row: Row) -> str:
     return f"{row['strategy']} ({row['options']})" if row["options"] else row["strategy"]
 
 
-def _trained(rows: Rows) -> pd.DataFrame:
-    more = varied(rows.frame, _point(rows.frame), ["dataset", "network"])
-    options = ["options"] if any(rows.frame["options"]) else []
-    return rows.frame[["network", "dataset", "strategy", *more, *options]]
-
-
 peers = cnn_peers = cells_table(
     "The same training in PyTorch and JAX",
-    _trained,
+    "network dataset strategy",
+    table.further(_point, "dataset", "network"),
+    lambda rows: rows.frame[["options"] if any(rows.frame["options"]) else []],
     "kernel runtime",
     table.step_times,
     lambda rows: (1e6 * rows.frame.get(FLOOR, np.nan * rows.frame["mean_s"])).rename("floor_us"),
@@ -229,11 +225,6 @@ def _fp32(pooled: pd.DataFrame) -> list[int]:
     return [a if a >= 0 else b for a, b in zip(own, first, strict=True)]
 
 
-def _seeds(rows: Rows) -> pd.DataFrame:
-    more = varied(rows.frame, _points(rows.frame), ["dataset", "network", "strategy"])
-    return rows.frame[[*NAMES, "precision", *more, "seeds", "mean_s", "std_s", *SPEEDUP, "verdict"]]
-
-
 _CONVERGENCE = (
     "relative_difference",
     "relative_difference_ci_low",
@@ -299,7 +290,11 @@ def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list
 
 _precision = cells_table(
     "Precision: time, and convergence over several seeds",
-    _seeds,
+    " ".join([*NAMES, "precision"]),
+    table.further(_points, "dataset", "network", "strategy"),
+    "seeds mean_s std_s",
+    table.ratio(),
+    "verdict",
     table.each(baseline=lambda row, fp32: f"{fp32['kernel']} fp32" if fp32 else ""),
     "note",
     _losses,

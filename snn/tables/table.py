@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis import frame, roofline
-from snn.analysis.grouping import first_at, texts
+from snn.analysis.grouping import first_at, texts, varied
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
@@ -148,6 +148,11 @@ def each(**columns: Callable[[Row, Any], Any]) -> Callable[[Rows], pd.DataFrame]
         )
 
     return compute
+
+
+def further(names: Callable[[pd.DataFrame], list[str]], *within: str) -> Column:
+    """The settings with these names in which rows differ that are equal in the columns ``within``."""
+    return lambda rows: rows.frame[varied(rows.frame, names(rows.frame), within)]
 
 
 def ratio(name: str = "speedup") -> Column:
