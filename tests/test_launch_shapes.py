@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from emulated import EmulatedBackend
+from test_kernels import run
 
 from snn.backends import kernel_source
 from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
@@ -81,19 +82,9 @@ def test_a_product_of_more_rows_than_y_has_blocks(op):
     backend = EmulatedBackend({**NAIVE, "block": [1, 1]})
     random = np.random.default_rng(1)
     A, B = random.standard_normal((m, k), np.float32), random.standard_normal((k, n), np.float32)
-    operands = [
-        A.T if op == "matmul_tn" else A,
-        B.T if op == "matmul_nt" else B,
-        np.zeros((m, n), np.float32),
-    ]
-    buffers = []
-    for matrix in operands:
-        buffers.append(backend.malloc(matrix.nbytes))
-        backend.copy_in(buffers[-1], np.ascontiguousarray(matrix))
-    backend.launch(op, tuple(buffers), (m, k, n))
-    C = np.zeros((m, n), np.float32)
-    backend.copy_out(C, buffers[2])
-    np.testing.assert_allclose(C, A @ B, rtol=1e-5, atol=1e-6)
+    operands = A.T if op == "matmul_tn" else A, B.T if op == "matmul_nt" else B, np.zeros((m, n), np.float32)
+    C = run(backend, op, [one.ravel() for one in operands], (m, k, n))[2]
+    np.testing.assert_allclose(C.reshape(m, n), A @ B, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.gpu
@@ -106,19 +97,7 @@ def test_a_gpu_multiplies_and_transposes_what_is_taller_than_y(name):
     rows = 64 * MOST_Y + 5
     A = np.arange(2 * rows, dtype=np.float32).reshape(rows, 2) % 64
     B = np.array([[1, 2], [-1, 4]], dtype=np.float32)  # products are exact, also of rounded numbers
-    C, T = np.zeros((rows, 2), np.float32), np.zeros((2, rows), np.float32)
-    sizes = [matrix.nbytes for matrix in (A, B, C, T)]
-    a, b, c, t = buffers = [backend.malloc(size) for size in sizes]
-    try:
-        backend.copy_in(a, A)
-        backend.copy_in(b, B)
-        backend.launch("matmul", (a, b, c), (rows, 2, 2))
-        backend.launch("transpose", (a, t), (rows, 2))
-        backend.synchronize()
-        backend.copy_out(C, c)
-        backend.copy_out(T, t)
-    finally:
-        for buffer in buffers:
-            backend.free(buffer)
-    np.testing.assert_array_equal(C, A @ B)
-    np.testing.assert_array_equal(T, A.T)
+    C = run(backend, "matmul", [A.ravel(), B.ravel(), np.zeros(2 * rows, np.float32)], (rows, 2, 2))[2]
+    T = run(backend, "transpose", [A.ravel(), np.zeros(2 * rows, np.float32)], (rows, 2))[1]
+    np.testing.assert_array_equal(C.reshape(rows, 2), A @ B)
+    np.testing.assert_array_equal(T.reshape(2, rows), A.T)
