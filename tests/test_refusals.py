@@ -178,6 +178,14 @@ COMMAND_LINES = r"""
     CSV dataset.delimiter=e => it must be one character that no
     CSV "dataset.delimiter='.'" => it must be one character that no
     CSV "dataset.delimiter='-'" => it must be one character that no
+    CSV dataset.standardise=1 => dataset.standardise is 1: it must be true or false
+    CSV dataset.held_out=1 => dataset.held_out is 1: it must be a number from 0 to 0.9: some rows must
+    CSV dataset.held_out=-0.1 => dataset.held_out is -0.1: it must be a number from 0 to 0.9
+    CSV dataset.shuffle_seed=-1 => dataset.shuffle_seed is -1
+    CSV dataset.text_columns=onehot => dataset.text_columns is 'onehot': it must be one of error, one_hot, dr
+    CSV dataset.missing=drop => dataset.missing is 'drop': it must be one of error, drop_rows
+    CSV dataset.task=rank => dataset.task is 'rank': it must be one of regression, classification
+    training.reduction=median => training.reduction is 'median': it must be one of mean, sum
     round=x => round is 'x': it must be from 1 to 1000
     output=[a] => output is ['a']: it must be the path of a file
     output=3 => output is 3: it must be the path of a file, in quotes if it looks like a number
