@@ -219,16 +219,17 @@ COMMAND_LINES = r"""
     training.accumulate=4 => choose network.update_order=simultaneous
     training.accumulate=4 network.update_order=simultaneous training.gradient=published_naive => choose
     network.recompute=[1] training.gradient=published_optimised => network.recompute is set: train
-    network.recompute=[2] => network.recompute names 2: it must be the number of a hidden layer, 1
+    network.recompute=[2] => network.recompute names 2: it must be the number of a hidden layer: 1
     network.recompute=[1,1] => network.recompute is [1, 1]: it must be a list of layers, each once
     network.recompute=1 => network.recompute is 1: it must be a list of layers
     network.recompute=[true] => network.recompute names True: it must be the number of a hidden
     network.recompute=[1.0] => network.recompute names 1.0: it must be the number of a hidden
-    LAYERS network.recompute=[0] => names 0: it must be the number of a layer in network.layers, from
-    LAYERS network.recompute=[2] => layer 2, relu, works in place on the output of another
-    LAYERS network.recompute=[4] => layer 4, linear 1, has the network's outputs
-    LAYERS network.recompute=[x] => network.recompute names 'x': it must be the number of a layer
-    network=layers 'network.layers=[linear 1]' network.recompute=[1] => none, since there is no other layer
+    LAYERS network.recompute=[0] => names 0: it must be the number of a layer in network.layers that is not
+    LAYERS network.recompute=[2] => names 2: it must be the number of a layer in network.layers that is not in
+    LAYERS network.recompute=[4] => names 4: it must be
+    LAYERS network.recompute=[x] => names 'x': it must be the number of a layer in network.layers that is not
+    LAYERS network.recompute=[4] => in place, nor the last: 1, 3
+    network=layers 'network.layers=[linear 1]' network.recompute=[1] => nor the last: there is none
 """
 CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
 NAMED = {
