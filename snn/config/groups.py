@@ -23,6 +23,13 @@ _DEFINING = {
 
 
 @cache
+def module_file(module: str) -> str | None:
+    """The file of a module, relative to the checkout, if it is one of ours; the module is not imported."""
+    path = module.replace(".", "/")
+    return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (ROOT / file).is_file()), None)
+
+
+@cache
 def names(group: str) -> list[str]:
     """The choices of a group: the names of the files in ``config/GROUP``."""
     return sorted(file.stem for file in (CONFIG / group).glob("*.yaml"))
