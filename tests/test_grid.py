@@ -435,6 +435,12 @@ def test_a_key_that_no_workflow_reads_is_refused():
         grid.check_keys({"device": "cpu", "gird": "mine.yaml", "a": 3})
 
 
+def test_a_number_has_an_exponent_as_in_yaml_1_2(tmp_path):
+    path = written(tmp_path, "sweeps: {x: {training.learning_rate: [1e-3, 2E+1, .5]}}")
+    rates = [cell["training"]["learning_rate"] for cell in grid.read(path, CPU)["x"].cells]
+    assert rates == [0.001, 20.0, 0.5]
+
+
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
     assert list(grid.read(written(tmp_path, "\ufeffsweeps: {x: {}}"), CPU)) == ["x"]
 

@@ -109,8 +109,6 @@ class Range(Kind):
         if self._is_number(value) and value > (0 if self._is_above else self.least - 1):
             number = "a number" if self.real else "a whole number"
             return f"{number} from {self.least:.12g} to {self.most:.12g}: {self.reason}"
-        if self.real and isinstance(value, str) and re.fullmatch(r"-?[0-9]+e-?[0-9]+", value):
-            return f"{self.right} (write 1.0e-3, not 1e-3: YAML reads that as text)"
         return self.right
 
     @property
@@ -306,8 +304,7 @@ KINDS: Mapping[str, Kind] = {
         lambda name: name in INITIALISERS,
     ),
     "strategy.learning_rates": ListOf(
-        "a list of numbers above 0, as [1.0e-4, 1.0e-3] (not 1e-3: YAML reads that as text), each finite in "
-        "float32, or []",
+        "a list of numbers above 0, as [1.0e-4, 1.0e-3], each finite in float32, or []",
         _ABOVE_0.holds,
         _ABOVE_0,
     ),
