@@ -136,11 +136,11 @@ COMMAND_LINES = r"""
     strategy=combined strategy.streams=0 => strategy.streams is 0
     strategy=streams strategy.streams=x => strategy.streams is 'x'
     strategy=ensemble strategy.starts=0 => strategy.starts is 0: it must be a whole number
-    strategy=ensemble strategy.seeds=3 => strategy.seeds is 3: it must be a list of whole
-    strategy=ensemble strategy.seeds={a:1} => strategy.seeds is {'a': 1}: it must be a list of whole numb
-    strategy=ensemble strategy.seeds=[1,1] => a list without duplicates
-    strategy=ensemble strategy.learning_rates=[0] => a list of numbers above 0, as [1.0e-4
-    strategy=ensemble strategy.initialisers=[ones] => initialisers, each one of uniform01, he_
+    strategy=ensemble strategy.seeds=3 => strategy.seeds is 3: it must be a list of at most 512 whole
+    strategy=ensemble strategy.seeds={a:1} => strategy.seeds is {'a': 1}: it must be a list
+    strategy=ensemble strategy.seeds=[1,1] => whole numbers from 1 to 2147483647, each once, as [1, 2, 3], or []
+    strategy=ensemble strategy.learning_rates=[0] => numbers above 0 and finite in float32, each once
+    strategy=ensemble strategy.initialisers=[ones] => initialisers, each once, of uniform01, he_
     kernel.block=[64,64] => at most 1024 threads
     kernel.block=16 => kernel.block is 16: it must be the block size [x, y]
     kernel.block=[a,b] => kernel.block is ['a', 'b']: it must be the block size
@@ -206,7 +206,7 @@ COMMAND_LINES = r"""
     CSV dataset.path=[a] => dataset.path is ['a']: it must be the path
     CSV dataset.delimiter=ab => dataset.delimiter is 'ab'
     network.hidden=[1000000000000] => network.hidden is [1000000000000]
-    strategy=ensemble strategy.seeds=[4294967296] => each from 1 to 2147483647
+    strategy=ensemble strategy.seeds=[4294967296] => whole numbers from 1 to 2147483647
     ENSEMBLE strategy.starts=30000 => learning_rates are 120000 networks
     training.learning_rate=1e-320 => in float32
     training.learning_rate=inf => training.learning_rate is inf
@@ -429,7 +429,7 @@ def test_a_sweep_is_refused(tmp_path, sweep, said):
     [
         ({"dataset": "csv", "dataset.path": "x" * 5000, "dataset.target": 0}, "at most 4096 characters"),
         ({"network.hidden": [256] * 1000}, "it must be of fewer layers"),
-        ({"strategy": "ensemble", "strategy.seeds": list(range(1, 1000))}, "at most 512 elements"),
+        ({"strategy": "ensemble", "strategy.seeds": list(range(1, 1000))}, "a list of at most 512 whole numbers"),
         ({"network": "layers", "network.layers": ["linear " + "9" * 4000]}, "it must be linear WIDTH"),
         ({"network.seed": [*range(1, 50_000), 1]}, "network.seed"),  # soon
     ],
