@@ -138,7 +138,7 @@ COMMAND_LINES = r"""
     strategy=ensemble strategy.starts=0 => strategy.starts is 0: it must be a whole number
     strategy=ensemble strategy.seeds=3 => strategy.seeds is 3: it must be a list of at most 512 whole
     strategy=ensemble strategy.seeds={a:1} => strategy.seeds is {'a': 1}: it must be a list
-    strategy=ensemble strategy.seeds=[1,1] => whole numbers from 1 to 2147483647, each once, as [1, 2, 3], or []
+    strategy=ensemble strategy.seeds=[1,1] => from 1 to 2147483647, each once, as [1, 2, 3], or []
     strategy=ensemble strategy.learning_rates=[0] => numbers above 0 and finite in float32, each once
     strategy=ensemble strategy.initialisers=[ones] => initialisers, each once, of uniform01, he_
     kernel.block=[64,64] => at most 1024 threads
@@ -429,7 +429,7 @@ def test_a_sweep_is_refused(tmp_path, sweep, said):
     [
         ({"dataset": "csv", "dataset.path": "x" * 5000, "dataset.target": 0}, "at most 4096 characters"),
         ({"network.hidden": [256] * 1000}, "it must be of fewer layers"),
-        ({"strategy": "ensemble", "strategy.seeds": list(range(1, 1000))}, "a list of at most 512 whole numbers"),
+        ({"strategy": "ensemble", "strategy.seeds": list(range(1, 1000))}, "a list of at most 512"),
         ({"network": "layers", "network.layers": ["linear " + "9" * 4000]}, "it must be linear WIDTH"),
         ({"network.seed": [*range(1, 50_000), 1]}, "network.seed"),  # soon
     ],
