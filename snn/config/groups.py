@@ -142,12 +142,9 @@ def touches(strategy: Mapping[str, Any]) -> bool:
 def untouched(file: Path = NEIGHBOURS) -> frozenset[str]:
     """The strategies that keep their times while another GPU is busy. Raises ConfigError for a wrong file."""
     content = read_yaml(file)
-    if not isinstance(content, dict) or content.keys() != {"untouched"}:
-        raise ConfigError(f"{file}: it must have the key untouched, and no other")
-    listed, known = content["untouched"], names("strategy")
-    if not isinstance(listed, list) or len(listed) != len(set(map(repr, listed))):
-        raise ConfigError(f"{file}: untouched is {shown(listed)}: it must be a list of strategies, each once")
-    for name in listed:
-        if name not in known:
-            raise ConfigError(f"{file}: untouched: {shown(name)} is not a strategy: {', '.join(known)}")
+    listed = content["untouched"] if isinstance(content, dict) and content.keys() == {"untouched"} else None
+    known = names("strategy")
+    if not isinstance(listed, list) or any(name not in known or listed.count(name) > 1 for name in listed):
+        right = f"untouched: [...], strategies that are each named once, of {', '.join(known)}"
+        raise ConfigError(f"{file}: it holds {shown(content)}: it must be {right}")
     return frozenset(listed)
