@@ -69,7 +69,7 @@ def headline(seconds: float, rounds: int, names: Sequence[str]) -> None:
     device = devices.find("cuda")
     with tempfile.TemporaryDirectory() as folder:
         limits, training = Path(folder) / "limits.json", Path(folder) / "training.json"
-        _python("-m", "snn.measure_limits", "cuda", str(limits))
+        _python("-m", "snn", "measure-limits", "cuda", str(limits))
         times, remarks = in_turns(rounds, names, lambda name: _turn_of_its_own(name, seconds))
         cell = ("dataset=large", f"strategy={OURS}", "kernel=tiled_fused", "protocol=brief")
         _python("-m", "snn", *cell, f"output={training}")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well ``python -m snn.plan`` predicts device memory: against trainings on this GPU.
+"""How well ``python -m snn plan`` predicts device memory: against trainings on this GPU.
 
     benchmarks/plan_accuracy.py [--count 40] [--seed 1] [--caps 7] [--json FILE]
 
@@ -160,7 +160,7 @@ def caps(count: int, leave: int, gpu_of: Callable[[int], gpus.Gpu]) -> list[dict
     for settings in plan_draws.CAPPED[:count]:
         cell = composed(settings, checks_memory=False)
         with Ballast(leave) as free:
-            largest = plan(cell, gpu_of(free), free).largest_batch
+            largest = plan(cell, gpu_of(free), free)["largest_batch"]
             batches = [] if largest is None else [largest, ceil(1.1 * largest)]
             ends = [
                 in_a_process(on_gpu, {**cell, "training": {**cell["training"], "batch_size": batch}})

@@ -150,8 +150,8 @@ def main(began: float, file: str, settings: list[str]) -> int:
     clock.note("interpreter")
     Imports(clock)
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    run = importlib.import_module("snn.run")
-    status = int(run.main(settings))
+    command, run = (importlib.import_module(f"snn.{name}") for name in ("command", "run"))
+    status = int(command.answer(lambda: run.run_cell(settings)))
     clock.note("other")
     found = {"seconds": clock.seconds, "until_first_epoch": clock.until_first_epoch}
     Path(file).write_text(json.dumps(found), encoding="utf-8")

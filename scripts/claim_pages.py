@@ -1,4 +1,4 @@
-"""``python scripts/claim_pages.py``: write docs/claims/, a page per source and a summary of all.
+"""Write docs/claims/, a page per source and a summary of all.
 
 The pages follow from the claims in config/claims/ and the tables in results/published/; run this after
 either has changed.
@@ -11,9 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import click  # noqa: E402
 import markdown_cells as cells  # noqa: E402
 
 from snn import command  # noqa: E402
+from snn.arguments import Command, main_of  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.report import claims  # noqa: E402
 
@@ -98,13 +100,8 @@ def _link(finding: claims.Finding) -> str:
     return f"{link}, {finding.device}" if finding.device else link
 
 
-def main(arguments: list[str]) -> int:
-    """Write the pages; 2 if a claim or a table is wrong, in which case none is written."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "claim_pages", "no arguments", 0, 0)
+@click.command("claim_pages", cls=Command, help=__doc__)
+def write_pages() -> None:
     tables = claims.published_tables()
     texts = pages([claims.judge(name, tables) for name in claims.source_names()])
     PAGES.mkdir(exist_ok=True)
@@ -113,7 +110,9 @@ def _main(arguments: list[str]) -> int:
             file.write(text.encode())
     for old in {path.name for path in PAGES.glob("*.md")} - texts.keys():
         (PAGES / old).unlink()
-    return 0
+
+
+main = main_of(write_pages)
 
 
 if __name__ == "__main__":

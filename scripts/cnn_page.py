@@ -1,4 +1,4 @@
-"""``python scripts/cnn_page.py [FOLDER ...]``: write the tables of docs/explanation/cnn_report.md.
+"""Write the tables of docs/explanation/cnn_report.md.
 
 Those of published values are made from config/cnn_report/, and those of measured ones from the tables in each
 FOLDER, results/published/nvidia-h200/cnn unless given: each from the first that has it.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -18,6 +19,7 @@ sys.path.insert(0, str(ROOT))
 import markdown_cells as cells  # noqa: E402
 
 from snn import command  # noqa: E402
+from snn.arguments import Command, main_of  # noqa: E402
 from snn.config.groups import read_yaml  # noqa: E402
 from snn.errors import ConfigError, RecordError  # noqa: E402
 from snn.files import outputs  # noqa: E402
@@ -25,7 +27,7 @@ from snn.models.gradients import PublishedNaive  # noqa: E402
 from snn.report.write import read  # noqa: E402
 
 PAGE = ROOT / "docs/explanation/cnn_report.md"
-FOLDERS = [ROOT / "results/published/nvidia-h200/cnn"]
+FOLDERS = (ROOT / "results/published/nvidia-h200/cnn",)
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 DATA = {"mnist": "MNIST", "fashion": "Fashion-MNIST"}
@@ -277,13 +279,10 @@ def _apart(row: Mapping[str, Any]) -> str:
     return f"{row['images_apart']:+.0f} images" if row["images_apart"] else "no image apart"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page; 2 where an argument is no folder, or a table is missing or another; then it stays."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    folders = [Path(argument) for argument in arguments] or FOLDERS
+@click.command("cnn_page", cls=Command, help=__doc__)
+@click.argument("folders", nargs=-1, type=Path, metavar="[FOLDER]...")
+def write_page(folders: tuple[Path, ...]) -> None:
+    folders = folders or FOLDERS
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(
@@ -292,7 +291,9 @@ def _main(arguments: list[str]) -> int:
     text = fill(PAGE.read_text(encoding="utf-8"), *folders)
     with outputs.replaced(PAGE) as file:
         file.write(text.encode())
-    return 0
+
+
+main = main_of(write_page)
 
 
 if __name__ == "__main__":

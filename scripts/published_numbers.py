@@ -1,4 +1,4 @@
-"""``python scripts/published_numbers.py``: write the numbers of published tables into README and docs/.
+"""Write the numbers of published tables into README and docs/.
 
 A comment names the rows and columns that the numbers above it, or in its row of a table, come from:
 
@@ -23,7 +23,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import click  # noqa: E402
+
 from snn import command  # noqa: E402
+from snn.arguments import Command, main_of  # noqa: E402
 from snn.errors import ConfigError, SnnError  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.files.published_sets import PUBLISHED  # noqa: E402
@@ -223,13 +226,8 @@ def _broken_as(old: str, new: str) -> str:
     return first + "".join(gap + word for gap, word in zip(gaps, others, strict=False))
 
 
-def main(arguments: list[str]) -> int:
-    """Write the pages; 2 where a comment or a table is wrong, and then all of them stay."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "published_numbers", "no arguments", 0, 0)
+@click.command("published_numbers", cls=Command, help=__doc__)
+def write_pages() -> None:
     before = {page: page.read_text(encoding="utf-8") for page in PAGES}
     after = {page: _filled_page(page, text) for page, text in before.items()}
     for page, text in after.items():
@@ -237,7 +235,9 @@ def _main(arguments: list[str]) -> int:
             with outputs.replaced(page) as file:
                 file.write(text.encode())
             print(f"{page.relative_to(ROOT)}: written anew")
-    return 0
+
+
+main = main_of(write_pages)
 
 
 def _filled_page(page: Path, text: str) -> str:

@@ -2,16 +2,19 @@
 
 import sys
 
-from snn import run
-
-# The threads of the process are set by now, which NumPy reads.
-from snn import cli, command  # isort: skip
+from snn import command
 
 
-def main(arguments: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Run the command that is named first, else a cell; its status."""
-    is_command = bool(arguments) and arguments[0] in cli.known()
-    return cli.main(arguments) if is_command else run.main(arguments)
+    if words and all("=" in word and not word.startswith("-") for word in words):
+        from snn import run  # a workflow's job, which does not wait for click
+
+        return command.answer(lambda: run.run_cell(words))
+    from snn import cli
+
+    is_command = bool(words) and (words[0] in cli.snn.commands or words[0] == "--version")
+    return cli.main(words if is_command else ["run", *words])
 
 
 if __name__ == "__main__":

@@ -1,86 +1,450 @@
-"""``snn COMMAND [ARGUMENT ...]``: which memory strategy trains a network fastest, measured on your device.
+"""The program ``snn``: its commands with their arguments, options, help and examples.
 
-``snn COMMAND --help`` explains one of them.
+A command imports the module that does its work when it is used: a cell's process, the help and the completion
+do not wait for the others.
 """
 
+import os
 import sys
-from importlib import import_module
-from importlib.util import find_spec
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from snn import command
-from snn.config.suggestions import meant
-from snn.errors import ConfigError, shown
-from snn.files import revision
-from snn.hardware import environment
+import click
 
+from snn import arguments, command
+from snn.arguments import FILE, OneOf
+from snn.hardware import environment, threads
 
-class Command(NamedTuple):
-    """A command: the module whose ``main`` it is, and what it does."""
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
-    module: str
-    summary: str
+    from click.shell_completion import CompletionItem
 
+PROGRAM = "snn"
+COMPLETE = "_SNN_COMPLETE"
+"""The variable with which a shell asks for completions."""
 
-COMMANDS = {
-    "recommend": Command("snn.recommend", "find the fastest strategy for your network and your data"),
-    "run": Command("snn.run", "train and measure one cell, and write its record"),
-    "plan": Command("snn.plan", "say whether a cell or a sweep fits into a GPU's memory, without one"),
-    "more-rounds": Command("snn.more_rounds", "plan more rounds where a table's verdicts are open"),
-    "compare": Command("snn.compare", "compare two sets of results"),
-    "merge": Command("snn.merge", "put the results of many machines into one table"),
-    "retabulate": Command("snn.retabulate", "make tables and figures from published records"),
-    "claims": Command("snn.claims", "judge the sources' claims by the published tables"),
-    "prepare": Command("snn.prepare", "prepare a data set as a file"),
-    "perfetto": Command("snn.perfetto", "write the traces of records for ui.perfetto.dev"),
-    "list": Command("snn.listing", "list strategies, kernels, networks, data sets, ..."),
-    "completion": Command("snn.completion", "print what completes these commands in bash or zsh"),
+LISTS = {
+    "strategies": "strategy",
+    "kernels": "kernel",
+    "networks": "network",
+    "datasets": "dataset",
+    "protocols": "protocol",
+    "precisions": "precision",
+    "devices": "device",
 }
-"""By name. A module is imported when its command is used."""
-
-OPTIONS = {
-    "--help": "print this, or behind a command what it does",
-    "--version": "print the version, and the commit of the clone",
-}
+"""What can be listed, and its group in ``config/``."""
 
 
-def known() -> dict[str, Command]:
-    """The commands whose modules there are."""
-    return {name: one for name, one in COMMANDS.items() if find_spec(one.module)}
+threads.assign()  # before a command imports NumPy
+
+UNKNOWN = {"ignore_unknown_options": True}
+"""For an option that a command does not have: its settings are checked, where ``--epochs 5`` has a hint."""
 
 
-def main(arguments: list[str]) -> int:
-    """Run a command; its status, or 2 where there is none of that name."""
-    if arguments and arguments[0] in COMMANDS and arguments[0] in known():
-        return int(import_module(COMMANDS[arguments[0]].module).main(arguments[1:]))
-    if arguments and arguments[0] == "--version":
-        print(revision.said())
-        return 0
-    asked = not arguments or arguments[0] in ("-h", "--help")
-    return command.answered(["--help"] if asked else arguments, __doc__, _refuse, more=_listed)
+def main(words: list[str]) -> int:
+    """Run a command; its status, or 2 if there is none of that name."""
+    if instruction := os.environ.get(COMPLETE):
+        from snn import completion
 
-
-def _refuse(arguments: list[str]) -> int:
-    word = arguments[0]
-    if "=" in word and not word.startswith("-"):
-        raise ConfigError(f"{shown(word)}: a setting stands behind a command, as snn run {shown(word)[1:-1]}")
-    there = [*known(), *OPTIONS]
-    raise ConfigError(
-        f"{shown(word)}: there is no such command{meant(word, there)}; there are {', '.join(there)}"
-    )
-
-
-def _listed() -> str:
-    listed = {name: one.summary for name, one in known().items()} | OPTIONS
-    width = max(map(len, listed))
-    lines = [f"  {name:{width}}  {summary}" for name, summary in listed.items()]
-    return "\n".join(["commands:", *lines[: -len(OPTIONS)], "", "options:", *lines[-len(OPTIONS) :]])
+        return completion.complete(snn, instruction)
+    return arguments.run_line(snn, words, PROGRAM)
 
 
 def entry() -> int:
     """The program ``snn``."""
     environment.put_packages_first()
     return command.run(main)
+
+
+def _complete_settings(context: click.Context, param: click.Parameter, last: str) -> "list[CompletionItem]":
+    from snn import completion
+
+    return completion.settings(context, last)
+
+
+def _complete_gpus(context: click.Context, param: click.Parameter, last: str) -> list[str]:
+    from snn.config import groups
+
+    return [name for name in groups.known_gpus() if name.startswith(last)]
+
+
+def settings(text: str = "[KEY=VALUE]...") -> Any:
+    """The arguments of a command that are settings of a cell, as ``training.epochs=5``."""
+    return click.argument(
+        "settings", nargs=-1, metavar=text, type=click.UNPROCESSED, shell_complete=_complete_settings
+    )
+
+
+@click.group(cls=arguments.Group, invoke_without_command=True)
+@click.option("--version", is_flag=True, help="Print the version, and the commit of the clone.")
+@click.pass_context
+def snn(context: click.Context, version: bool) -> None:
+    """Which memory strategy trains a network fastest, measured on your device.
+
+    snn COMMAND --help explains one of these commands.
+    """
+    if version:
+        from snn.files import revision
+
+        print(revision.said())
+        context.exit()
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _choices_of(group: str) -> OneOf:
+    def names() -> "Collection[str]":
+        from snn.config import groups
+
+        return groups.names(group)
+
+    return OneOf(names)
+
+
+def _complete_devices(context: click.Context, param: click.Parameter, last: str) -> list[str]:
+    words = ("auto", "cuda", "cpu")
+    return [*(name for name in words if name.startswith(last)), *_complete_gpus(context, param, last)]
+
+
+@snn.command(codes={0: "done: there is a recommendation", 3: "no training ended well, so there is none"})
+@settings()
+@click.option("--csv", type=FILE, metavar="FILE", help="A CSV file to train on, one sample per row.")
+@click.option("--target", metavar="COLUMN", help="The column to predict: its name, or its number from 0.")
+@click.option("--classify", is_flag=True, help="The target is a class: a text or a whole number.")
+@click.option(
+    "--dataset",
+    type=_choices_of("dataset"),
+    metavar="NAME",
+    help="Another data set, as snn list datasets names them; the default is small, or patterns for a network "
+    "that takes images.",
+)
+@click.option(
+    "--hidden", metavar="N,N", help="Widths of the hidden layers, as 64,64 (fully connected, with ReLU)."
+)
+@click.option(
+    "--network",
+    type=_choices_of("network"),
+    metavar="NAME",
+    help="Another network, as snn list networks names them.",
+)
+@click.option(
+    "--budget",
+    default="2min",
+    show_default=True,
+    metavar="TIME",
+    help="How long it may take, as 90s. If whole trainings take too long, runs have fewer epochs, or fewer "
+    "rows; if even these do, there is an error. A first round that has begun is finished.",
+)
+@click.option(
+    "--device",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=_complete_devices,
+    help="auto, cuda, cpu, or a GPU's name: for one that is not in this machine, only published results.",
+)
+@click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
+@click.option(
+    "--output",
+    type=FILE,
+    metavar="FOLDER",
+    help="For the table and the report, which are replaced; the default is recommendation-NAME.",
+)
+def recommend(**question: Any) -> int:
+    """Find the fastest strategy for your network and your data.
+
+    Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
+    while there is time, and leaves a ranked table and a report. What was measured stays: the same command
+    continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
+    results of a GPU.
+
+    The settings are those of snn run. How a table is written is detected; dataset.header, delimiter, decimal,
+    thousands, encoding, comment and na_values set it.
+
+    \b
+    snn recommend --csv mine.csv --target price --hidden 64,64
+    snn recommend --csv mine.csv --target kind --classify dataset.header=false training.epochs=20
+    snn recommend --dataset mnist network=layers 'network.layers=[linear 64, relu, linear 1]'
+    snn recommend --device "NVIDIA H200" --network cnn
+    """
+    from snn import recommend
+
+    return recommend.answer(**question)
+
+
+def _list_choices() -> str:
+    from snn.config import groups
+
+    lines = [f"  {group}={'|'.join(groups.names(group))}" for group in groups.GROUPS]
+    return "\n".join(["Choices, which snn list explains:", *lines])
+
+
+@snn.command(
+    codes={0: "done: the record is written", 3: "with --strict: written, but the cell is not ok"},
+    more=_list_choices,
+    context_settings=UNKNOWN,
+)
+@settings()
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 3 if the cell diverged, was unsupported or had too little memory: a record holds these "
+    "outcomes like any other, with exit code 0.",
+)
+def run(settings: tuple[str, ...], strict: bool) -> int:
+    """Train and measure one cell, and write its record.
+
+    Without output=FILE the record is printed. At its end one line gives the mean time of a run with its
+    interval, how the cell ended, and the loss: on the standard output, or on standard error if the record is
+    there.
+
+    \b
+    snn run strategy=graph dataset=small output=cell.json
+    snn run network.hidden=[256] network.init=uniform01 protocol.runs=10
+    snn run network=layers 'network.layers=[linear 64, relu, linear 1]' network.loss=mean_squared_error
+    snn run training.epochs=100 training.batch_size=256 training.learning_rate=0.002
+    nsys profile python -m snn profile=nvtx      (three more steps, with NVTX ranges)
+    """
+    from snn import run
+
+    return run.run_cell(settings, strict)
+
+
+@snn.command(codes={0: "done, also if a cell does not fit"})
+@settings("[KEY=VALUE]... | sweep=NAME [grid=FILE]")
+@click.option(
+    "--device",
+    metavar="NAME",
+    shell_complete=_complete_gpus,
+    help='Plan for one of config/gpus.yaml, as "Tesla T4"; without it, for this machine\'s GPU.',
+)
+@click.option(
+    "--free", metavar="SIZE", help="How much memory there is, as 11GiB; without it, what is free on that GPU."
+)
+@click.option(
+    "--fraction", default="0.9", show_default=True, metavar="F", help="The share of it that may be used."
+)
+@click.option("--json", "target", type=FILE, metavar="FILE", help="Write the plan to a file as well.")
+def plan(settings: tuple[str, ...], device: str | None, free: str | None, fraction: str, target: str) -> None:
+    """Does it fit? Predict a cell's device memory, without a GPU.
+
+    Predicts the device memory of a cell by kind, the largest batch that fits, and what would help. The
+    settings are those of snn run. With sweep=NAME (and grid=FILE) instead, it says of every cell of a sweep
+    whether it fits. Nothing is trained.
+
+    \b
+    snn plan strategy=graph dataset=small --device "Tesla T4"
+    snn plan sweep=strategies --free 11GiB
+    """
+    from snn import plan
+
+    plan.answer(settings, device, free, fraction, target)
+
+
+@snn.command("more-rounds")
+@click.argument("table", type=FILE)
+@click.argument("settings", nargs=-1, metavar="[rounds=N] [grid=FILE] [device=cpu|cuda]")
+def more_rounds(table: str, settings: tuple[str, ...]) -> None:
+    """Plan more rounds where a table's verdicts are open.
+
+    TABLE is results/tables/NAME.csv, or NAME, or DEVICE/NAME of a device that was planned by name. If a
+    verdict is "not significant", or an interval wide, by the thresholds tell_apart and wide of
+    config/verdicts.yaml, both cells get as many more rounds as their spread calls for, at most doubling them
+    at once; or, with rounds=N, so many in all. Rows that are "not comparable" get none.
+
+    It only plans, in results/more_rounds.json; the same snakemake command as before then measures the rounds.
+    Give grid, device, devices and folder as to snakemake.
+
+    \b
+    snn more-rounds results/tables/speedup.csv
+    snn more-rounds mine rounds=40 grid=my_grid.yaml
+    """
+    from snn import more_rounds
+
+    print(more_rounds.plan(table, settings))
+
+
+@snn.command()
+@click.argument("a", type=FILE)
+@click.argument("b", type=FILE)
+@click.argument("output", type=FILE)
+def compare(a: str, b: str, output: str) -> None:
+    """Compare two sets of results.
+
+    They may be of other machines, dates or versions. A and B are folders of results, or archives written by
+    scripts/publish. OUTPUT gets comparison.csv, .html, .svg and .png. Times are divided only if device,
+    driver and the probe's costs are the same on both sides.
+
+    \b
+    snn compare results/published/tesla-t4/paper results comparison
+    """
+    from snn import compare
+
+    print(compare.compare(Path(a), Path(b), Path(output)))
+
+
+@snn.command()
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER... [output=devices]", type=FILE)
+def merge(folders: tuple[str, ...]) -> None:
+    """Put the results of many machines into one table.
+
+    Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or
+    one that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
+
+    A GPU is known by its UUID. A CPU has none: it is known by its name, its host and its folder, so put the
+    records of one machine into one folder. Microbenchmarks are left out. Speedups are over the device's own
+    baseline.
+
+    \b
+    snn merge results results/published/*/* output=devices
+    """
+    from snn import merge
+
+    print(merge.run(*merge.parse(folders)))
+
+
+@snn.command()
+@click.argument("archive", type=FILE)
+@click.argument("output", type=FILE)
+@click.argument("grid", required=False, type=FILE)
+def retabulate(archive: str, output: str, grid: str | None) -> None:
+    """Make tables and figures from published records.
+
+    ARCHIVE is a folder written by scripts/publish, its records.jsonl.gz, or a folder of results. GRID is the
+    grid file that defines the tables; its default is the sweeps published with the archive, or
+    config/grid.yaml. It needs no GPU.
+
+    \b
+    snn retabulate results/published/tesla-t4/paper tables
+    """
+    from snn.retabulate import retabulate
+
+    retabulate(Path(archive), Path(output), Path(grid) if grid is not None else None)
+
+
+def _sources() -> list[str]:
+    from snn.config import groups
+
+    return sorted(path.stem for path in (groups.CONFIG / "claims").glob("*.yaml"))
+
+
+@snn.command()
+@click.argument("source", required=False, type=OneOf(_sources))
+@click.option("--json", "as_json", is_flag=True, help="Print this as JSON, with every case.")
+def claims(source: str | None, as_json: bool) -> None:
+    """Judge the sources' claims by the published tables.
+
+    Without SOURCE it prints the number of claims with each verdict, by source. With one, it prints each of
+    the source's claims with its verdict and the rows that test it.
+
+    \b
+    snn claims paper
+    """
+    from snn import claims
+
+    claims.show(source, as_json)
+
+
+@snn.command(context_settings=UNKNOWN)
+@settings("dataset=NAME [KEY=VALUE]... output=FILE.npy")
+def prepare(settings: tuple[str, ...]) -> None:
+    """Prepare a data set as a file, for all of its cells.
+
+    \b
+    snn prepare dataset=small output=small.npy
+    """
+    from snn import prepare
+
+    prepare.prepare(settings)
+
+
+@snn.command()
+@click.argument("records", nargs=-1, required=True, metavar="RECORD...", type=FILE)
+@click.argument("output", type=FILE)
+def perfetto(records: tuple[str, ...], output: str) -> None:
+    """Write the traces of records for ui.perfetto.dev.
+
+    Each strategy is a process: the host's calls are one thread, each stream is a thread, and counters show
+    the bytes held. The format is the Trace Event Format, JSON.
+
+    \b
+    snn perfetto results/cells/*/round_1.json trace.json
+    """
+    from snn import perfetto
+
+    perfetto.convert(records, output)
+
+
+@snn.command("measure-limits", hidden=True)
+@click.argument("backend", metavar="cuda|cpu")
+@click.argument("output")
+@click.argument("name", required=False)
+def measure_limits(backend: str, output: str, name: str | None) -> None:
+    """Measure the limits of the device, and record them; a device with another name than NAME is an error.
+
+    \b
+    snn measure-limits cpu limits.json
+    """
+    from snn import measure_device
+
+    measure_device.write_limits(output, backend, name)
+
+
+@snn.command(hidden=True)
+@click.argument("name")
+@click.argument("settings")
+@click.argument("backend", metavar="auto|cuda|cpu")
+@click.argument("output")
+@click.argument("device", required=False)
+def microbenchmark(name: str, settings: str, backend: str, output: str, device: str | None) -> None:
+    """Measure one of the grid's microbenchmarks, and record it.
+
+    NAME is one of the grid's microbenchmarks, SETTINGS its settings as JSON, as a grid file has them. A
+    device with another name than DEVICE is an error. OUTPUT is the record.
+
+    \b
+    snn microbenchmark transfers '{"sizes": ["256B", "1MiB"], ...}' cpu record.json
+    """
+    from snn import measure_device
+
+    measure_device.write_microbenchmark(output, name, settings, backend, device)
+
+
+@snn.command("list")
+@click.argument("topic", type=OneOf(lambda: LISTS), metavar="|".join(LISTS))
+def list_choices(topic: str) -> None:
+    """List strategies, kernels, networks, data sets, and so on.
+
+    A line for each choice: its name, as a grid or a command line gives it, and what it is. In the files of
+    config/ each choice's keys are explained.
+
+    \b
+    snn list strategies
+    """
+    from snn.config.groups import names
+    from snn.listing import describe
+
+    width = max(map(len, names(LISTS[topic])))
+    for name in names(LISTS[topic]):
+        print(f"{name:{width}}  {describe(LISTS[topic], name)}")
+
+
+@snn.command("completion")
+@click.argument("shell", type=OneOf(lambda: ("bash", "zsh", "fish")), metavar="bash|zsh|fish")
+def print_completion(shell: str) -> None:
+    """Print a script for a shell, which completes commands.
+
+    After it, the Tab key completes commands, options, keys, values and files.
+
+    \b
+    eval "$(snn completion bash)"      in ~/.bashrc
+    eval "$(snn completion zsh)"       in ~/.zshrc, after compinit
+    snn completion fish | source       in ~/.config/fish/config.fish
+    """
+    from snn import completion
+
+    completion.complete(snn, f"{shell}_source")
 
 
 if __name__ == "__main__":

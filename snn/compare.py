@@ -1,15 +1,9 @@
-"""``snn compare A B OUTPUT``: compare two sets of results, of other machines, dates or versions.
+"""Compare two sets of results: a table and a figure of their cells' times."""
 
-A and B are folders of results, or archives written by scripts/publish. OUTPUT gets comparison.csv, .html,
-.svg and .png. Times are divided only where device, driver and the probe's costs are the same on both sides.
-"""
-
-import sys
 from pathlib import Path
 
 import pandas as pd
 
-from snn import command
 from snn.analysis import frame
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.config.groups import CONFIG, read_yaml
@@ -21,14 +15,7 @@ from snn.report.write import write, writing
 from snn.tables import comparison
 
 
-@command.entry(__doc__, 3, 3)
-def main(arguments: list[str]) -> int:
-    """Write table and figure; 0, or 2 on a user's error."""
-    print(run(*map(Path, arguments)))
-    return 0
-
-
-def run(a: Path, b: Path, output: Path) -> str:
+def compare(a: Path, b: Path, output: Path) -> str:
     """Compare, write table and figure, and return a summary of what was and was not compared.
 
     Raises RecordError where a folder holds no results or two devices, or shares no cell with the other;
@@ -58,7 +45,3 @@ def run(a: Path, b: Path, output: Path) -> str:
 def _name(rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
     return f"{first['device']}, {first['started'][:10]}, commit {str(first['commit'])[:7]}"
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

@@ -1,121 +1,86 @@
-"""``snn completion bash|zsh``: print a script that completes commands, keys and choices at a press of Tab.
+"""Words that complete a command line: click's, and the keys and values of settings."""
 
-bash    eval "$(snn completion bash)"     in ~/.bashrc
-zsh     eval "$(snn completion zsh)"      in ~/.zshrc, after compinit
-"""
-
-import sys
-from collections.abc import Sequence
+import os
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from snn import cli, command, listing
+import click
+from click.shell_completion import (
+    BashComplete,
+    CompletionItem,
+    ZshComplete,
+    add_completion_class,
+    shell_complete,
+    split_arg_string,
+)
+
 from snn.config import choices, groups
-from snn.config.suggestions import meant
-from snn.errors import ConfigError, SnnError, shown
-
-_BASH = """\
-_snn() {
-    # Words are those of the line up to the cursor: COMP_WORDS splits at "=".
-    local line=${COMP_LINE:0:COMP_POINT} word
-    local -a words
-    read -a words <<< "$line"  # without -r: a name has its spaces behind backslashes
-    [[ $line == *[[:space:]] && $line != *\\\\[[:space:]] ]] && words+=("")
-    word=${words[-1]}
-    mapfile -t COMPREPLY < <(snn completion words "${words[@]:1}" 2>/dev/null)
-    COMPREPLY=("${COMPREPLY[@]// /\\\\ }")
-    # Behind "=", bash replaces only what follows it.
-    [[ $word == *=* ]] && COMPREPLY=("${COMPREPLY[@]#*=}")
-    [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=.] ]] && compopt -o nospace
-}
-complete -o default -F _snn snn
-"""
-
-_ZSH = """\
-_snn() {
-    local -a found
-    found=(${(f)"$(snn completion words "${(@Q)words[2,CURRENT]}" 2>/dev/null)"})
-    if (( ! $#found )); then
-        _files
-    else
-        compadd -S ' ' -- ${found:#*=}
-        compadd -S '' -- ${(M)found:#*=}
-    fi
-}
-compdef _snn snn
-"""
-
-SCRIPTS = {"bash": _BASH, "zsh": _ZSH}
-_WORDS = "words"
-"""What the scripts ask for: the words that may stand in place of the last one."""
-
-_OF_CELLS = ("run", "plan", "prepare")
-"""Commands whose arguments are a cell's settings."""
+from snn.errors import SnnError
 
 _SWEEP, _GRID = "sweep=", "grid="
-"""Keys of ``snn plan`` in place of a cell's settings."""
-
-_OPTIONS = {
-    "run": ["--strict", "--version"],
-    "claims": ["--json"],
-    "plan": ["--device", "--free", "--fraction", "--json"],
-}
-"""Of commands with options; those of ``recommend`` are its parser's."""
+"""Keys of ``snn plan`` instead of a cell's settings."""
 
 
-def main(arguments: list[str]) -> int:
-    """Print a script, or for it the words that fit; 0, or 2 for a shell that there is no script for."""
-    return command.answered(
-        arguments if arguments[:1] != [_WORDS] else [], __doc__, lambda _: _main(arguments)
+def complete(program: click.Command, instruction: str) -> int:
+    """Print what a shell asks for, as ``bash_source`` or ``bash_complete``; the status."""
+    return shell_complete(program, {}, "snn", "_SNN_COMPLETE", instruction)
+
+
+@add_completion_class
+class Bash(BashComplete):
+    """Bash splits words at ``=``, of which only the last part is replaced, and does not escape spaces."""
+
+    source_template = BashComplete.source_template.replace(
+        "COMPREPLY+=($value)", "COMPREPLY+=($value); [[ $value == *= ]] && compopt -o nospace"
     )
 
+    def get_completion_args(self) -> tuple[list[str], str]:
+        words = os.environ["COMP_WORDS"].split("\n")[: int(os.environ["COMP_CWORD"]) + 1]
+        line = re.sub(r"\n?=\n?", "=", "\n".join(words))
+        _, *given = split_arg_string(line)
+        return (given, "") if line.endswith("\n") else (given[:-1], given[-1])
 
-def _main(arguments: list[str]) -> int:
-    if arguments[:1] == [_WORDS]:
-        for word in words(arguments[1:] or [""]):
-            print(word)  # and no line without a word, which bash would take for one: then it completes files
-        return 0
-    if len(arguments) != 1 or arguments[0] not in SCRIPTS:
-        hint = meant(arguments[0], SCRIPTS) if arguments else ""
-        raise ConfigError(f"completion takes bash or zsh, not {shown(' '.join(arguments))}{hint}")
-    print(SCRIPTS[arguments[0]], end="")
-    return 0
-
-
-def words(given: Sequence[str]) -> list[str]:
-    """What may stand in place of the last of these words of a command line, which it begins with."""
-    *before, last = given
-    if not before:
-        found = [*cli.known(), "--help", "--version"]
-    elif before[0] == "list":
-        found = [*listing.TOPICS]
-    elif before[0] == "completion":
-        found = [*SCRIPTS]
-    elif before[0] == "claims" and not last.startswith("-"):
-        is_named = any(not word.startswith("-") for word in before[1:])
-        found = [] if is_named else sorted(path.stem for path in (groups.CONFIG / "claims").glob("*.yaml"))
-    elif last.startswith("-"):
-        found = ["--help", *_options(before[0])]
-    elif before[-1] == "--device":
-        gpus = [*groups.known_gpus()]
-        found = {"recommend": [*groups.names("device"), *gpus], "plan": gpus}.get(before[0], [])
-    elif before[0] == "recommend":
-        found = groups.names(before[-1][2:]) if before[-1] in ("--dataset", "--network") else []
-    elif before[0] == "plan" and last.startswith(_SWEEP):
-        found = [f"{_SWEEP}{name}" for name in _sweeps(before)]
-    elif before[0] in _OF_CELLS:
-        found = _settings(before[1:], last) + ([_SWEEP, _GRID] if before[0] == "plan" else [])
-    else:
-        found = []
-    return [one for one in found if one.startswith(last)]
+    def format_completion(self, item: CompletionItem) -> str:
+        key, equals, value = str(item.value).partition("=")
+        replaced = value if equals and value else f"{key}{equals}"
+        return f"{item.type},{replaced}".replace(" ", r"\\ ")  # `read` takes one of them
 
 
-def _options(name: str) -> list[str]:
-    if name != "recommend":
-        return _OPTIONS.get(name, [])
-    from snn.recommending import question  # which needs argparse
+@add_completion_class
+class Zsh(ZshComplete):
+    """After ``KEY=`` zsh adds no space."""
 
-    return [*question.parser()._option_string_actions]
+    source_template = ZshComplete.source_template.replace("compadd -U", "compadd -S '' -U")
+
+
+def settings(context: click.Context, last: str) -> list[CompletionItem]:
+    """What may replace the last word of a command whose arguments are settings; files if nothing fits."""
+    before: Sequence[str] = context.params.get("settings") or ()
+    found = [*_keys_and_values(before, last)]
+    if context.info_name == "plan":
+        found += [_SWEEP, _GRID]
+        if last.startswith(_SWEEP):
+            found = [f"{_SWEEP}{name}" for name in _sweeps(before)]
+    items = [CompletionItem(word) for word in found if word.startswith(last)]
+    return items or [CompletionItem(last.partition("=")[2], type="file")]
+
+
+def _keys_and_values(before: Sequence[str], last: str) -> Iterable[str]:
+    """The keys that are not given yet; after a key's ``=``, the values that its declaration lists."""
+    given = dict(one.partition("=")[::2] for one in before)
+    key, equals, _ = last.partition("=")
+    if equals and key in groups.GROUPS:
+        return [f"{key}={name}" for name in groups.names(key)]
+    if equals:
+        from snn.config.settings import KINDS  # with NumPy, for which keys do not wait
+
+        return [f"{key}={value}" for value in getattr(KINDS.get(key), "allowed", ())]
+    chosen = {
+        key: value for key, value in given.items() if key in groups.GROUPS and value in groups.names(key)
+    }
+    return [f"{key}=" for key in choices.known(chosen) if key not in given]
 
 
 def _sweeps(before: Sequence[str]) -> list[str]:
@@ -126,19 +91,3 @@ def _sweeps(before: Sequence[str]) -> list[str]:
         if isinstance(grid, dict) and isinstance(grid.get("sweeps"), dict):
             return [*map(str, grid["sweeps"])]
     return []
-
-
-def _settings(before: Sequence[str], last: str) -> list[str]:
-    """The keys that are not given yet; behind a group's ``=``, its choices."""
-    given = dict(one.partition("=")[::2] for one in before)
-    group, equals, _ = last.partition("=")
-    if equals:
-        return [f"{group}={name}" for name in groups.names(group)] if group in groups.GROUPS else []
-    chosen = {
-        key: value for key, value in given.items() if key in groups.GROUPS and value in groups.names(key)
-    }
-    return [f"{key}=" for key in choices.known(chosen) if key not in given]
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

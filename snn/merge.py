@@ -1,25 +1,13 @@
-"""``snn merge FOLDER... [output=devices]``: results of any number of machines in one table.
-
-Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or one
-that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
-
-A device is known by its UUID, in whichever folders its records are; GPUs of one name that measured different
-rounds of a cell in one folder share a column. A CPU has no UUID: it is known by its name, its host and its
-folder, so two machines with one CPU name stay two, unless their folders share a record; put the records of
-one machine into one folder. Microbenchmarks are left out. Speedups are over the device's own baseline: times
-of two devices are never divided.
-"""
+"""Results of any number of machines in one table, and a figure."""
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from snn import command
 from snn.analysis import published
 from snn.analysis.verdicts import DIFFERS
 from snn.config.groups import CONFIG, read_yaml
@@ -62,17 +50,6 @@ class _Found(NamedTuple):
     home: Path
 
 
-def main(arguments: list[str]) -> int:
-    """Write table and figure, print what differs; 0, or 2 on a user's error."""
-    return command.answered(arguments, __doc__, _main)
-
-
-def _main(arguments: list[str]) -> int:
-    command.counted(arguments, "merge", "FOLDER... [output=devices]", 1)
-    print(run(*_parsed(arguments)))
-    return 0
-
-
 def run(folders: Sequence[Path], output: Path) -> str:
     """Merge the records of these folders; returns what was found, in lines.
 
@@ -107,7 +84,7 @@ def _said(table: pd.DataFrame) -> list[str]:
     return [*lines, f"  and {left} more that differ"] if left > 0 else lines
 
 
-def _parsed(arguments: Sequence[str]) -> tuple[list[Path], Path]:
+def parse(arguments: Sequence[str]) -> tuple[list[Path], Path]:
     """The folders, and the output."""
     named = [argument.removeprefix(_OUTPUT) for argument in arguments if argument.startswith(_OUTPUT)]
     folders = [Path(argument) for argument in arguments if not argument.startswith(_OUTPUT)]
@@ -254,7 +231,3 @@ def _end(folder: Path, others: Sequence[Path]) -> str:
         if all(other.parts[-count:] != folder.parts[-count:] for other in others):
             return str(Path(*folder.parts[-count:]))
     return str(folder)
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

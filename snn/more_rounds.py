@@ -1,26 +1,13 @@
-"""``snn more-rounds TABLE [rounds=N] [grid=FILE] [device=cpu|cuda]``: more rounds for what is not settled.
-
-TABLE is results/tables/NAME.csv, or NAME, and of a device that was planned by name
-results/tables/DEVICE/NAME.csv. Its rows are compared as in the table (in recommendation and
-overview with the fastest). Where a verdict is ``not significant`` before a difference of the share
-``tell_apart`` of config/verdicts.yaml could have been found, or an interval is wider than the factor
-``wide``, both cells get the rounds that the spread of those they have asks for, at most doubling them at
-once; or ``rounds``, in all. Rows that are ``not comparable`` get none, and are named with the reason.
-
-It only plans, in results/more_rounds.json. The same snakemake command as before then measures the new rounds,
-and none that there is. Give grid, device, devices and folder as to snakemake.
-"""
+"""Plan more rounds for the rows of a table that are not settled."""
 
 import re
 import shlex
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
-from snn import command
 from snn.analysis import frame
 from snn.analysis.grouping import baselines
 from snn.analysis.intervals import ratio
@@ -40,50 +27,47 @@ _OF_ALL = ("recommendation", "overview")
 _KEYS = ("rounds", *grid.ASKED)
 
 
-class Pair(NamedTuple):
-    """Two rows of ``snn.analysis.frame`` that a table compares, each with its cell's name in ``cell``."""
-
-    baseline: Mapping[str, Any]
-    other: Mapping[str, Any]
-
-    def __str__(self) -> str:
-        a, b = self.baseline, self.other
-        differ = a["kernel"] != b["kernel"]
-        kernels = [f" with {row['kernel']}" if differ and row["kernel"] else "" for row in (b, a)]
-        return f"{b['dataset']} {b['network']}: {b['strategy']}{kernels[0]} over {a['strategy']}{kernels[1]}"
+Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""Baseline and other: rows of ``snn.analysis.frame`` that a table compares, each with its cell's name."""
 
 
-@command.entry(__doc__, least=1)
-def main(arguments: list[str]) -> int:
-    table, settings = _parsed(arguments)
-    print(plan(table, settings))
-    return 0
-
-
-def plan(table: str, settings: Mapping[str, str]) -> str:
+def plan(table: str, arguments: Sequence[str]) -> str:
     """Plan more rounds for the rows of a table that are not settled; returns what was planned, in lines.
 
-    Raises ConfigError for a table or setting that cannot be, RecordError where a record is missing.
+    ``table`` is its file or name, ``arguments`` are settings as KEY=VALUE. Raises ConfigError for a table or
+    setting that cannot be, RecordError if a record is missing.
     """
-    count = _count(settings["rounds"]) if "rounds" in settings else None
+    table, settings = _parse(table, arguments)
+    count = settings.pop("rounds", None)
+    if count is not None and not (
+        re.fullmatch("[0-9]{1,4}", count, re.ASCII) and 1 <= int(count) <= MOST_ROUNDS
+    ):
+        raise ConfigError(f"rounds is {shown(count)}: it must be a number from 1 to {MOST_ROUNDS}")
     where = {key: settings[key] for key in grid.ASKED if key in settings}
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     lines: list[str] = []
     apart: list[str] = []
     planned: dict[str, int] = {}
-    for pair in _pairs(table, where, thresholds):
-        found = ratio(*common_rounds(*pair))
+    for base, other in _pairs(table, where, thresholds):
+        found = ratio(*common_rounds(base, other))
         needed = rounds_needed(found, thresholds)
         # A GPU and its host are divided; of a missing time there is nothing to say.
-        of_host = pair.baseline["on_host"] != pair.other["on_host"]
-        is_timed = pair.baseline["runs"] and pair.other["runs"] and not of_host
-        if is_timed and (why := reason(*pair, thresholds)):
+        is_timed = base["runs"] and other["runs"] and base["on_host"] == other["on_host"]
+        with_kernel = [
+            f" with {row['kernel']}" if row["kernel"] and base["kernel"] != other["kernel"] else ""
+            for row in (other, base)
+        ]
+        pair = (
+            f"{other['dataset']} {other['network']}: {other['strategy']}{with_kernel[0]} over "
+            f"{base['strategy']}{with_kernel[1]}"
+        )
+        if is_timed and (why := reason(base, other, thresholds)):
             apart.append(f"{pair}: {NOT_COMPARABLE}, so it gets no rounds: {why}")
             continue
         if not found.rounds or needed <= found.rounds:
             continue
-        given = count or min(needed, max(2 * found.rounds, LEAST))
-        for row in pair:
+        given = int(count) if count else min(needed, max(2 * found.rounds, LEAST))
+        for row in (base, other):
             planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
         likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
         lines.append(
@@ -132,13 +116,13 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
     if table in _OF_ALL:
         for point in overview.points_of(records, thresholds):
             best, *others = overview.ranked(point, thresholds) or [{}]
-            yield from (Pair(other, best) for other in others)
+            yield from ((other, best) for other in others)
         return
     rows = frame.tabulate(records, thresholds)
     listed = rows.to_dict("records")
     for number, i in _numbers(table, rows, sweeps):
         if number != i:
-            yield Pair(listed[number], listed[i])
+            yield listed[number], listed[i]
 
 
 def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -> list[tuple[int, int]]:
@@ -170,28 +154,17 @@ def _expected(cells: Mapping[str, naming.Cell], command: str, gives_grid: bool) 
     return expected
 
 
-def _parsed(arguments: list[str]) -> tuple[str, dict[str, str]]:
-    """The table, as NAME or DEVICE/NAME, and the settings beside it."""
-    tables = [argument for argument in arguments if "=" not in argument]
-    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
-    unknown = sorted(given.keys() - set(_KEYS))
+def _parse(table: str, given: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The table, as NAME or DEVICE/NAME, and the settings."""
+    if others := [word for word in given if "=" not in word]:
+        raise ConfigError(f"{shown(others[0])} is a second table: give one, and settings as KEY=VALUE")
+    settings = dict(word.split("=", 1) for word in given)
+    unknown = sorted(settings.keys() - set(_KEYS))
     if unknown:
         raise ConfigError(
             f"there is no key {shown(unknown[0])}{meant(unknown[0], _KEYS)}: {', '.join(_KEYS)}"
         )
-    if len(tables) != 1:
-        raise ConfigError(f"{len(tables)} tables are named: it must be one, as results/tables/speedup.csv")
-    if not Path(tables[0]).name:
-        raise ConfigError(f"{shown(tables[0])} names no table: it must be one, as results/tables/speedup.csv")
-    folder, name = Path("tables", tables[0]).with_suffix("").parts[-2:]
-    return name if folder == "tables" else f"{folder}/{name}", given
-
-
-def _count(rounds: str) -> int:
-    if not re.fullmatch("[0-9]{1,4}", rounds) or not 1 <= int(rounds) <= MOST_ROUNDS:
-        raise ConfigError(f"rounds is {shown(rounds)}: it must be a number from 1 to {MOST_ROUNDS}")
-    return int(rounds)
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))
+    if not Path(table).name:
+        raise ConfigError(f"{shown(table)} names no table: it must be one, as results/tables/speedup.csv")
+    folder, name = Path("tables", table).with_suffix("").parts[-2:]
+    return name if folder == "tables" else f"{folder}/{name}", settings

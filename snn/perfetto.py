@@ -1,16 +1,10 @@
-"""``snn perfetto RECORD ... OUTPUT``: the traces of records as a file for ui.perfetto.dev.
-
-Each strategy is a process: the host's calls are one thread, each stream is a thread, and counters show the
-bytes held. The format is the Trace Event Format, JSON.
-"""
+"""Traces of records as a file for ui.perfetto.dev, in the Trace Event Format."""
 
 import json
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snn import command
 from snn.config.cell import Cell
 from snn.files import outputs
 from snn.records import store
@@ -18,11 +12,9 @@ from snn.records import store
 _HOST = 1000  # streams are the threads of their own numbers
 
 
-@command.entry(__doc__, least=2)
-def main(arguments: list[str]) -> int:
-    *paths, output = arguments
+def convert(paths: Sequence[str], output: str) -> None:
+    """Write the traces of the records in these files."""
     write(outputs.checked(output, paths), [store.read(Path(path)) for path in paths])
-    return 0
 
 
 def write(output: Path, records: Iterable[Mapping[str, Any]]) -> None:
@@ -68,7 +60,3 @@ def _span(start: float, end: float) -> dict[str, float]:
 
 def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

@@ -1,26 +1,14 @@
-"""``snn plan [KEY=VALUE ...] [--device NAME] [--free SIZE] [--fraction F] [--json FILE]``
-
-Does it fit? Predicts the device memory of a cell by kind, the largest batch that fits, and what would help.
-The settings are those of ``snn run``. With sweep=NAME (and grid=FILE) in their place it says of every cell of
-a sweep whether it fits. Nothing is trained and no GPU is needed.
-
-  --device NAME   plan for one of config/gpus.yaml, as "Tesla T4"; without it, for this machine's GPU
-  --free SIZE     how much memory there is, as 11GiB; without it, what is free on that GPU
-  --fraction F    the share of it that may be used; 0.9 unless given
-  --json FILE     write the plan to a file as well
-"""
+"""What ``snn plan`` prints: whether a cell, or each of a sweep, fits into a GPU's memory."""
 
 import json
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from snn import command, datasets
+from snn import datasets
 from snn.config import compose
 from snn.config.groups import CONFIG
-from snn.config.options import Options
 from snn.config.overrides import written
 from snn.errors import ConfigError, DeviceError, Unsupported, shown
 from snn.files import outputs
@@ -37,28 +25,22 @@ _SHOWN = 10  # remedies that are printed
 _SWEEP, _GRID, _THIS = "sweep", "grid=", ""
 
 
-@command.entry(__doc__, codes={0: "done, also where a cell does not fit"})
-def main(arguments: list[str]) -> int:
-    parser = Options("plan")
-    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
-    parser.add_argument("--device", metavar="NAME")
-    parser.add_argument("--free", metavar="SIZE")
-    parser.add_argument("--fraction", default="0.9", metavar="F")
-    parser.add_argument("--json", metavar="FILE")
-    given = parser.read(arguments)
-    gpu = _gpu(given.device, given.free)
-    budget = int(_fraction(given.fraction) * gpu.nbytes)
-    cells, axes = _cells(given.settings, gpu)
+def answer(
+    settings: Sequence[str], device: str | None, free: str | None, fraction: str, file: str | None
+) -> None:
+    """Print the plan of a cell or a sweep with these settings, and write it to a file if one is given."""
+    gpu = _gpu(device, free)
+    budget = int(_fraction(fraction) * gpu.nbytes)
+    cells, axes = _cells(settings, gpu)
     target = None
-    if given.json is not None:  # into no file that is read for it
-        data = [file for cell in cells.values() for file in datasets.inputs(cell["dataset"])]
-        inputs = [_grid(given.settings), *CONFIG.rglob("*.yaml"), *data]
-        target = outputs.checked(given.json, inputs, "--json")
-    plans = (
-        {"": plan(cells[_THIS], gpu, budget).plain()}
-        if _THIS in cells
-        else {name: _whether(cell, axes, gpu, budget) for name, cell in cells.items()}
-    )
+    if file is not None:  # into no file that is read for it
+        data = [path for cell in cells.values() for path in datasets.inputs(cell["dataset"])]
+        inputs = [_grid(settings), *CONFIG.rglob("*.yaml"), *data]
+        target = outputs.checked(file, inputs, "--json")
+    if _THIS in cells:
+        plans = {_THIS: plan(cells[_THIS], gpu, budget)}
+    else:
+        plans = {name: _whether(cell, axes, gpu, budget) for name, cell in cells.items()}
     runtime = f"; memory of the CUDA runtime as measured on an {gpu.runtime_of}"
     known = "" if gpu.runtime_of == gpu.name else runtime
     print(f"budget: {size(budget)} of {size(gpu.nbytes)} on {gpu.name}{known}")
@@ -66,9 +48,8 @@ def main(arguments: list[str]) -> int:
         print(_said(found) if name == _THIS else _line(name, found))
     if target is not None:
         text = json.dumps(plans.get(_THIS, plans), indent=1)
-        with outputs.replaced(target) as file:
-            file.write(f"{text}\n".encode())
-    return 0
+        with outputs.replaced(target) as written_file:
+            written_file.write(f"{text}\n".encode())
 
 
 def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
@@ -132,27 +113,23 @@ def _grid(settings: Sequence[str]) -> Path:
 
 
 def _whether(cell: Mapping[str, Any], axes: Sequence[str], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:
-    """Whether a sweep's cell fits; of one whose memory cannot be predicted, the reason. ``settings`` are
-    those of the axes that its name does not say."""
-    said = {"settings": _settings(cell, axes)}
-    try:
-        needed = predicted(cell, gpu)
-    except (ConfigError, Unsupported) as error:
-        return said | {"reason": str(error)}
-    peak = sum(needed.values())
-    return said | {"bytes": needed, "peak_bytes": peak, "budget_bytes": budget, "fits": peak <= budget}
+    """Whether a sweep's cell fits; if its memory cannot be predicted, the reason.
 
-
-def _settings(cell: Mapping[str, Any], axes: Sequence[str]) -> dict[str, Any]:
-    """What a cell has of these keys, without those of which it has none, or which are in its name."""
-    found = {}
+    ``settings`` are those of the axes that its name does not say.
+    """
+    found: dict[str, Any] = {"settings": {}}
     for axis in axes:
         section, _, key = axis.partition(".")
         if axis == "precision":
-            found[axis] = cell[section]["name"]
+            found["settings"][axis] = cell[section]["name"]
         elif key in cell.get(section, {}) and axis not in ("network.hidden", "network.layers"):
-            found[axis] = cell[section][key]
-    return found
+            found["settings"][axis] = cell[section][key]
+    try:
+        needed = predicted(cell, gpu)
+    except (ConfigError, Unsupported) as error:
+        return found | {"reason": str(error)}
+    peak = sum(needed.values())
+    return found | {"bytes": needed, "peak_bytes": peak, "budget_bytes": budget, "fits": peak <= budget}
 
 
 def _said(found: Mapping[str, Any]) -> str:
@@ -160,22 +137,23 @@ def _said(found: Mapping[str, Any]) -> str:
     lines.append(f"{size(found['peak_bytes']):>12}  total: {'fits' if found['fits'] else 'does not fit'}")
     if found["plan"]:
         lines.append(f"plan: {found['plan']}")
+    batch, limit = found["largest_batch"], found["limit"]
+    largest = f"all {batch} rows" if limit == "rows" else f"{batch}"
+    more = f"; no larger one is planned: {limit}" if limit not in ("", "rows") else ""
     lines.append(
         "no batch fits, not even of one row"
-        if found["largest_batch"] is None
-        else f"largest training.batch_size that fits: {_largest(found['largest_batch'], found['limit'])}"
+        if batch is None
+        else f"largest training.batch_size that fits: {largest}{more}"
     )
     remedies = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] > 0]
-    others = [remedy for remedy in found["remedies"] if remedy["saves_bytes"] <= 0]
-    if remedies:
-        lines.append("what would reduce it:")
+    others = found["remedies"][len(remedies) :]
+    lines += ["what would reduce it:"] * bool(remedies)
     for remedy in remedies[:_SHOWN]:
         fits = ", which fits" if remedy["fits"] and not found["fits"] else ""
         lines.append(f"{size(remedy['saves_bytes']):>12}  {_less(remedy)}{fits}: {remedy['cost']}")
     if len(remedies) > _SHOWN:
         lines.append(f"              and {len(remedies) - _SHOWN} more, in --json")
-    if others:
-        lines.append("what would not reduce it:")
+    lines += ["what would not reduce it:"] * bool(others)
     lines += [f"{'nothing':>12}  {_less(remedy)}: {remedy['cost']}" for remedy in others]
     return "\n".join(lines)
 
@@ -183,13 +161,6 @@ def _said(found: Mapping[str, Any]) -> str:
 def _less(remedy: Mapping[str, Any]) -> str:
     than = f" than with {remedy['than']}" if remedy["than"] else ""
     return f"less with {remedy['setting']}{than}"
-
-
-def _largest(batch: int, limit: str) -> str:
-    """The largest batch, and what is in the way of a larger one if that is not the budget."""
-    if limit == "rows":
-        return f"all {batch} rows"
-    return f"{batch}; no larger one is planned: {limit}" if limit else f"{batch}"
 
 
 def _line(name: str, found: Mapping[str, Any]) -> str:
@@ -201,7 +172,3 @@ def _line(name: str, found: Mapping[str, Any]) -> str:
     if "reason" in found:
         return f"{'unknown':>12}                {name}: {found['reason']}"
     return f"{size(found['peak_bytes']):>12}  {'fits' if found['fits'] else 'does not fit':<12}  {name}"
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

@@ -1,15 +1,15 @@
-"""``snn prepare dataset=NAME ... output=FILE.npy``: prepare a data set for all of its cells."""
+"""Prepare a data set as a file, for all of its cells."""
 
-import sys
+from collections.abc import Sequence
 
-from snn import command, datasets
+from snn import datasets
 from snn.config import compose
 from snn.errors import ConfigError
 from snn.files import outputs
 
 
-@command.entry(__doc__)
-def main(arguments: list[str]) -> int:
+def prepare(arguments: Sequence[str]) -> None:
+    """Write the table of the data set that these settings choose."""
     settings = compose.composed(arguments)
     if settings["output"] is None:
         raise ConfigError("output is missing: the file to write, as output=small.npy")
@@ -20,8 +20,3 @@ def main(arguments: list[str]) -> int:
     datasets.split(training, settings["training"]["batch_size"], settings["dataset"]["name"], tested)
     datasets.say_remarks(table)
     datasets.write(output, table, settings["dataset"])
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

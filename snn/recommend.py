@@ -1,22 +1,23 @@
-"""``snn recommend``: which strategy trains one's own network fastest."""
+"""What ``snn recommend`` does: it finds the strategy that trains one's own network fastest."""
 
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from snn import command, datasets
+from snn import datasets
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError, OutputError, shown
 from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
 from snn.profiling.memory import count
-from snn.recommending import budget, candidates, elsewhere, question, text, workflow
+from snn.recommending import budget, candidates, elsewhere, text, workflow
 from snn.recommending.budget import Length, Pilot
 from snn.recommending.candidates import Grid, Records
-from snn.recommending.question import Question
+from snn.recommending.question import Question, ask
 from snn.workflow.signals import ending_at_once
 
 NOTHING_ENDED_WELL = 3
@@ -26,15 +27,10 @@ _LEAST_OF_PASS = 2.0
 _OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
 
 
-def main(arguments: list[str]) -> int:
-    """Measure, rank and print; 0, 2 on a user's error, 3 if no training ended well."""
-    codes = {0: "a recommendation was made", NOTHING_ENDED_WELL: "no training ended well, so there is none"}
-    return command.answered(arguments, question.parser().format_help(), _main, codes)
-
-
-def _main(arguments: list[str]) -> int:
+def answer(**options: Any) -> int:
+    """Measure, rank and print, for the options of ``snn recommend``; 0, or 3 if no training ended well."""
     started = time.monotonic()
-    asked = question.ask(**vars(question.parser().read(arguments)))
+    asked = ask(**options)
     if asked.device not in devices.BACKENDS and asked.device != devices.find("auto").name:
         print(elsewhere.describe(asked))
         return 0
@@ -207,7 +203,3 @@ def _print_answer(asked: Question, grid: Grid, records: Records) -> bool:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

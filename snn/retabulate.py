@@ -1,19 +1,12 @@
-"""``snn retabulate ARCHIVE OUTPUT [GRID]``: make tables and figures from published records.
-
-ARCHIVE is a folder written by ``scripts/publish``, its records.jsonl.gz, or a folder of results. GRID is the
-grid file that defines the tables; its default is the sweeps published with the archive, or config/grid.yaml.
-It needs no GPU.
-"""
+"""Make tables and figures from published records."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from snn import command
 from snn.analysis import frame
 from snn.analysis.roofline import fitting_limits, read_limits
 from snn.config.groups import CONFIG, ROOT, read_yaml
@@ -30,13 +23,6 @@ from snn.records.archive import SWEEPS, Entry, entries, has_cells, read_sweeps
 from snn.report.write import write, writing
 from snn.tables import overview, recommendation
 from snn.tables.table import build, find_table
-
-
-@command.entry(__doc__, 2, 3)
-def main(arguments: list[str]) -> int:
-    """Write all tables and figures that the archive has the records for; 0, or 2 on a user's error."""
-    retabulate(*map(Path, arguments))
-    return 0
 
 
 def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> None:
@@ -210,7 +196,3 @@ def _write(table: pd.DataFrame, title: str, output: Path, name: str) -> None:
 
 def _save(figure: Any, output: Path, name: str) -> None:
     save(figure, [str(output / f"figures/{name}.{ending}") for ending in ("svg", "png")])
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))

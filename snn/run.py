@@ -1,54 +1,26 @@
-"""``snn run [KEY=VALUE ...] [--strict]``: train and measure one cell, and write its record.
-
-Without output=FILE the record is printed. At its end one line says the mean time of a run with its interval,
-how the cell ended, and the loss: on the standard output, or on standard error if the record is there.
-
-  --strict    the exit code is 3 where the cell diverged, was unsupported, or had too little memory: outcomes
-              that a record holds like any other, with exit code 0
-  --help      print this
-  --version   print the version, and the commit of the clone
-"""
+"""Train and measure one cell, and write its record: what ``snn run`` does."""
 
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from snn.hardware import threads
 
 threads.assign()
 
-from snn import cli, command  # noqa: E402
-from snn.config import groups  # noqa: E402
 from snn.errors import ConfigError  # noqa: E402
-from snn.files import revision  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
 
 NOT_OK = 3
-"""The status of a cell that has no time, or no loss, where that is asked for."""
-
-STRICT = "--strict"
+"""The status of a cell that has no time, or no loss, if that is asked for."""
 
 
-@command.entry(
-    __doc__,
-    codes={0: "done: the record is written", NOT_OK: f"with {STRICT}: written, but the cell is not ok"},
-    more=lambda: _choices(),
-)
-def main(arguments: list[str]) -> int:
-    """Run a cell with Hydra overrides as arguments; 0 when its record is written, 2 on a user's error."""
-    if arguments == ["--version"]:
-        print(revision.said())
-        return 0
-    if arguments and arguments[0] in cli.known():
-        raise ConfigError(f"{arguments[0]!r} is a command of its own: snn {' '.join(arguments)}")
+def run_cell(arguments: Sequence[str], strict: bool = False) -> int:
+    """Run the cell of these settings; the status: 0, or 3 if ``strict`` and the cell is not ok."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a workflow's jobs are started without it
-    status = _run([argument for argument in arguments if argument != STRICT])
-    return NOT_OK if STRICT in arguments and status != "ok" else 0
-
-
-def _run(arguments: list[str]) -> str:
     from snn import datasets
     from snn.analysis import cell_line
     from snn.analysis.machine_state import watched
@@ -85,23 +57,4 @@ def _run(arguments: list[str]) -> str:
         with outputs.reported(output):
             store.write(output, record)
         progress.note_done(record["cell"], record["round"], output)
-    return ended(record, thresholds)[0]
-
-
-def _choices() -> str:
-    lines = [
-        "choices, of which snn list says more:",
-        *(f"  {group}={'|'.join(groups.names(group))}" for group in groups.GROUPS),
-        "",
-        "keys (and the keys of the files in config/):",
-        "  network.hidden=[256] network.init=uniform01",
-        "  network=layers 'network.layers=[linear 64, relu, linear 1]' network.loss=mean_squared_error",
-        "  training.epochs=100 training.batch_size=256 training.learning_rate=0.002 protocol.runs=10",
-        "  output=cell.json (default: print the record)",
-        "  profile=none|nvtx (nvtx: three more steps, with NVTX ranges, for nsys profile)",
-    ]
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(command.run(main))
+    return NOT_OK if strict and ended(record, thresholds)[0] != "ok" else 0

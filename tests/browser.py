@@ -44,13 +44,12 @@ class Browser:
         """A page of this file, loaded, in a window of ``width`` pixels; its reader prefers light or dark."""
         target = self.send("Target.createTarget", {"url": "about:blank"})["targetId"]
         session = self.send("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
-        self._listen(session)
         page = Page(self, session)
+        self._listen(session)
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         page.send("Emulation.setDeviceMetricsOverride", size)
         page.theme(dark)
-        page.send("Page.navigate", {"url": path.as_uri()})
-        page.wait("document.readyState === 'complete' && location.protocol === 'file:'")
+        page.go(path)
         return page
 
     def send(self, method, params=None, session=None):
@@ -102,10 +101,15 @@ class Page:
     """A page in a browser: what is in it, what it says of errors, and what it asks the network for."""
 
     def __init__(self, browser, session):
-        self._browser, self._session = browser, session
+        self._browser, self._session, self._first = browser, session, len(browser.events)
 
     def send(self, method, params=None):
         return self._browser.send(method, params, self._session)
+
+    def go(self, path):
+        """Show another file, and wait until it is loaded."""
+        self.send("Page.navigate", {"url": path.as_uri()})
+        self.wait(f"document.readyState === 'complete' && location.href === {json.dumps(path.as_uri())}")
 
     def theme(self, dark):
         """The theme that the reader prefers."""
@@ -136,13 +140,10 @@ class Page:
         answer = self.send("Page.captureScreenshot", {"clip": {**box, "scale": 1}})
         return base64.b64decode(answer["data"])
 
-    def close(self):
-        self.send("Page.close")
-
     def errors(self):
-        """Exceptions of scripts, and errors in the console, of all pages so far."""
+        """Exceptions of scripts, and errors in the console, since the page was opened."""
         found = []
-        for event in self._browser.events:
+        for event in self._browser.events[self._first :]:
             said = event["params"]
             if event["method"] == "Runtime.exceptionThrown":
                 found.append(said["exceptionDetails"])
@@ -153,10 +154,10 @@ class Page:
         return found
 
     def requests(self):
-        """The addresses outside of the page itself that were asked for, of all pages so far."""
+        """The addresses outside of the page itself that were asked for since it was opened."""
         asked = (
             event["params"]["request"]["url"]
-            for event in self._browser.events
+            for event in self._browser.events[self._first :]
             if event["method"] == "Network.requestWillBeSent"
         )
         return [url for url in asked if not url.startswith(("file:", "data:", "about:", "blob:"))]

@@ -6,7 +6,7 @@ import gc
 import os
 import shutil
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,6 +20,7 @@ from snn.hardware import threads  # noqa: E402
 
 threads.assign()
 
+import browser  # noqa: E402
 import hypothesis  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -27,7 +28,7 @@ from every_source import EverySource  # noqa: E402
 from project import NOT_OF_WORKFLOW, TINY, Project, copied  # noqa: E402
 from xdist.scheduler import LoadScopeScheduling  # noqa: E402
 
-from snn import backends  # noqa: E402
+from snn import backends, cli  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.files import cache  # noqa: E402
@@ -41,7 +42,7 @@ os.environ.update(cache.of_snakemake(ROOT))
 TOGETHER = {
     "pipeline": (
         *("test_workflow.py", "test_workflow_additions.py", "test_report.py"),
-        *("test_survival.py", "test_reruns.py"),
+        *("test_survival.py", "test_reruns.py", "test_notebook.py"),
     ),
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
@@ -172,6 +173,11 @@ def closed_figures():
         pyplot.close("all")
 
 
+def as_command(*first):
+    """A function that runs ``snn`` with these words and those that it gets; it returns the status."""
+    return lambda words: cli.main([*first, *words])
+
+
 @pytest.fixture
 def random():
     return np.random.default_rng(20260211)
@@ -193,6 +199,17 @@ def made(tmp_path_factory):
     return project
 
 
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """The browser of all tests of a process; without Chromium they are skipped."""
+    if browser.PROGRAM is None:
+        pytest.skip("there is no Chromium to open pages with")
+    profile = tmp_path_factory.mktemp("chromium")
+    with closing(browser.Browser(profile)) as opened:
+        yield opened
+    shutil.rmtree(profile, ignore_errors=True)
+
+
 @pytest.fixture
 def project(made, tmp_path_factory):
     """A copy of the made project, to change; all copies are deleted at the end of a run that passes.
@@ -200,9 +217,3 @@ def project(made, tmp_path_factory):
     For some seconds after a thousand files were deleted, ext4 takes ten times as long to create a thousand.
     """
     return copied(made.folder, tmp_path_factory.mktemp("copy") / "project")
-
-
-@pytest.fixture
-def no_devices_figure(monkeypatch):
-    """The figure of `snn merge` is built and not written, which takes as long as all the rest."""
-    monkeypatch.setattr("snn.merge.save", lambda figure, paths: [Path(path).touch() for path in paths])

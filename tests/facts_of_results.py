@@ -1,18 +1,18 @@
 """What docs/results.md says that follows from several rows, from records, or from traces; as ``facts``."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import cache
+from itertools import chain
 from math import ceil
 
 import pandas as pd
 from conftest import ROOT
-from published_tables import one, table, variation
+from published_tables import entries_of, one, records_in, some, table, variation
 
 from snn.config.yaml_file import read_yaml
 from snn.files import published_sets
 from snn.files.published_sets import PUBLISHED
 from snn.records import archive, microbenchmarks
-from snn.records.untrusted import lines, parse
 from snn.report import published_set
 
 MIB = 1 << 20
@@ -20,219 +20,190 @@ GPUS = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
 H200, H100 = FOLDERS = ("nvidia-h200", "nvidia-h100-80gb-hbm3")
 CPU = "CPU Intel(R) Xeon(R) Processor"
 LIMITS = read_yaml(ROOT / "config/verdicts.yaml")
+SIZES = ("small", "medium", "large")
+WIDE, DEEP = "1024", "256-1024-256"
 
 
 def of_the_papers_experiment():
-    times = table("nvidia-h200/paper/training_time")
-    of_streams = times[(times["strategy"] == "streams") & (times["dataset"] == "small")]
+    of_streams = table(f"{H200}/paper/training_time", strategy="streams", dataset="small")
     yield f"`streams` on `small` have a coefficient of variation of {variation(of_streams).item():.0%}"
     yield f"more than a factor of {LIMITS['wide']} apart"
 
 
 def of_the_final_errors():
-    rows = table("nvidia-h200/strategies/strategies")
     paper = read_yaml(ROOT / "config/paper/correctness.yaml")
-    mine = rows[(rows["dataset"] == "small") & rows["strategy"].isin([*paper, "preallocated"])]
+    rows = table(f"{H200}/strategies/strategies", dataset="small")
+    mine = rows[rows["strategy"].isin([*paper, "preallocated"])]
     (error,) = set(mine["final_mse"])
     (published,) = {row["mse"] for row in paper.values()}
     assert len(mine) == 5 and set(mine["draws"]) == {"1 to 10"}
-    assert set(table("nvidia-h200/paper/correctness")["agreement"].dropna()) == {"agrees"}
+    assert set(table(f"{H200}/paper/correctness")["agreement"].dropna()) == {"agrees"}
     yield f"all five strategies end at a mean squared error of {error:.6f} on `small`"
     yield f"the paper's is {published}"
 
 
-def farthest_prediction(name):
-    rows = table(f"{name}/attribution")
+def farthest_prediction(device):
+    rows = table(f"{device}/paper/attribution")
     apart = (rows["predicted_speedup"] / rows["speedup"] - 1).abs().max()
     return f"is within {ceil(20 * apart) / 20:.0%} of the measured one for every strategy and data set"
 
 
 def of_the_prediction():
-    rows = table("nvidia-h200/paper/attribution")
-    yield farthest_prediction("nvidia-h200/paper")
-    rows["parts"] = rows["attributed_s"] / rows["mean_s"]
-    slow = rows[rows["parts"] > LIMITS["parts_differ"]]
+    yield farthest_prediction(H200)
+    rows = table(f"{H200}/paper/attribution")
+    slow = rows.assign(parts=rows["attributed_s"] / rows["mean_s"]).query("parts > @LIMITS['parts_differ']")
     assert len(slow) == 2
     yield f"In two of {len(rows)} rows"
-    pinned, streams = (
-        one(slow, strategy=name, dataset=data) for name, data in (("pinned", "large"), ("streams", "medium"))
-    )
-    yield f"for `pinned` on `large` the parts add up to {pinned['parts']:.2f} times"
-    yield f"for `streams` on `medium` to {streams['parts']:.2f} times"
+    pinned = one(slow, strategy="pinned", dataset="large")["parts"]
+    yield f"for `pinned` on `large` the parts add up to {pinned:.2f} times"
+    yield f"for `streams` on `medium` to {one(slow, strategy='streams', dataset='medium')['parts']:.2f} times"
 
 
 def of_copies_in():
-    rows = table("nvidia-h200/paper/attribution")
-    of = {
-        name: one(rows, strategy=name, dataset="large")["copy_in_s"] for name in ("preallocated", "combined")
-    }
-    assert of["preallocated"] < of["combined"] / 2
+    rows = table(f"{H200}/paper/attribution", dataset="large").set_index("strategy")["copy_in_s"]
+    assert rows["preallocated"] < rows["combined"] / 2
     yield "its copies in take less than half the time of those of `combined`"
 
 
 def of_ties():
-    row = one(table("nvidia-h200/sweeps/overview"), case="medium, 256, init uniform01")
-    assert row["fastest"] == "resident (kernel tiled_fused, block 32-32)"
-    assert row["tied_with"] == ", ".join(
-        f"resident (kernel tiled_fused, block {block})" for block in ("16-16", "8-8")
-    )
+    row = one(table(f"{H200}/sweeps/overview"), case="medium, 256, init uniform01")
+    names = [f"resident (kernel tiled_fused, block {block})" for block in ("32-32", "16-16", "8-8")]
+    assert [row["fastest"], *row["tied_with"].split("), ")] == [*names[:1], names[1][:-1], names[2]]
     yield "`resident` with `tiled_fused` and blocks of 32 x 32 has the shortest mean"
     yield "only the same kernel with blocks of 16 x 16 and 8 x 8 is not significantly slower"
 
 
 def of_the_h100():
-    largest = variation(table("nvidia-h100-80gb-hbm3/strategies/strategies")).max()
-    yield f"coefficients of variation of up to {largest:.0%}"
+    yield f"coefficients of variation of up to {variation(table(f'{H100}/strategies/strategies')).max():.0%}"
 
 
 def of_the_papers_experiment_on_the_h100():
-    rounds = {
-        network: len(set(rows["round"]))
-        for network, rows in table("nvidia-h100-80gb-hbm3/paper/warnings").groupby("network")
-    }
-    assert set(rounds.values()) == {5} and len(rounds) == 5
+    rounds = table(f"{H100}/paper/warnings").groupby("network")["round"].nunique()
+    assert rounds.tolist() == [5] * 5
     yield "one run in each of five rounds"
-    yield from of_the_cards_of_the_h100()
-    drifted = {
-        row
-        for name, column in (("speedup", "dataset"), ("neurons", "neurons"), ("depth", "network"))
-        for row in drifted_rows(table(f"nvidia-h100-80gb-hbm3/paper/{name}"), column)
-    }
+    drifted = set()
+    for name, column in (("speedup", "dataset"), ("neurons", "neurons"), ("depth", "network")):
+        rows = table(f"{H100}/paper/{name}").assign(of=lambda rows, column=column: rows[column].astype(str))
+        assert rows["machine"].str.contains("noisy").all()
+        found = rows[rows["machine"].str.contains("drifted")]
+        drifted |= set(zip(found["of"], found.get("strategy", [""] * len(found)), strict=True))
     on_medium = {("medium", name) for name in ("reference", "streams", "pinned", "combined", "preallocated")}
-    assert drifted == {*on_medium, ("large", "streams"), ("1024", ""), ("256-1024-256", "")}
+    assert drifted == {*on_medium, ("large", "streams"), (WIDE, ""), (DEEP, "")}
     yield "The machine was noisy. In at least one round it drifted with each strategy on `medium`"
     yield "with `streams` on `large`, with 1024 neurons and with 256-1024-256"
-    yield farthest_prediction("nvidia-h100-80gb-hbm3/paper")
-
-
-def drifted_rows(rows, column):
-    """What a row is of, and its strategy; all rows are noisy."""
-    assert rows["machine"].str.contains("noisy").all()
-    found = rows[rows["machine"].str.contains("drifted")]
-    names = found["strategy"] if "strategy" in found else [""] * len(found)
-    return set(zip(found[column].astype(str), names, strict=True))
+    yield farthest_prediction(H100)
 
 
 def of_the_cards_of_the_h100():
     """Rounds by card: both cells of a round's ratio ran on one card."""
-    cards, rounds = {}, {}
-    for record in archive.read_all(PUBLISHED / "nvidia-h100-80gb-hbm3/paper").values():
-        network = "-".join(map(str, record["cell"]["network"]["hidden"]))
-        of_round = (record["cell"]["dataset"]["name"], network, record["round"])
+    cards, rounds = {}, defaultdict(set)
+    for record in records_in(f"{H100}/paper"):
+        of_round = (record["cell"]["dataset"]["name"], network_of(record), record["round"])
         card = record["provenance"]["device_uuid"]
         assert cards.setdefault(of_round, card) == card
-        rounds.setdefault(card, set()).add(of_round)
+        rounds[card].add(of_round)
     *further, first = sorted(rounds, key=lambda card: len(rounds[card]))
-    wide = {("large", "1024", number) for number in (3, 4, 5)}
-    assert set.union(*(rounds[card] for card in further)) == {
-        *wide,
-        *(("large", "256-1024-256", number) for number in (2, 3, 4, 5)),
-    }
-    assert len(further) == 2 and not rounds[first] & wide
+    wide = {("large", WIDE, number) for number in (3, 4, 5)}
+    deep = {("large", DEEP, number) for number in (2, 3, 4, 5)}
+    assert len(further) == 2 and rounds[further[0]] | rounds[further[1]] == wide | deep
+    assert not rounds[first] & wide
     yield "Rounds 3 to 5 with 1024 neurons and 2 to 5 with 256-1024-256 ran on two other cards"
 
 
+def network_of(record):
+    return "-".join(map(str, record["cell"]["network"].get("hidden", [])))
+
+
 def of_two_gpus():
-    rows = table("devices_strategies")
-    verdicts = rows[[f"verdict {gpu}" for gpu in GPUS]]
+    verdicts = table("devices_strategies")[[f"verdict {gpu}" for gpu in GPUS]]
     assert not [pair for pair in verdicts.to_numpy() if {"faster", "slower"} <= set(pair)]
     yield "No strategy is significantly faster than `reference` on one GPU and significantly slower on the"
     keys = ["strategy", "dataset", "kernel", "strategy.threads", "draws"]
-    both = pd.merge(
-        *(table(f"{name}/strategies/strategies") for name in ("nvidia-h200", "nvidia-h100-80gb-hbm3")),
-        on=keys,
-    )
+    both = pd.merge(*(table(f"{device}/strategies/strategies") for device in FOLDERS), on=keys)
     assert len(both) > 20 and both["final_mse_x"].equals(both["final_mse_y"])
     yield "the final error in their two `strategies.csv` is the same to the last digit"
 
 
+def verdicts(row):
+    return [row[f"verdict {gpu}"] for gpu in GPUS]
+
+
 def of_several_devices():
     rows = table("devices")
-    combined = rows[(rows["strategy"] == "combined") & (rows["dataset"] == "large")].set_index("network")
-    faster = [
-        network
-        for network in ("128", "256", "256-256")
-        if all(combined.loc[network, f"verdict {gpu}"] == "faster" for gpu in GPUS)
-    ]
-    assert (combined.loc[faster, "published_speedup Tesla T4"] > 1.02).all()
-    yield "`combined` is faster on the H200, the H100 and the T4 with {}, {} and {} hidden neurons".format(
-        *faster
-    )
-    wide = combined.loc["1024"]
-    assert {wide[f"verdict {gpu}"] for gpu in GPUS} == {"slower"}
-    assert wide["published_speedup Tesla T4"] < 0.98
+    combined = some(rows, strategy="combined", dataset="large").set_index("network")
+    for network in ("128", "256", "256-256"):
+        assert verdicts(combined.loc[network]) == ["faster"] * 2
+        assert combined.loc[network, "published_speedup Tesla T4"] > 1.02
+    yield "`combined` is faster on the H200, the H100 and the T4 with 128, 256 and 256-256 hidden neurons"
+    wide = combined.loc[WIDE]
+    assert verdicts(wide) == ["slower"] * 2 and wide["published_speedup Tesla T4"] < 0.98
     assert {wide[f"status {gpu}"] for gpu in GPUS} == {"diverged"}
     yield "With 1024, where the loss overflows, it is slower on all three"
-    deepest = combined.loc["256-1024-256"]
-    assert [deepest[f"verdict {gpu}"] for gpu in GPUS] == ["faster", "not significant"]
+    assert verdicts(combined.loc[DEEP]) == ["faster", "not significant"]
     yield "with 256-1024-256 it is faster on the H200 and not significantly different on the H100"
-    papers = ["streams", "pinned", "combined"]
     cpu = {name: table(f"cpu-intel-r-xeon-r-processor/2-cores/{name}") for name in ("speedup", "strategies")}
-    assert "faster" not in set(rows.loc[rows["strategy"].isin(papers), f"verdict {CPU}"])
-    assert not any("faster" in set(of.loc[of["strategy"].isin(papers), "verdict"]) for of in cpu.values())
+    for column, of in ((f"verdict {CPU}", rows), *(("verdict", of) for of in cpu.values())):
+        assert "faster" not in set(of.loc[of["strategy"].isin(["streams", "pinned", "combined"]), column])
     yield "none of the paper's strategies is faster than `reference`"
     slower = {
-        (strategy, data): sum(
-            one(of, strategy=strategy, dataset=data)["verdict"] == "slower" for of in cpu.values()
-        )
+        strategy: {
+            data: [
+                name
+                for name, of in cpu.items()
+                if one(of, strategy=strategy, dataset=data)["verdict"] == "slower"
+            ]
+            for data in SIZES
+        }
         for strategy in ("streams", "combined")
-        for data in ("small", "medium", "large")
     }
-    assert [slower["streams", data] for data in ("small", "medium", "large")] == [2, 2, 2]
+    assert all(names == [*cpu] for names in slower["streams"].values())
     yield "`streams` is slower on all three data sets in both sweeps"
-    assert [slower["combined", data] for data in ("large", "small", "medium")] == [2, 1, 1]
-    assert one(cpu["speedup"], strategy="combined", dataset="small")["verdict"] == "slower"
-    assert one(cpu["strategies"], strategy="combined", dataset="medium")["verdict"] == "slower"
+    assert slower["combined"] == {"small": ["speedup"], "medium": ["strategies"], "large": [*cpu]}
     yield "`combined` is slower on `large` in both, on `small` only in `dataset_size`"
     yield "and on `medium` only in `strategies`"
-    streams = one(rows, strategy="streams", dataset="large")
-    assert {streams[f"verdict {gpu}"] for gpu in GPUS} == {"slower"}
+    assert verdicts(one(rows, strategy="streams", dataset="large")) == ["slower"] * 2
     of_all = one(table("devices_strategies"), strategy="streams", dataset="large")
-    assert [of_all[f"verdict {gpu}"] for gpu in GPUS] == ["slower", "not significant"]
+    assert verdicts(of_all) == ["slower", "not significant"]
     yield "`streams` is slower on the H200 in both of its sets, and on the H100 in this one"
 
 
 def of_neighbours():
-    rows = table("nvidia-h100-80gb-hbm3/neighbours/neighbours")
-    assert set(rows.loc[rows["verdict"] == "untouched", "strategy"]) == {"graph"}
-    assert set(rows.loc[rows["machine"].str.contains("noisy"), "strategy"]) == set(rows["strategy"]) - {
-        "graph"
-    }
+    rows = table(f"{H100}/neighbours/neighbours")
+    assert set(some(rows, verdict="untouched")["strategy"]) == {"graph"}
+    noisy = set(rows.loc[rows["machine"].str.contains("noisy"), "strategy"])
+    assert noisy == set(rows["strategy"]) - {"graph"}
     within = f"{LIMITS['untouched']:.0%}"
     yield f"Only `graph` gets the verdict `untouched`: its intervals lie within {within} around 1."
-    touched = rows[rows["verdict"] == "touched"]
+    touched = some(rows, verdict="touched")
     assert len(touched) == 5 and set(touched["neighbour"]) == {"reference"}
     yield f"Five of the {len(rows)} rows are `touched`, all beside `reference`"
-    slower = touched["slowdown"] > 1
-    assert set(touched.loc[slower, "strategy"]) == {"persistent", "pinned", "streams"}
-    assert set(touched.loc[~slower, "strategy"]) == {"pipelined", "workspace"}
+    assert set(touched.query("slowdown > 1")["strategy"]) == {"persistent", "pinned", "streams"}
+    assert set(touched.query("slowdown < 1")["strategy"]) == {"pipelined", "workspace"}
     yield "longer than alone take `persistent`, `pinned` and `streams`, shorter `pipelined` and `workspace`"
-    from_one = [
-        low - 1 if low > 1 else 1 - high
-        for low, high in touched[["slowdown_ci_low", "slowdown_ci_high"]].to_numpy()
-    ]
-    assert sum(distance < 0.015 for distance in from_one) > len(from_one) / 2
+    ends = touched[["slowdown_ci_low", "slowdown_ci_high"]].sub(1)
+    near = ends.abs().min(axis=1) < 0.015
+    assert near.sum() > len(near) / 2
     yield "Most of these intervals end near 1"
-    rows = table("nvidia-h200/neighbours/neighbours")
-    (rounds,) = set(rows["rounds"])
-    assert rounds == 5
+    rows = table(f"{H200}/neighbours/neighbours")
+    assert set(rows["rounds"]) == {5}
     yield "On two H200s, in five rounds as well"
-    assert set(rows.loc[rows["verdict"] == "untouched", "strategy"]) == {"graph"}
+    assert set(some(rows, verdict="untouched")["strategy"]) == {"graph"}
     yield "`graph` is again the only one that is `untouched`"
-    touched = rows[rows["verdict"] == "touched"]
-    assert set(touched["strategy"]) == {"reference", "async_pool"}
-    assert set(touched["neighbour"]) == {"reference"}
+    touched = some(rows, verdict="touched")
+    assert set(zip(touched["strategy"], touched["neighbour"], strict=True)) == {
+        (name, "reference") for name in ("reference", "async_pool")
+    }
     yield f"two of the {len(rows)} rows are `touched`: `reference` and `async_pool`, both beside `reference`."
 
 
 def of_the_cnns_machine():
-    def drifted(rows):
-        return rows["machine"].str.contains("drifted")
-
-    assert drifted(table("nvidia-h200/cnn/cnn_loader").dropna(subset="mean_s")).all()
+    loader = table(f"{H200}/cnn/cnn_loader").dropna(subset="mean_s")
+    assert loader["machine"].str.contains("drifted").all()
     yield "In all rows of `cnn_loader` that were measured here"
-    peers = table("nvidia-h200/cnn/cnn_peers")
-    fp32, tf32 = (drifted(peers[peers["precision"] == name]) for name in ("fp32", "tf32"))
+    fp32, tf32 = (
+        table(f"{H200}/cnn/cnn_peers", precision=name)["machine"].str.contains("drifted")
+        for name in ("fp32", "tf32")
+    )
     assert fp32.all() and (tf32.sum(), len(tf32)) == (2, 7)
     yield "in all fp32 rows of `cnn_peers` and two of its seven TF32 rows, the machine is `drifted`"
 
@@ -243,7 +214,6 @@ PARTS = (
     *("allocation_s", "host_allocation_s", "copy_in_s", "copy_out_s"),
     *("launch_s", "kernels_s", "host_arithmetic_s"),
 )
-WIDE, DEEP = "1024", "256-1024-256"
 
 
 def attribution(device, network, strategy="combined"):
@@ -254,25 +224,23 @@ def attribution(device, network, strategy="combined"):
 
 @cache
 def records(name, strategy):
-    """The records of a strategy with an instrumented pass, on ``large`` in the paper's set."""
-    found = archive.read_all(PUBLISHED / name).values()
+    """The records of a strategy with an instrumented pass."""
+    found = records_in(name)
     return [one for one in found if one["cell"]["strategy"]["name"] == strategy and one["explanation"]]
 
 
 def traced(device, call):
     """Microseconds of every call in the traced steps of ``combined`` on ``large``, by network and size."""
-    found = {}
+    found = defaultdict(lambda: defaultdict(list))
     for record in records(f"{device}/paper", "combined"):
-        if record["cell"]["dataset"]["name"] != "large":
-            continue
-        trace = record["explanation"]["trace"]
-        assert trace["steps"] == 2
-        network = "-".join(map(str, record["cell"]["network"]["hidden"]))
-        for event in trace["events"]:
-            of = dict(zip(trace["columns"], event, strict=True))
-            if of["call"] == call:
-                of_network = found.setdefault(network, {})
-                of_network.setdefault(of["size"][0] >= MIB, []).append(of["end_us"] - of["start_us"])
+        if record["cell"]["dataset"]["name"] == "large":
+            trace = record["explanation"]["trace"]
+            assert trace["steps"] == 2
+            for event in trace["events"]:
+                of = dict(zip(trace["columns"], event, strict=True))
+                if of["call"] == call:
+                    is_large = of["size"][0] >= MIB
+                    found[network_of(record)][is_large].append(of["end_us"] - of["start_us"])
     assert set(found) == {"128", "256", WIDE, "256-256", DEEP}
     return found
 
@@ -284,12 +252,13 @@ def of_pinned_allocations():
         (H100, "take {} to {} µs with 1,024 neurons, and two of seven {} to {} µs with 256-1024-256"),
     ):
         found = traced(device, "host_alloc")
-        assert all(True not in found[network] for network in ("128", "256", "256-256"))
-        slow = {network: [us for us in found[network][True] if us > 200] for network in (WIDE, DEEP)}
-        assert (len(found[WIDE][True]), len(found[DEEP][True])) == (3 * 6, 7 * 6)
-        assert len(slow[WIDE]) == len(slow[DEEP]) == 2 * 6
-        ends = [f"{end(slow[network]):,.0f}" for network in (WIDE, DEEP) for end in (min, max)]
-        yield text.format(*ends)
+        assert {network: len(of[True]) for network, of in found.items() if of[True]} == {
+            WIDE: 3 * 6,
+            DEEP: 7 * 6,
+        }
+        slow = [[us for us in found[network][True] if us > 200] for network in (WIDE, DEEP)]
+        assert [*map(len, slow)] == [2 * 6] * 2
+        yield text.format(*(f"{end(times):,.0f}" for times in slow for end in (min, max)))
         others = [us for of in found.values() for sizes in of.values() for us in sizes if us <= 200]
         yield f"very other allocation of pinned memory takes at most {max(others):.0f} µs"
 
@@ -307,8 +276,7 @@ def of_the_parts_of_combined():
     ratios = [without_host_allocation(network) for network in (DEEP, "256")]
     yield "{:.2f} times those of `combined`, against {:.2f} times with 256 neurons".format(*ratios)
     for network in (WIDE, DEEP):
-        parts = {part: attribution(H100, network)[part] for part in PARTS}
-        assert max(parts, key=parts.get) == "host_allocation_s"
+        assert max(PARTS, key=attribution(H100, network).get) == "host_allocation_s"
     yield "allocating pinned host memory is again the largest part of `combined`"
 
 
@@ -329,77 +297,64 @@ def of_device_allocations():
     yield f"so `reference` makes {counts['reference']:,} device allocations"
     assert counts["combined"] - products == 9
     yield f"`combined` still makes {counts['combined']:,}: one for each product, and nine"
-    rows = table("nvidia-h200/memory/memory_calls")
-    rows = rows[(rows["kind"] == "allocation") & (rows["call"] == "malloc")]
-    none, one_is = (rows[(rows["bytes"] <= MIB) & (rows["live"] == live)]["median"] for live in (0, 1))
+    rows = table(f"{H200}/memory/memory_calls", kind="allocation", call="malloc")
+    none, one_is = (some(rows[rows["bytes"] <= MIB], live=live)["median"] for live in (0, 1))
     yield f"cudaMalloc with cudaFree takes {none.min():.0f} to {none.max():.0f} µs if no other block is"
     yield f"and {one_is.min():.1f} to {one_is.max():.1f} µs if one is"
-    (large,) = rows[(rows["bytes"] == 4 * MIB) & (rows["live"] == 1)]["median"]
-    yield f"4 MiB take {large:.1f} µs even then"
+    yield f"4 MiB take {one(rows, bytes=4 * MIB, live=1)['median']:.1f} µs even then"
 
 
 def of_device_allocations_with_1024_neurons():
-    mean = {
-        name: 1e6 * row["allocation_s"] / row["mallocs"]
-        for name in ("combined", "reference")
-        for row in [attribution(H200, WIDE, name)]
-    }
-    yield f"{mean['combined']:.1f} µs in `combined` and {mean['reference']:.1f} µs in `reference`"
+    rows = [attribution(H200, WIDE, name) for name in ("combined", "reference")]
+    means = [1e6 * row["allocation_s"] / row["mallocs"] for row in rows]
+    yield "{:.1f} µs in `combined` and {:.1f} µs in `reference`".format(*means)
     found = traced(H200, "malloc")[WIDE]
     yield f"allocations of 1 MiB take {min(found[True]):.0f} to {max(found[True]):.0f} µs"
     yield f"all others at most {max(found[False]):.0f} µs"
 
 
 def of_overlap():
-    rows = table("nvidia-h200/memory/memory_calls")
-    rows = rows[(rows["kind"] == "overlap") & (rows["call"] == "overlap") & (rows["streams"] > 1)]
+    rows = table(f"{H200}/memory/memory_calls", kind="overlap", call="overlap").query("streams > 1")
     assert len(rows) == 5
     yield f"{rows['median'].min():.0%} to {rows['median'].max():.0%} of the shorter of the two is hidden"
 
 
 def of_tiles():
     """The time breakdown of the tile sizes is in the records alone; the table has the counts."""
-    rows = table("nvidia-h200/sweeps/tile_rows")
-    rows = rows[(rows["network"] == 1024) & (rows["strategy"] == "combined")]
+    rows = table(f"{H200}/sweeps/tile_rows", network=1024, strategy="combined")
     (blocks,) = set(rows["host_allocs"])
     yield f"`combined` allocates the same {blocks:,} pinned host blocks"
     at_256 = one(rows, **{"strategy.tile_rows": "256"})["launches"]
     assert at_256 == 1000 * (4 + 4)  # 10 batches, 100 epochs; one product of a step has four tiles
     yield "which leaves four of a step's five products with one tile"
-    found = {}
+    found = defaultdict(list)
     for name in ("combined", "reference"):
-        for record in records("nvidia-h200/sweeps", name):
-            cell = record["cell"]
-            if cell["network"].get("hidden") == [1024] and "tile_rows" in cell["strategy"] | {"tile_rows": 0}:
-                of = found.setdefault((name, cell["strategy"].get("tile_rows")), [])
-                of.append(record["explanation"]["attribution"]["seconds"]["host_allocation"])
-    medians = {key: sorted(of)[len(of) // 2] for key, of in found.items()}
-    assert {len(of) for of in found.values()} == {3} and len(medians) == 6
-    mine = [value for (name, _), value in medians.items() if name == "combined"]
+        for record in records(f"{H200}/sweeps", name):
+            tile_rows = record["cell"]["strategy"].get("tile_rows")
+            if network_of(record) == WIDE and (tile_rows or name == "reference"):
+                seconds = record["explanation"]["attribution"]["seconds"]
+                found[name, tile_rows].append(seconds["host_allocation"])
+    assert {len(of) for of in found.values()} == {3} and len(found) == 6
+    *mine, others = (sorted(of)[1] for of in found.values())
     yield f"{min(mine):.2f} to {max(mine):.2f} s of one training run on `medium`"
-    yield f"`reference` spends {medians['reference', None]:.2f} s on its host memory"
+    yield f"`reference` spends {others:.2f} s on its host memory"
 
 
 def of_tables_one_to_three():
-    for device in FOLDERS:
-        rows = table(f"{device}/paper/gpu")
-        unknown = rows["note"] == "not recorded"
-        assert set(rows.loc[unknown, "parameter"]) == {
-            *("CUDA cores", "Memory bandwidth (GB/s)", "Compute capability", "Copy engines")
-        }
-        assert set(rows.loc[~unknown, "parameter"]) == {
-            *("Memory (GB)", "Measured read bandwidth (GB/s)", "Multiprocessors", "L2 cache (MB)", "Driver")
-        }
-        assert rows["value"].isna().equals(unknown)
-    yield "those rows are marked `not recorded`"
-    (five,) = set(table("nvidia-h200/paper/correctness")["final_mse"])
-    yield f"the mean over five draws is a different number, {five:.6f}"
-    for device in FOLDERS:
+    unknown = ("CUDA cores", "Memory bandwidth (GB/s)", "Compute capability", "Copy engines")
+    measured = ("Memory (GB)", "Measured read bandwidth (GB/s)", "Multiprocessors", "L2 cache (MB)", "Driver")
+    for device, gpu in zip(FOLDERS, GPUS, strict=True):
+        rows = table(f"{device}/paper/gpu").set_index("parameter")
+        assert rows["value"].isna().to_dict() == dict.fromkeys(unknown, True) | dict.fromkeys(measured, False)
+        assert set(rows.index[rows["note"] == "not recorded"]) == set(unknown)
         rows = table(f"{device}/strategies/correctness")
         papers = rows[rows["paper_s"].notna()]
         assert len(papers) == 4 and set(papers["agreement"]) == {"agrees"}
         assert set(papers["paper_mse"]) == {41.192574} and len(set(papers["final_mse"])) == 1
-    assert {table(f"{device}/strategies/correctness")["device"].iloc[0] for device in FOLDERS} == {*GPUS}
+        assert rows["device"].iloc[0] == gpu
+    yield "those rows are marked `not recorded`"
+    (five,) = set(table(f"{H200}/paper/correctness")["final_mse"])
+    yield f"the mean over five draws is a different number, {five:.6f}"
     yield "`small` has ten runs, on both GPUs"
 
 
@@ -408,17 +363,14 @@ def of_tables_one_to_three():
 
 @cache
 def rounds_of(name):
-    """Where each round ran, by sweep and cell: the card, or of a CPU the day."""
-    folder = PUBLISHED / "nvidia-h200" / name
-    places = {}
-    for entry in archive.entries(folder).values():
+    """The place of each round, by sweep and cell: the card, or of a CPU the day."""
+    places = defaultdict(dict)
+    for entry in entries_of(f"{H200}/{name}"):
         where = entry.record["provenance"]
         place = where["device_uuid"] or where["started"][:10]
-        places.setdefault(published_set.name_as_written(entry), {})[entry.record["round"]] = place
-    return {
-        sweep: {cell: places[cell] for cell in found["cells"]}
-        for sweep, found in archive.read_sweeps(folder).items()
-    }
+        places[published_set.name_as_written(entry)][entry.record["round"]] = place
+    sweeps = archive.read_sweeps(PUBLISHED / H200 / name).items()
+    return {sweep: {cell: places[cell] for cell in found["cells"]} for sweep, found in sweeps}
 
 
 def on_cpu(cell):
@@ -427,7 +379,7 @@ def on_cpu(cell):
 
 def of_the_papers_rounds():
     sweeps = rounds_of("paper")
-    deepest = {cell: of for cell, of in sweeps["depth"].items() if "/256-1024-256/" in cell}
+    deepest = {cell: of for cell, of in sweeps["depth"].items() if f"/{DEEP}/" in cell}
     others = [of for cells in sweeps.values() for cell, of in cells.items() if cell not in deepest]
     (first,) = {card for of in others for card in of.values()}
     assert {len(of) for of in others} == {5}
@@ -437,7 +389,7 @@ def of_the_papers_rounds():
     second = combined[6]
     assert len(deepest) == 2 and second != first
     assert reference == dict.fromkeys(range(1, 6), first) | {6: second}
-    assert combined == dict.fromkeys(range(1, 5), first) | {5: second, 6: second}
+    assert combined == reference | {5: second}
     yield "The sixth, and the fifth of `combined`, ran on a second card"
 
 
@@ -459,8 +411,7 @@ def of_the_rounds_of_tiles():
     fifth = [of[5] for cell, of in cells.items() if of[5] != first and "/1024/" in cell]
     assert {len(of) for of in cells.values()} == {6} and second != first
     assert sum(of[5] != first for of in cells.values()) == len(fifth) == 7
-    (third,) = set(fifth) - {second}
-    assert (fifth.count(second), fifth.count(third)) == (5, 2)
+    assert sorted(Counter(fifth).values()) == [2, 5] and fifth.count(second) == 5
     yield "the sixth on a second card, as the fifth of five cells with 1024 neurons"
     yield "and the fifth of two such cells on a third"
 
@@ -483,43 +434,38 @@ def of_the_cnns_rounds():
     own = {cell: rounds for cell, rounds in sweeps["cnn_block_size"].items() if cell not in programs}
     for cells, first in ((programs, 3), (own, 3), (sweeps["cnn_loader"], 3), (sweeps["cnn_strategies"], 4)):
         for rounds in cells.values():
-            earlier = {card for number, card in rounds.items() if number < first}
-            later = {card for number, card in rounds.items() if number >= first}
+            earlier, later = (
+                {rounds[n] for n in rounds if (n < first) == is_early} for is_early in (True, False)
+            )
             assert not earlier & later
     later = [{of[number] for of in cells.values() for number in (3, 4, 5)} for cells in (programs, own)]
     assert not later[0] & later[1]
     yield "Rounds from the third on of `cnn_programs`, `cnn_block_size` and `cnn_loader`"
     yield "and from the fourth on of `cnn_strategies` ran on other cards than the earlier ones"
     yield "rounds 3 to 5 of `cnn_block_size` on another than those of `cnn_programs`"
-    baselines = {cell for cell in sweeps["cnn_block_size"] if cell in programs}
-    assert all(
-        sum(of[number] == programs[base][number] for number in of) == 5
-        for of in own.values()
-        for base in baselines
-    )
+    for base in {cell for cell in sweeps["cnn_block_size"] if cell in programs}:
+        assert all(sum(of[number] == programs[base][number] for number in of) == 5 for of in own.values())
     yield "Those of `cnn_block_size` are of five rounds"
 
 
 def of_commits():
-    """The commits of records; where one is not recorded, what their sources say of it."""
-    commits, sources = {}, {}
+    """The commits of records; if one is not recorded, what their sources say of it."""
+    commits, sources = defaultdict(Counter), defaultdict(set)
     for folder in published_sets.sets():
         name = published_sets.name_of(folder)
-        benchmarks = microbenchmarks.of_devices(folder).values()
-        records = [(record["name"], record) for record in benchmarks]
+        found = [(record["name"], record) for record in microbenchmarks.of_devices(folder).values()]
         if archive.has_cells(folder):
-            records += [(name, parse(line, place)) for place, line in lines(folder / archive.RECORDS)]
-        for of, record in records:
-            origin = record["provenance"]
-            commit = (origin["git"]["commit"] or "")[:7]
-            commits.setdefault(of, Counter())[commit] += 1
-            sources.setdefault(commit, set()).add(origin["source_hash"])
+            found = chain(found, ((name, entry.written) for entry in entries_of(name)))
+        for of, record in found:
+            commit = (record["provenance"]["git"]["commit"] or "")[:7]
+            commits[of][commit] += 1
+            sources[commit].add(record["provenance"]["source_hash"])
     usual = Counter(commit for of in commits.values() for commit in of).most_common(1)[0][0]
     others = {name: of for name, of in commits.items() if set(of) != {usual}}
-    neighbours, cnn = (others.pop(name) for name in ("nvidia-h100-80gb-hbm3/neighbours", "nvidia-h200/cnn"))
-    assert {name: set(of) for name, of in others.items()} == {
-        "nvidia-h100-80gb-hbm3/paper": {"ad365fa"},
-        "memory_access": {"9e7de56"},
+    neighbours, cnn = (others.pop(name) for name in (f"{H100}/neighbours", f"{H200}/cnn"))
+    assert {name: [*of] for name, of in others.items()} == {
+        f"{H100}/paper": ["ad365fa"],
+        "memory_access": ["9e7de56"],
     }
     yield f"All records are of commit {usual}, except those of the H100's set `paper` (ad365fa)"
     yield "and of the microbenchmark `memory_access` (9e7de56)"

@@ -1,5 +1,7 @@
 """Points of a grid with times of our choosing, and the first page of the report of them."""
 
+import re
+
 import pandas as pd
 import yaml
 from conftest import ROOT
@@ -38,10 +40,17 @@ def answers_of(points):
     return table, recommendation.build(points, table)
 
 
-def opening_of(points, **changed):
-    """The first page of the report of these points."""
-    table, recommended = answers_of(points)
+def opening_of(points, recommended=None, **changed):
+    """The first page of the report of these points; ``recommended`` if it is not what they give."""
+    table, of_points = answers_of(points)
+    recommended = of_points if recommended is None else recommended
     return opening.fragment(recommended, table, points, origins(**changed), THRESHOLDS)
+
+
+def text_of(page):
+    """What a page says, without its elements."""
+    page = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
 
 
 def origins(**changed):

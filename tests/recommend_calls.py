@@ -5,16 +5,21 @@ import json
 import pandas as pd
 from records_of import record
 
-from snn import recommend
+from snn import cli, recommend
 from snn.recommending import budget, candidates, question, workflow
 from snn.recommending.budget import Length
 
 ASKED = ["--device", "cpu", "--dataset", "small", "--output", "out"]
 
 
+def main(arguments):
+    """The status of `snn recommend`."""
+    return cli.main(["recommend", *arguments])
+
+
 def ask(arguments):
     """The question of a command line."""
-    return question.ask(**vars(question.parser().read(arguments)))
+    return question.ask(**cli.recommend.make_context("recommend", [*arguments]).params)
 
 
 def work_in(folder, monkeypatch):

@@ -1,27 +1,13 @@
 """Pages of tables: what a screen reader says of them, what the keyboard reaches, what is printed."""
 
-import shutil
-from contextlib import closing
-
 import browser
 import pandas as pd
-import pytest
 
 from snn.files.published_sets import PUBLISHED
 from snn.report.write import MOST_ROWS, to_html
 
-pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="there is no Chromium to open pages with")
-
 LEAST = 3.0
 """The contrast that WCAG 2.2 asks for around a control (success criterion 1.4.11)."""
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    profile = tmp_path_factory.mktemp("chromium")
-    with closing(browser.Browser(profile)) as opened:
-        yield opened
-    shutil.rmtree(profile, ignore_errors=True)
 
 
 def opened(chromium, folder, rows, columns=20, width=1280):

@@ -8,17 +8,18 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import as_command
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, leaves, reference, refusal
 
-from snn import compare, merge, retabulate
+from snn import cli, retabulate
 from snn.errors import RecordError
 from snn.grid import naming
 from snn.records import archive, store, untrusted
 
 NAME = f"x/y-{naming.digest(reference()['cell'])}"
-COMMANDS = [(retabulate, ["{}", "out"]), (compare, ["{}", "{}", "out"]), (merge, ["{}", "output=out"])]
+COMMANDS = ["retabulate {0} out", "compare {0} {0} out", "merge {0} output=out"]
 
 
 def archived(folder, **files):
@@ -80,9 +81,7 @@ def test_lines_are_read_up_to_a_size_and_an_archive_up_to_another(tmp_path, monk
             texts = [(f"{path}, line {n}", f"{text}\n") for n, text in enumerate(("abc", "def", "ghi"), 1)]
             assert list(untrusted.lines(path)) == texts
         else:
-            assert f"{path}, line {at_line}: decompresses to more than 0 MiB" in refusal(
-                list, untrusted.lines(path)
-            )
+            assert f"line {at_line}: decompresses to more than 0 MiB" in refusal(list, untrusted.lines(path))
     monkeypatch.setattr(untrusted, "MOST_BYTES", 1 << 20)
     monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", 3 << 20)
     path.write_bytes(gzip.compress(bytes(2 << 20)))
@@ -105,7 +104,10 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("command", [retabulate.main, lambda paths: compare.main([paths[0], *paths])])
+@pytest.mark.parametrize(
+    "command",
+    [as_command("retabulate"), lambda paths: cli.main(["compare", paths[0], *paths])],
+)
 @pytest.mark.parametrize(
     "make",
     [
@@ -136,30 +138,27 @@ def test_a_file_in_place_of_a_folder_is_named(tmp_path):
     assert "file.gz: cannot be read: " in refusal(archive.entries, tmp_path / "file.gz")
 
 
-@pytest.mark.parametrize(("command", "given"), COMMANDS)
-def test_an_archive_that_cannot_be_opened_is_named_and_not_the_output(
-    tmp_path, monkeypatch, capsys, command, given
-):
+@pytest.mark.parametrize("line", COMMANDS)
+def test_an_archive_that_cannot_be_opened_is_named_and_not_the_output(tmp_path, monkeypatch, capsys, line):
     """Such as one whose name no file can have; a folder of folders of results names those."""
     monkeypatch.chdir(tmp_path)
     name = "x" * 300
-    assert command.main([one.format(name) for one in given]) == 2
+    assert cli.main(line.format(name).split()) == 2
     assert f"{name}: cannot be read: [Errno " in capsys.readouterr().err
     for path in ("all/laptop/cells", "all/gpu/calls/microbenchmarks", "all/gpu/.calls.1/cells", "all/notes"):
         (tmp_path / path).mkdir(parents=True)
     archived(tmp_path / "all/h100")
-    assert command.main([one.format("all") for one in given]) == 2
+    assert cli.main(line.format("all").split()) == 2
     said = capsys.readouterr().err
     assert "there are no records in it" in said and "all/gpu/calls, all/h100, all/laptop: name those" in said
 
 
 def test_a_folder_of_cells_an_archive_and_what_is_not_there_are_asked_for_records(tmp_path):
     """What is not there is refused by what reads it; a folder of microbenchmarks alone has none."""
-    assert not archive.has_cells(tmp_path)
-    assert archive.has_cells(tmp_path / "none")
     (tmp_path / "results/cells").mkdir(parents=True)
-    assert archive.has_cells(tmp_path / "results")
-    assert archive.has_cells(archived(tmp_path / "a"))
+    archived(tmp_path / "a")
+    found = {name: archive.has_cells(tmp_path / name) for name in (".", "none", "results", "a")}
+    assert found == {".": False, "none": True, "results": True, "a": True}
 
 
 # ---- what lies beside it
@@ -183,7 +182,7 @@ SWEEPS = {
 @pytest.mark.parametrize(("published", "said"), SWEEPS.values(), ids=list(SWEEPS))
 def test_sweeps_of_an_archive_are_checked_as_those_of_a_grid(tmp_path, capsys, published, said):
     folder = archived(tmp_path / "a", sweeps=published)
-    assert retabulate.main([str(folder), str(tmp_path / "b/c/d/out")]) == 2
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "b/c/d/out")]) == 2
     error = capsys.readouterr().err
     assert "sweeps.json: " in error and said in error
     assert not list(tmp_path.rglob("*.csv"))
@@ -197,7 +196,7 @@ def test_cells_that_are_not_there_leave_their_sweep_out_and_a_shorter_digest_nam
     sweeps = {name: {"axes": [], "cells": of} for name, of in cells.items()}
     folder = archived(tmp_path / "a", sweeps=sweeps)
     assert archive.read_sweeps(folder) == sweeps
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 0
     assert "other is left out: 1 of its 1 cells are missing" in capsys.readouterr().out
     assert (tmp_path / "out/tables/mine.csv").is_file()
     (folder / archive.SWEEPS).unlink()
@@ -207,14 +206,17 @@ def test_cells_that_are_not_there_leave_their_sweep_out_and_a_shorter_digest_nam
 @pytest.mark.parametrize("limits", ["{", [], *({"limits_version": version} for version in (1, 2, 9))])
 def test_limits_of_an_archive_are_checked(tmp_path, capsys, limits):
     folder = archived(tmp_path / "a", limits=limits)
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
     assert "limits.json: " in capsys.readouterr().err
 
 
 # ---- the output
 
 
-@pytest.mark.parametrize("command", [retabulate.main, lambda paths: compare.main([paths[0], *paths])])
+@pytest.mark.parametrize(
+    "command",
+    [as_command("retabulate"), lambda paths: cli.main(["compare", paths[0], *paths])],
+)
 def test_an_output_that_is_no_folder_is_refused_before_any_work(tmp_path, capsys, command):
     folder = archived(tmp_path / "a")
     (tmp_path / "file").write_text("")
@@ -229,5 +231,5 @@ def test_a_full_disk_is_named_by_the_output(tmp_path, capsys, monkeypatch):
 
     folder = archived(tmp_path / "a", sweeps={"mine": {"axes": [], "cells": [NAME]}})
     monkeypatch.setattr(retabulate, "write", full)
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
     assert "out: cannot be written: No space left" in capsys.readouterr().err

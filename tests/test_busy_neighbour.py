@@ -40,9 +40,7 @@ def cell_of(*overrides):
 
 def neighbours_of(process):
     """The processes that train beside a cell's."""
-    return [
-        child for child in process.children(recursive=True) if "busy_neighbour" in " ".join(child.cmdline())
-    ]
+    return [one for one in process.children(recursive=True) if "busy_neighbour" in " ".join(one.cmdline())]
 
 
 @pytest.fixture

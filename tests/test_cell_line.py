@@ -6,18 +6,15 @@ import math
 import os
 
 import pytest
-from records_of import record
+from records_of import THRESHOLDS, record
 
-from snn import run
+from snn import cli
 from snn.analysis.cell_line import line
 from snn.analysis.intervals import mean_interval
 from snn.config.compose import composed
-from snn.config.groups import CONFIG, read_yaml
 from snn.grid.naming import SECTIONS
 from snn.measurement import cell
 from snn.records import store
-
-THRESHOLDS = read_yaml(CONFIG / "verdicts.yaml")
 
 
 def cell_of(*settings):
@@ -39,12 +36,9 @@ def test_mean_interval_verdict_and_loss():
     assert 12 < low < 12.3 < high < 13
 
 
-@pytest.mark.parametrize("name", ["blas", "torch_graph"])
-def test_a_strategy_that_uses_no_kernel_of_ours_is_named_alone(name):
-    assert said([1.0], f"strategy={name}").startswith(f"small 256: {name}: ok")
-
-
-def test_a_strategy_that_brings_its_own_kernel_is_named_with_that():
+def test_a_strategy_is_named_with_the_kernel_that_did_the_arithmetic():
+    for name in ("blas", "torch_graph"):  # none of ours
+        assert said([1.0], f"strategy={name}").startswith(f"small 256: {name}: ok")
     planned = record(cell_of("strategy=persistent"), [1.0]) | {"launch": {"kernel": "one_layer"}}
     assert line(planned, THRESHOLDS).startswith("small 256: persistent with one_layer: ok")
 
@@ -57,26 +51,28 @@ def test_times_have_a_unit_in_which_they_are_read(seconds, shown):
     assert f"{shown} in one run, which has no interval" in said([seconds])
 
 
-def test_a_machine_that_was_not_quiet_is_said():
-    assert "ok, machine noisy, " in said([1.0, 2.0, 3.0])
-
-
-def test_other_outcomes_say_what_there_is():
-    assert "diverged, machine quiet, " in said([1.0, 1.0], mse=math.nan)
-    assert "final loss not finite" in said([1.0, 1.0], mse=math.nan)
-    assert "naive: diverged, machine quiet, " in said([1.0, 1.0], mse=5e29, untrained=100.0)
-    unsupported = said([], ended=("unsupported", "no such memory;\ninstall it"))
-    assert unsupported.endswith(r"naive: unsupported, no time: no such memory;\ninstall it")
-    assert said([], ended=("out_of_memory", "x")).endswith("out_of_memory, machine quiet, no time: x")
-    assert "loss" in said([1.0, 1.0], mse=5e29, untrained=100.0).rpartition(": ")[2]
-
-
-def test_what_is_particular_to_a_cell():
-    assert "with tensor_core in bf16: " in said([1.0], "kernel=tensor_core", "precision=bf16")
-    assert "2 networks in each, final loss" in said([1.0, 1.1], "strategy=ensemble")
-    assert said([1.0], "dataset=patterns", "network=cnn", accuracies=[0.9125]).endswith(
-        "test accuracy 91.25%"
-    )
+@pytest.mark.parametrize(
+    ("seconds", "settings", "given", "shown"),
+    [
+        ([1.0, 2.0, 3.0], [], {}, "ok, machine noisy, "),
+        ([1.0, 1.0], [], {"mse": math.nan}, "naive: diverged, machine quiet, "),
+        ([1.0, 1.0], [], {"mse": math.nan}, "final loss not finite"),
+        ([1.0, 1.0], [], {"mse": 5e29, "untrained": 100.0}, "naive: diverged, machine quiet, "),
+        ([1.0, 1.0], [], {"mse": 5e29, "untrained": 100.0}, ": the loss is up to "),
+        (
+            [],
+            [],
+            {"ended": ("unsupported", "no such memory;\ninstall it")},
+            r"naive: unsupported, no time: no such memory;\ninstall it",
+        ),
+        ([], [], {"ended": ("out_of_memory", "x")}, "out_of_memory, machine quiet, no time: x"),
+        ([1.0], ["kernel=tensor_core", "precision=bf16"], {}, "with tensor_core in bf16: "),
+        ([1.0, 1.1], ["strategy=ensemble"], {}, "2 networks in each, final loss"),
+        ([1.0], ["dataset=patterns", "network=cnn"], {"accuracies": [0.9125]}, "test accuracy 91.25%"),
+    ],
+)
+def test_outcomes_and_what_is_particular_to_a_cell_are_said(seconds, settings, given, shown):
+    assert shown in said(seconds, *settings, **given)
 
 
 @pytest.mark.parametrize(("r2", "shown"), [(0.98765, ", R² on test rows 0.9877"), (None, "")])
@@ -101,11 +97,11 @@ def measured(monkeypatch):
 
 def test_the_line_is_beside_the_record(measured, capsys, tmp_path):
     made = measured()
-    assert run.main(["device=cpu"]) == 0
+    assert cli.main(["run", "device=cpu"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == made
     assert printed.err == f"{line(made, THRESHOLDS)}\n"
-    assert run.main(["device=cpu", f"output={tmp_path}/r.json"]) == 0
+    assert cli.main(["run", "device=cpu", f"output={tmp_path}/r.json"]) == 0
     assert capsys.readouterr().out == f"{line(made, THRESHOLDS)}\n"
 
 
@@ -116,7 +112,7 @@ def test_a_record_that_cannot_be_written_is_still_a_line(measured, monkeypatch, 
 
     made = measured()
     monkeypatch.setattr(store, "write", fail)
-    assert run.main(["device=cpu", f"output={tmp_path}/r.json"]) == 2
+    assert cli.main(["run", "device=cpu", f"output={tmp_path}/r.json"]) == 2
     printed = capsys.readouterr()
     assert printed.out == f"{line(made, THRESHOLDS)}\n"
     assert f"{tmp_path}/r.json" in printed.err and os.strerror(number) in printed.err
@@ -136,14 +132,13 @@ def test_outcomes_without_a_result_have_a_status_where_that_is_asked_for(
 ):
     measured(**given)
     output = tmp_path / "r.json"
-    assert run.main(["device=cpu", f"output={output}", "--strict"]) == status
+    assert cli.main(["run", "device=cpu", f"output={output}", "--strict"]) == status
     assert output.exists()
-    assert run.main(["--strict", "device=cpu"]) == status
-    assert run.main(["device=cpu"]) == 0
-    assert "3  with --strict" in (run.main(["--help"]) or capsys.readouterr().out)
+    assert cli.main(["run", "--strict", "device=cpu"]) == status
+    assert cli.main(["run", "device=cpu"]) == 0
 
 
 def test_an_output_is_checked_before_anything_is_measured(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(cell, "run", lambda config: pytest.fail("it was measured"))
-    assert run.main(["device=cpu", f"output={tmp_path}"]) == 2
+    assert cli.main(["run", "device=cpu", f"output={tmp_path}"]) == 2
     assert "output is" in capsys.readouterr().err

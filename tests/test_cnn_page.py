@@ -69,8 +69,6 @@ def test_the_page_stays_where_a_table_is_missing_or_another(tmp_path, monkeypatc
 def test_usage(capsys, tmp_path):
     assert cnn_page.main([str(tmp_path), str(tmp_path / "none")]) == 2
     assert f"{tmp_path}/none is no folder: it must be one such as" in capsys.readouterr().err
-    assert cnn_page.main(["--help"]) == 0
-    assert capsys.readouterr().out.startswith("usage: python scripts/cnn_page.py [FOLDER ...]")
 
 
 # ---- what its parts make of measured tables

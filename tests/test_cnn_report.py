@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 from cnn_cells import published_values as published
 from conftest import ROOT
-from published_tables import one
+from published_tables import one, records_in
 from records_of import THRESHOLDS
 
 from snn.config import groups
 from snn.models.network import build
-from snn.records import archive
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -25,7 +24,7 @@ PAGE = cnn_page.PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(re.sub(r"<!-- made.*?end -->", "", PAGE, flags=re.DOTALL).split())
 BATCH, CLASSES = 64, 10
 DATA = ("mnist", "fashion")
-records = cache(lambda: list(archive.read_all(cnn_page.FOLDERS[0]).values()))
+records = cache(lambda: list(records_in("nvidia-h200/cnn")))
 
 
 def network(name):

@@ -8,7 +8,7 @@ import pytest
 from records_of import PROVENANCE, halves, record
 from whole_grid import sweeps_of
 
-from snn import compare
+from snn import cli, compare
 from snn.grid import naming
 from snn.records import store
 from snn.records.archive import read_all, write
@@ -47,7 +47,7 @@ def written(request, monkeypatch):
 
 
 def compared(tmp_path, a, b):
-    printed = compare.run(a, b, tmp_path / "out")
+    printed = compare.compare(a, b, tmp_path / "out")
     table = pd.read_csv(tmp_path / "out/comparison.csv", keep_default_na=False, na_values=[""])
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
         f"comparison.{ending}" for ending in ("csv", "html", "svg", "png")
@@ -168,11 +168,6 @@ def test_refuses(tmp_path, capsys, others, said):
         folders = [archive(tmp_path / f"b{i}", **one) for i, one in enumerate(others)]
         b.mkdir()
         write([one for folder in folders for one in read_all(folder).values()], b)
-    assert compare.main([str(a), str(b), str(tmp_path / "out")]) == 2
+    assert cli.main(["compare", str(a), str(b), str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_usage(capsys):
-    assert compare.main(["a"]) == 2
-    assert "OUTPUT" in capsys.readouterr().err

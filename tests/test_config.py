@@ -9,7 +9,7 @@ import hydra
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, as_command
 from hydra import initialize_config_dir
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from strangers import CPUS, GPUS
 from test_grid import CPU, GPU, one_cell, whole
 
 from snn import __main__ as snn
-from snn import prepare
+from snn import cli
 from snn.config import choices, compose, groups, overrides, sizes
 from snn.config.cell import SECTIONS
 from snn.config.overrides import written as in_hydra
@@ -160,7 +160,7 @@ def test_an_error_on_the_command_line_is_one_line_without_a_traceback():
 
 
 @pytest.mark.parametrize(
-    ("main", "said"), [(snn.main, "|combined|"), (prepare.main, "dataset=NAME ... output=FILE.npy")]
+    ("main", "said"), [(snn.main, "|combined|"), (as_command("prepare"), "dataset=NAME [KEY=VALUE]")]
 )
 def test_help_shows_what_may_be_given(capsys, main, said):
     assert main(["--help"]) == 0
@@ -309,7 +309,9 @@ def test_a_cell_larger_than_the_machine_is_refused_before_any_work(capsys, monke
     said = refused(capsys, snn.main, large)
     assert "at least 0.265 GB of memory (0.264 GB for dataset=small of 1000000 rows and 33 columns" in said
     assert "but this machine has 0.1 GB" in said
-    assert "of memory" in refused(capsys, prepare.main, [*large, f"output={tmp_path}/x.npy"])
+    assert "of memory" in refused(
+        capsys, lambda paths: cli.main(["prepare", *paths]), [*large, f"output={tmp_path}/x.npy"]
+    )
     assert "GB for network 8192-8192" in refused(capsys, snn.main, ["network.hidden=[8192,8192]"])
 
 

@@ -1,5 +1,6 @@
 """A convolutional network's training in one launch against the oracle, on the CPU and on a GPU."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import cuda_on_cpu
@@ -124,8 +125,8 @@ def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
     [
         ('training.barrier.wait("update", training.step);\n        training.update();', "training.update();"),
         (
-            'training.convolve_first();\n        training.barrier.wait("linear", training.step);',
-            "training.convolve_first();",
+            'training.forward_first();\n        training.barrier.wait("linear", training.step);',
+            "training.forward_first();",
         ),
         ("training.hear_weights();\n        __syncthreads();\n", "training.hear_weights();\n"),
     ],
@@ -147,8 +148,7 @@ def test_a_missing_barrier_is_a_race(line, instead, tmp_path, random):
 
 def trained(backend, shape, X, Y, rate, weights, epochs):
     """Parameters and the losses of the last epoch's batches, after each number of epochs in one launch."""
-    strategy = Persistent(backend)
-    try:
+    with closing(Persistent(backend)) as strategy:
         strategy.setup(network_of(shape), X.reshape(len(X), -1), Y, shape.batch, rate)
         assert "blocks together" in strategy.plan
         found = []
@@ -157,8 +157,6 @@ def trained(backend, shape, X, Y, rate, weights, epochs):
             strategy.train(each)
             found.append([*strategy.weights(), strategy.epoch_losses()])
         return found
-    finally:
-        strategy.close()
 
 
 @pytest.mark.gpu
@@ -201,11 +199,8 @@ def test_not_a_number_ends_cleanly_on_a_gpu(random, cuda_backend):
     shape = SMALL["square"]
     X, _, Y, weights = made(shape, 4, random)
     X[1, 0, 4, 4] = np.nan
-    strategy = Persistent(cuda_backend)
-    try:
+    with closing(Persistent(cuda_backend)) as strategy:
         strategy.setup(network_of(shape), X.reshape(4, -1), Y, shape.batch, 0.05)
         strategy.load(weights)
         strategy.train(3)
         assert np.isnan(strategy.loss())
-    finally:
-        strategy.close()

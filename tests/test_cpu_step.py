@@ -1,5 +1,6 @@
 """A step of the baselines on the processor, with products by BLAS, beside plain loops in float64."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -26,16 +27,13 @@ def test_weights_and_loss_are_those_of_plain_loops(order, clip, hidden, batch):
     network = mlp((4, *hidden, 1), init="he_uniform", update_order=order, clip_norm=clip)
     job = replace(JOB, strategy=BLAS, network=network, batch_size=batch, learning_rate=0.1)
     weights = draw_weights(network, GlibcRandom(4))
-    strategy = start(job, CpuBackend())
-    try:
+    with closing(start(job, CpuBackend())) as strategy:
         for _ in range(2):
             strategy.load(weights)
             assert np.isnan(strategy.loss())
             for _ in range(3):
                 strategy.epoch()
             found, loss = strategy.weights(), strategy.loss()
-    finally:
-        strategy.close()
     expected, expected_loss = train(
         weights, job.X, job.Y, epochs=3, batch_size=batch, rate=0.1, update_order=order, clip_norm=clip
     )

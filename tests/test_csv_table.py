@@ -18,7 +18,7 @@ from csv_tables import LABELS, arguments, of_rows, read, refused, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snn import datasets, prepare
+from snn import cli, datasets
 from snn.config import compose
 from snn.config.compose import composed
 from snn.datasets import csv_table
@@ -802,7 +802,7 @@ def test_what_is_said_changes_no_value(tmp_path_factory, shift, drop):
 def test_they_are_printed_where_a_table_is_made(tmp_path, capsys):
     path = of_rows(tmp_path, list(zip(range(COUNT), FEATURE, TARGET, strict=True)), "aby")
     keys = ["dataset=csv", f"dataset.path={path}", "dataset.target=y", "training.batch_size=4"]
-    assert prepare.main([*keys, f"output={tmp_path / 'made.npy'}"]) == 0
+    assert cli.main(["prepare", *keys, f"output={tmp_path / 'made.npy'}"]) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"snn: note: {path}: 'a' numbers the rows: is that")
     datasets.say_remarks(datasets.Table(np.zeros((2, 2), np.float32), remarks=("a\nb.csv: two lines",)))

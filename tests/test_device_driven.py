@@ -1,6 +1,7 @@
 """The device-driven strategies: the oracle's numbers on every kind of kernel, and nothing more asked for."""
 
 import itertools
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -136,13 +137,12 @@ class Targets(Observer):
 
 def test_pipelined_takes_its_slots_in_turn():
     targets = Targets()
-    strategy = factory.make(groups.load("strategy", "pipelined"), ObservedBackend(DeferredBackend(), targets))
-    try:
+    with closing(
+        factory.make(groups.load("strategy", "pipelined"), ObservedBackend(DeferredBackend(), targets))
+    ) as strategy:
         strategy.setup(mlp((5, 8, 1)), np.ones((11, 5), np.float32), np.ones((11, 1), np.float32), 2, 0.01)
         targets.numbers.clear()
         strategy.epoch()
-    finally:
-        strategy.close()
     slots = list(zip(targets.numbers[::2], targets.numbers[1::2], strict=True))  # X and Y of 6 batches
     assert len(set(slots)) == 3
     assert slots == slots[:3] * 2
@@ -155,12 +155,9 @@ def test_a_few_batches_are_on_the_device_whatever_the_data(name):
     for rows in (64, 640):
         ledger = Ledger()
         observed = ObservedBackend(DeferredBackend(), ledger)
-        strategy = factory.make(groups.load("strategy", name), observed)
-        try:
+        with closing(factory.make(groups.load("strategy", name), observed)) as strategy:
             X, Y = np.ones((rows, 5), np.float32), np.ones((rows, 1), np.float32)
             strategy.setup(network, X, Y, 8, 0.01)
-        finally:
-            strategy.close()
         peaks.append((ledger.peak_device_bytes, ledger.peak_host_bytes))
     assert peaks[0] == peaks[1]
 
@@ -178,8 +175,7 @@ class Calls(Observer):
 def test_synchronous_waits_for_each_copy_and_each_step():
     calls, ledger = Calls(), Ledger()
     observed = ObservedBackend(DeferredBackend(), calls, ledger)
-    strategy = factory.make(groups.load("strategy", "synchronous"), observed)
-    try:
+    with closing(factory.make(groups.load("strategy", "synchronous"), observed)) as strategy:
         strategy.setup(mlp((5, 8, 1)), np.ones((11, 5), np.float32), np.ones((11, 1), np.float32), 3, 0.01)
         assert (ledger.pageable_allocs, ledger.pageable_alloc_bytes) == (3, 4 * 11 * (5 + 1 + 1))
         calls.seen.clear()
@@ -187,5 +183,3 @@ def test_synchronous_waits_for_each_copy_and_each_step():
         found = [next(group) for _, group in itertools.groupby(calls.seen)]
         assert found == [("copy_in", False), ("launch", True), ("copy_out", False)] * 4
         assert sum(name == "copy_in" for name, _ in calls.seen) == 2 * 4
-    finally:
-        strategy.close()

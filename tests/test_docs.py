@@ -79,7 +79,7 @@ def test_modules_targets_and_files_exist(page):
         path = ROOT / module.rstrip(".").replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), module
     for name in re.findall(r"(?:^    (?:\$ )?|`)snn ([a-z]+(?:-[a-z]+)*)", text, re.MULTILINE):
-        assert name in cli.known(), name
+        assert name in cli.snn.commands, name
     known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for target in re.findall(r"(?:`|\$ |^    )make ([a-z]+)", text, re.MULTILINE):
         assert target in known, target
@@ -119,17 +119,19 @@ def test_every_guarantee_names_a_test_that_exists():
         assert re.search(r"`(faults/)?\w+\.py` \|$", row), row
 
 
+@cache
 def messages():
     """The texts of the code's string literals; what an f-string fills in is a line break."""
-    sources = [*(ROOT / "snn").rglob("*.py"), *filter(Path.is_file, (ROOT / "scripts").glob("*"))]
+    found, sources = [], [*(ROOT / "snn").rglob("*.py"), *filter(Path.is_file, (ROOT / "scripts").glob("*"))]
     for path in sources:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".py" or text.startswith("#!/usr/bin/env python3"):
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
+                    found.append(node.value)
                 elif isinstance(node, ast.JoinedStr):
-                    yield "".join(getattr(part, "value", "\n") for part in map(filled, node.values))
+                    found.append("".join(getattr(part, "value", "\n") for part in map(filled, node.values)))
+    return found
 
 
 def filled(part):
@@ -146,8 +148,7 @@ def test_messages_to_troubleshoot_are_those_of_the_code(page, heading, fewest):
     quoted = [message for column in first_columns for message in re.findall("`([^`]+)`", column)]
     quoted = [message for message in quoted if " " in message]  # the others are words of a column
     assert len(quoted) >= fewest
-    known = list(messages())
     filled_in = r"\.\.\.|\bN\b|\bPATH\b|^results/\S+:"
     for message in quoted:
         parts = [part.strip(" ,") for part in re.split(filled_in, message)]
-        assert any(all(part in literal for part in parts) for literal in known), message
+        assert any(all(part in literal for part in parts) for literal in messages()), message

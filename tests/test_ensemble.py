@@ -1,6 +1,7 @@
 """``ensemble``: every member ends with the bits of its own training, and what a record and its tables say."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 
 import jsonschema
@@ -152,13 +153,10 @@ def test_weights_of_one_network_are_every_members():
 
 
 def test_a_run_after_another_trains_the_same_members():
-    strategy = factory.make(chosen("ensemble", starts=2), CpuBackend())
-    try:
+    with closing(factory.make(chosen("ensemble", starts=2), CpuBackend())) as strategy:
         strategy.setup(NETWORK, *SMALL, 256, 0.002)
         starts = strategy.starts(NETWORK, 5)
         first, second = next(starts), next(starts)
-    finally:
-        strategy.close()
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 

@@ -130,4 +130,4 @@ def test_the_figure_says_the_words_and_stands_without_any_time(table):
     said = {text.get_text() for text in drawn.axes[1].texts}
     assert {"converges", "differs"} <= said
     nothing = table.assign(mean_s=float("nan"), status="unsupported")
-    assert "no cell has a time" in draw("precision", nothing, "Tesla T4").axes[0].texts[0].get_text()
+    assert "no row has a value" in draw("precision", nothing, "Tesla T4").axes[0].texts[0].get_text()

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+from contextlib import closing
 from types import SimpleNamespace
 
 import numpy as np
@@ -58,9 +59,7 @@ class FakeDriver:
 def faked(monkeypatch):
     """The module of cooperative launches on a fake driver, and that driver."""
     driver, load = FakeDriver(), ctypes.CDLL
-    monkeypatch.setattr(
-        ctypes, "CDLL", lambda name, *more: driver if "libcuda" in name else load(name, *more)
-    )
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, *of: driver if "libcuda" in name else load(name, *of))
     path = ROOT / "snn/backends/cuda/cooperative.py"
     spec = importlib.util.spec_from_file_location("cooperative_on_a_fake_driver", path)
     module = importlib.util.module_from_spec(spec)
@@ -180,16 +179,13 @@ def test_a_graph_trains_what_the_driver_refuses_or_has_no_memory_for(error, at, 
     )
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = Persistent(ObservedBackend(Refusing(error, at)))
-    try:
+    with closing(Persistent(ObservedBackend(Refusing(error, at)))) as strategy:
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and str(error) in strategy.plan
         assert ("132 blocks" in strategy.plan) == (at != "training_launch")
         record = {"plan": strategy.plan, "cell": CELL}
         assert strategy.launch is None
         assert kernel_used(record) == kernel_used(lift(record)) == "naive"
-    finally:
-        strategy.close()
     strategy.backend.live.check_nothing_held()
 
 
@@ -200,35 +196,30 @@ class WithoutFallback(Persistent):
     fallback = None
 
 
-@pytest.mark.parametrize(
-    "make", [WithoutFallback, lambda backend: factory.make(groups.load("strategy", "ensemble"), backend)]
-)
-@pytest.mark.parametrize(("error", "at"), FAILURES, ids=str)
-def test_without_a_fallback_the_reason_is_the_outcome(make, error, at):
-    network, X_shape = NETWORKS["perceptron"]
-    X, Y, _ = data_of(network, X_shape)
-    strategy = make(ObservedBackend(Refusing(error, at)))
-    try:
-        with pytest.raises(type(error), match=str(error)[:20]):
-            strategy.setup(network, X, Y, 20, 0.01)
-    finally:
-        strategy.close()
-    strategy.backend.live.check_nothing_held()
-
-
 class NoRoom(Refusing):
     """Has no memory for a graph either."""
 
     def malloc(self, nbytes, kind=None):
-        raise OutOfMemory(f"{kind} of {nbytes} bytes")
+        raise FULL
 
 
-def test_what_does_not_fit_at_all_is_out_of_memory():
+def ensemble(backend):
+    return factory.make(groups.load("strategy", "ensemble"), backend)
+
+
+@pytest.mark.parametrize(
+    ("make", "backend", "error"),
+    [
+        *((make, Refusing(*one), one[0]) for make in (WithoutFallback, ensemble) for one in FAILURES),
+        (Persistent, NoRoom(REFUSED), FULL),
+    ],
+)
+def test_without_a_fallback_the_reason_is_the_outcome(make, backend, error):
     network, X_shape = NETWORKS["perceptron"]
     X, Y, _ = data_of(network, X_shape)
-    strategy = Persistent(ObservedBackend(NoRoom(REFUSED)))
+    strategy = make(ObservedBackend(backend))
     try:
-        with pytest.raises(OutOfMemory):
+        with pytest.raises(type(error), match=str(error)[:20]):
             strategy.setup(network, X, Y, 20, 0.01)
     finally:
         strategy.close()
@@ -239,9 +230,7 @@ def test_what_does_not_fit_at_all_is_out_of_memory():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "invalid", [False, True], ids=["by an exception", "by a call that a capture forbids"]
-)
+@pytest.mark.parametrize("invalid", [False, True], ids=["by an exception", "by a forbidden call"])
 def test_a_capture_that_fails_says_why_and_frees_everything(invalid, cuda_backend, monkeypatch):
     from cupy.cuda import runtime
 
@@ -302,10 +291,7 @@ def test_a_gpu_trains_by_a_graph_what_its_driver_refuses(call, status, word, nam
     found = trained("persistent", cuda_backend, network, X, Y, 3, 20, 0.01, weights)
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
-    strategy = Persistent(ObservedBackend(cuda_backend))
-    try:
+    with closing(Persistent(ObservedBackend(cuda_backend))) as strategy:
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and word in strategy.plan
-    finally:
-        strategy.close()
     strategy.backend.live.check_nothing_held()

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from figure_layout import dots, error_bars, faults, said_in
 from matplotlib import pyplot as plt
-from published_tables import table as published
 
-from snn.figures import breakdown, draw, layout, sweep
+from snn.figures import breakdown, draw, sweep
 from snn.figures.devices import draw_comparison
 
 DEVICE = {"device": "NVIDIA H200", "backend": "cuda", "status": "ok", "dataset": "small", "network": "256"}
@@ -144,7 +143,7 @@ def test_the_note_on_peers_says_what_of_them_differs():
         (rows, [precision], ["Kernels:", order, blank, cut]),
         (rows.assign(step_ci_high_us=1e6), [cut], []),  # of few rounds
         (larger, [order], []),
-        (several, ["Kernels: reference one_layer (256), two_layers (256-256)."], []),
+        (several, ["Kernels: reference one_layer, two_layers."], []),
         (several[1:], [blank], []),
         (several.head(3), ["Kernels: reference one_layer."], []),
         (reduced, [], [precision]),
@@ -188,7 +187,7 @@ def test_published_speedups_are_around_the_measured_ones_and_a_network_that_dive
     assert axes.get_xscale() == "log" and "published: Tesla T4" in said_in(drawn)
     assert "Circles around markers: the training diverged." in said_in(drawn)
     nothing = draw("speedup_vs_neurons", rows.assign(speedup=np.nan, paper_speedup=np.nan), "Tesla T4")
-    assert "no network has a speedup" in said_beside(nothing.axes[0])[0]
+    assert "no row has a value: speedup" in said_beside(nothing.axes[0])[0]
 
 
 def test_times_by_depth_are_beside_the_papers_and_say_what_is_of_a_single_run_or_not_significant():
@@ -226,20 +225,29 @@ def test_rows_in_common_are_named_once_and_panels_share_them():
     assert visible == [3, 0] and faults(drawn) == []
 
 
-@pytest.mark.parametrize(
-    ("form", "name"),
-    [
-        ("speedup_vs_neurons", "paper/neurons"),
-        ("time_by_depth", "paper/depth"),
-        ("timeline", "paper/timeline"),
-    ],
-)
-def test_figures_are_the_same_bytes_twice(tmp_path, form, name):
-    rows, paths = published(f"nvidia-h200/{name}"), [tmp_path / f"{i}.svg" for i in range(2)]
-    for path in paths:
-        layout.save(draw(form, rows, "Tesla T4"), [str(path)])
-    one, other = (path.read_bytes() for path in paths)
-    assert one == other and b"<svg" in one
+def rates(**changes):
+    known = {"learning_rate": [0.1, 0.001, 0.01], "trainings": 3, "finite": [1, 3, 3], "members": 9}
+    losses = {"final_mse": [np.nan, 8.0, 0.5], "final_mse_std": [np.nan, 0.4, 0.1]}
+    ended = {"status": ["diverged", "ok", "ok"], "initialiser": "he_uniform", "strategy": "ensemble"}
+    return pd.DataFrame(known | losses | {**DEVICE, **ended} | changes)
+
+
+def test_learning_rates_stand_at_their_values_and_those_that_diverged_are_crossed():
+    drawn = draw("learning_rates", rates(), "Tesla T4", "Data: small.")
+    (axes,) = drawn.axes
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert [x for x, *_ in dots(axes)] == [0.001, 0.01]
+    assert error_bars(axes, "y") == [pytest.approx(ends) for ends in ((7.6, 8.4), (0.4, 0.6))]
+    (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [0.1]
+    assert "Trainings that diverged: 2 of 3 at 0.1." in said_in(drawn)
+    assert "9 trainings in one launch" in said_in(drawn) and "Data: small." in said_in(drawn)
+    assert "Circles" not in said_in(drawn) and faults(drawn) == []
+    several = draw("learning_rates", pd.concat([rates(), rates(network="64", final_mse=[2.0, 3.0, 4.0])]))
+    assert [bars.get_label() for bars in several.axes[0].containers] == ["256", "64"]
+    assert faults(several) == []
+    nothing = draw("learning_rates", rates(final_mse=np.nan))
+    assert "no row has a value: final loss" in nothing.axes[0].texts[0].get_text()
 
 
 def calls(names, **columns):

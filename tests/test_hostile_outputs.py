@@ -8,13 +8,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from conftest import as_command
 from real_records import reference
 from test_config import refused
 from test_grid import one_cell
 from test_microbenchmarks import SMALL
 
 from snn import __main__ as snn
-from snn import measure_limits, microbenchmark, perfetto, prepare
+from snn import cli, measure_device, perfetto, prepare
 from snn.analysis import cell_line, machine_state
 from snn.files.outputs import replaced
 from snn.grid import naming
@@ -32,8 +33,8 @@ def never_measured(monkeypatch):
         raise AssertionError("it measured before it looked where to write")
 
     monkeypatch.setattr(cell, "run", fail)
-    monkeypatch.setattr(measure_limits, "record", fail)
-    monkeypatch.setattr(microbenchmark, "record", fail)
+    monkeypatch.setattr(measure_device, "limits_record", fail)
+    monkeypatch.setattr(measure_device, "microbenchmark_record", fail)
     monkeypatch.setattr(prepare.datasets, "make", fail)
     monkeypatch.setattr(perfetto, "of_record", fail)
 
@@ -54,7 +55,7 @@ def test_what_is_there_stays_where_an_output_is_refused(capsys, tmp_path, never_
     }.items():
         for main, arguments in writers(output):
             assert said in refused(capsys, main, arguments), output
-        assert said in refused(capsys, perfetto.main, [str(tmp_path / "file"), output]), output
+        assert said in refused(capsys, as_command("perfetto"), [str(tmp_path / "file"), output]), output
     assert (tmp_path / "file").read_text() == "kept" and (tmp_path / "dangling").is_symlink()
     assert Path("/dev/null").is_char_device() and Path("/dev/stdout").is_symlink()
 
@@ -63,9 +64,9 @@ def writers(output):
     """The commands that measure or make something, with the arguments for an output."""
     return (
         (snn.main, ["device=cpu", f"output='{output}'"]),
-        (prepare.main, [f"output='{output}'"]),
-        (measure_limits.main, ["cpu", str(output)]),
-        (microbenchmark.main, [*MEMORY_CALLS, "cpu", str(output)]),
+        (as_command("prepare"), [f"output='{output}'"]),
+        (as_command("measure-limits"), ["cpu", str(output)]),
+        (as_command("microbenchmark"), [*MEMORY_CALLS, "cpu", str(output)]),
     )
 
 
@@ -84,16 +85,16 @@ def test_an_input_is_no_output(capsys, tmp_path, never_measured):
     table.write_text("x,y\n1,2\n")
     csv = ["dataset=csv", f"dataset.path={table}", "dataset.target=y", f"output={table}"]
     assert "is an input" in refused(capsys, snn.main, csv)
-    assert "is an input" in refused(capsys, prepare.main, csv)
+    assert "is an input" in refused(capsys, as_command("prepare"), csv)
     assert "is an input" in refused(capsys, snn.main, [f"data={table}", f"output={table}"])
-    assert "is an input" in refused(capsys, perfetto.main, [str(table), str(table)])
+    assert "is an input" in refused(capsys, as_command("perfetto"), [str(table), str(table)])
 
 
 @pytest.mark.parametrize("content", ["# My project", '{"name": "mine"}', "[1]", "{"])
 def test_a_file_that_is_no_record_is_not_replaced_by_one(capsys, tmp_path, never_measured, content):
     (tmp_path / "README.md").write_text(content)
     said = refused(capsys, snn.main, ["device=cpu", f"output={tmp_path}/README.md"])
-    assert "README.md': this file is no record, and would be lost: name another, or remove it" in said
+    assert "README.md': this file is no record, and would be lost: name another" in said
     assert (tmp_path / "README.md").read_text() == content
 
 
@@ -109,7 +110,7 @@ def test_a_record_and_an_empty_file_are_replaced(tmp_path):
 def test_a_link_to_a_file_stays_and_its_target_is_written(tmp_path):
     (tmp_path / "real.npy").write_text("old")
     (tmp_path / "link.npy").symlink_to("real.npy")
-    assert prepare.main([f"output={tmp_path}/link.npy"]) == 0
+    assert cli.main(["prepare", f"output={tmp_path}/link.npy"]) == 0
     assert (tmp_path / "link.npy").is_symlink()
     assert (tmp_path / "real.npy").read_bytes().startswith(b"\x93NUMPY")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.npy", "real.npy"]
@@ -148,8 +149,8 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
     monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
     monkeypatch.setattr(machine_state, "watched", lambda *of: {})
     monkeypatch.setattr(cell_line, "line", lambda *of: "the line of the cell")
-    monkeypatch.setattr(measure_limits, "record", lambda device: {})
-    monkeypatch.setattr(microbenchmark, "record", lambda *of: {})
+    monkeypatch.setattr(measure_device, "limits_record", lambda device: {})
+    monkeypatch.setattr(measure_device, "microbenchmark_record", lambda *of: {})
     monkeypatch.setattr(Path, "replace", full)
     output = tmp_path / "cell.json"
     for main, arguments in writers(output):

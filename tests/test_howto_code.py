@@ -5,68 +5,32 @@ import shlex
 import shutil
 import sys
 import types
-from importlib import import_module
 from pathlib import Path
 
 import cuda_on_cpu
 import howto_code
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
 
+from snn import cli
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups, settings
 from snn.errors import ConfigError, LeakError
-from snn.figures import strategies
-from snn.models.glibc_random import GlibcRandom
-from snn.models.layers import parse
-from snn.models.network import Network, draw_weights
 from snn.profiling.calls import METHODS, EveryCall, NullBackend
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
 from snn.profiling.profile import TimingBackend
-from snn.strategies.host_driven import Reference
 
 TUTORIAL = (ROOT / "docs/tutorials/own_data.md").read_text(encoding="utf-8")
-NETWORK = Network((4,), tuple(map(parse, ("linear 8", "relu", "linear 1"))), init="he_uniform")
 
 
 def module(name, text):
     made = types.ModuleType(name)
     exec(compile(text, name, "exec"), vars(made))
     return made
-
-
-def trained(strategy):
-    """The weights after three epochs of random data, and the ledger of everything from setup to close."""
-    random = np.random.default_rng(0)
-    X, Y = random.normal(size=(6, 4)).astype("f4"), random.normal(size=(6, 1)).astype("f4")
-    ledger = Ledger()
-    made = strategy(ObservedBackend(CpuBackend(), ledger))
-    made.setup(NETWORK, X, Y, 4, 0.01)
-    made.load(draw_weights(NETWORK, GlibcRandom(1)))
-    for _ in range(3):
-        made.epoch()
-    weights = made.weights()
-    made.close()
-    return weights, ledger
-
-
-def test_the_strategy_trains_as_the_reference_and_allocates_once_for_each_size():
-    page = howto_code.files("add_strategy")
-    given = yaml.safe_load(page["config/strategy/free_list.yaml"])
-    assert given["_target_"] == "snn.strategies.free_list.FreeList"
-    (path,) = [path for path in page if path.endswith(".py")]
-    weights, ledger = trained(module(given["name"], page[path]).FreeList)
-    expected, of_reference = trained(Reference)
-    for own, other in zip(weights, expected, strict=True):
-        np.testing.assert_array_equal(own, other)
-    assert 0 < ledger.mallocs < of_reference.mallocs / 3
-    assert ledger.frees == ledger.mallocs
-    assert (ledger.h2d_copies, ledger.launches) == (of_reference.h2d_copies, of_reference.launches)
 
 
 def test_the_line_that_gives_a_setting_its_range_is_one_of_the_settings():
@@ -102,30 +66,6 @@ def test_the_oracle_of_the_layer_has_its_slope():
     x, dy = np.random.default_rng(1).normal(size=(2, 3, 4))
     above, below, _ = layer.forward(x + 1e-6), layer.forward(x - 1e-6), layer.forward(x)
     np.testing.assert_allclose(layer.backward(dy), dy * (above - below) / 2e-6, rtol=1e-6, atol=1e-8)
-
-
-def test_the_table_is_of_the_cells_of_a_sweep_and_the_figure_of_the_table():
-    page = howto_code.files("add_table")
-    rows = {
-        "dataset": "small",
-        "strategy": ["streams", "reference"],
-        "mean_s": [1.0, 2.0],
-        "std_s": 0.1,
-        "runs": 10,
-        "status": "ok",
-        "plan": "",
-        "reason": "",
-        "machine": "quiet",
-        "device": "NVIDIA H200",
-        "backend": "cuda",
-    }
-    table = module("slowest", page["snn/tables/slowest.py"]).slowest.build(pd.DataFrame(rows), {}, {})
-    assert table["strategy"].tolist() == ["reference", "streams"]
-    declared = eval(f"{{{page['snn/figures/strategies.py']}}}", vars(strategies))["slowest"]
-    (axes,) = declared(table).axes
-    names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == ["reference, small", "streams, small"]
-    assert [bar.get_xdata().tolist() for bar, *_ in axes.containers] == [[2.0, 1.0]]
 
 
 def test_the_backend_call_is_made_checked_timed_counted_and_left_out(monkeypatch):
@@ -195,8 +135,7 @@ def shown():
 @pytest.mark.usefixtures("houses")
 @pytest.mark.parametrize(("command", "output"), list(shown()))
 def test_a_command_prints_what_its_page_shows(command, output, capsys, tmp_path):
-    _, name, *arguments = shlex.split(command)
-    import_module(f"snn.{name.replace('-', '_')}").main(arguments)
+    cli.main(shlex.split(command)[1:])
     out, err = capsys.readouterr()
     printed = (out or err).replace(str(tmp_path), "/home/you/snn")
     assert " ".join(printed.split()).startswith(" ".join(output.split()))

@@ -182,9 +182,8 @@ def run():
 
 
 def test_a_trace_begins_with_the_device_idle_and_both_clocks_at_0(run):
-    assert [name for name, _ in run.begun if name != "stream_synchronize"] == [
-        *("synchronize", "mark", "synchronize")
-    ]
+    begun = [name for name, _ in run.begun if name != "stream_synchronize"]
+    assert begun == ["synchronize", "mark", "synchronize"]
     assert [stream for name, stream in run.begun if name == "mark"] == [None]
     first = run.tracing.events()[0]
     assert 0 < first.start < first.end < 1
@@ -355,9 +354,8 @@ def test_a_trace_is_of_two_steps_or_of_whole_epochs(name, rows, batch, steps):
     )
     found = tracer.trace(job, Everything())
     assert found.steps == steps
-    launches = [
-        event.signature for event in found.events if event.signature.call in ("matmul", "graph_launch")
-    ]
+    signatures = [event.signature for event in found.events]
+    launches = [one for one in signatures if one.call in ("matmul", "graph_launch")]
     if name == "reference":
         assert launches[0].size[0] == min(rows, batch)
         assert len(launches) == 5 * steps  # of a network with one hidden layer

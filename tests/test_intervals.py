@@ -41,31 +41,28 @@ def test_the_interval_covers_the_true_ratio_as_often_as_it_says(runs_a, runs_b, 
     assert abs(hits / REPETITIONS - 0.95) <= 4 * (0.95 * 0.05 / REPETITIONS) ** 0.5
 
 
-def test_five_percent_slower_is_seen_and_no_change_is_not_taken_for_one():
-    """Twenty repetitions of ten runs with a spread of 1%, as quiet machines have it."""
-    random = np.random.default_rng(5)
+def quiet_sides(random, slowed):
+    """Ten runs with a spread of 1%, as quiet machines have it."""
+    return simulated(random, 1.0, 0.01, 10), simulated(random, slowed, 0.01, 10)
+
+
+def shared_sides(random, slowed):
+    """Rounds that take turns where the speed wanders by 10% and a run now and then is held up by a fifth."""
+    wander = np.zeros(500)
+    for step in range(1, 500):  # correlation 0.9 from one run to the next
+        wander[step] = 0.9 * wander[step - 1] + 0.1 * 0.19**0.5 * random.standard_normal()
+    times = np.exp(wander + 0.02 * random.standard_normal(500))
+    times *= np.where(random.random(500) < 0.03, 1.2, 1.0)
+    return [[t] for t in times[::2]], [[t * slowed] for t in times[1::2]]
+
+
+@pytest.mark.parametrize(("sides", "seed"), [(quiet_sides, 5), (shared_sides, 8)])
+def test_five_percent_slower_is_seen_and_no_change_is_not_taken_for_one(sides, seed):
+    random = np.random.default_rng(seed)
     words = {1.0: [], 1.05: []}
     for _ in range(20):
         for slowed, found in words.items():
-            base, other = simulated(random, 1.0, 0.01, 10), simulated(random, slowed, 0.01, 10)
-            found.append(speedup_verdict(*ratio_interval(base, other), 0.02))
-    assert words[1.05] == ["slower"] * 20
-    assert words[1.0].count("same") >= 19
-
-
-def test_both_are_seen_on_a_shared_machine_where_rounds_take_turns():
-    """Its speed wanders by 10% and comes back within a second; a run now and then is held up by a fifth."""
-    random = np.random.default_rng(8)
-    words = {1.0: [], 1.05: []}
-    for _ in range(20):
-        for slowed, found in words.items():
-            wander = np.zeros(500)
-            for step in range(1, 500):  # correlation 0.9 from one run to the next
-                wander[step] = 0.9 * wander[step - 1] + 0.1 * 0.19**0.5 * random.standard_normal()
-            times = np.exp(wander + 0.02 * random.standard_normal(500))
-            times *= np.where(random.random(500) < 0.03, 1.2, 1.0)
-            base, other = [[t] for t in times[::2]], [[t * slowed] for t in times[1::2]]
-            found.append(speedup_verdict(*ratio_interval(base, other), 0.02))
+            found.append(speedup_verdict(*ratio_interval(*sides(random, slowed)), 0.02))
     assert words[1.05] == ["slower"] * 20
     assert words[1.0].count("same") >= 19
 
@@ -90,15 +87,6 @@ def test_only_rounds_in_which_both_have_a_time_count(pairs, more):
     assert found == pytest.approx(ratio(*zip(*kept, strict=True)) if kept else found, nan_ok=True)
     assert found.rounds == len(kept)
     assert ratio([*base, [more], [more]], [*other, []]) == pytest.approx(found, nan_ok=True)
-
-
-def test_more_noise_is_a_wider_interval():
-    random = np.random.default_rng(1)
-    quiet, loud = (
-        ratio_interval(simulated(random, 1, spread, 8), simulated(random, 1, spread, 8))
-        for spread in (0.01, 0.1)
-    )
-    assert loud[1] - loud[0] > 3 * (quiet[1] - quiet[0])
 
 
 times = st.lists(st.floats(0.5, 2), min_size=2, max_size=8)
@@ -152,10 +140,9 @@ def test_the_word_of_an_interval_at_its_edges(low, high, word):
     assert speedup_verdict(low, high, 0.02) == word
 
 
-def test_rounds_in_which_a_side_has_no_time_do_not_count():
+def test_the_mean_is_over_the_rounds_in_which_both_sides_have_a_time():
     whole = ratio([[4.0, 2.0], [2.0]], [[1.0], [2.0, 2.0]])
     assert ratio([[4.0, 2.0], [], [2.0], [1.0]], [[1.0], [1.0], [2.0, 2.0], [0.0]]) == whole
-    assert ratio([[4.0, 2.0], [2.0], [9.0]], [[1.0], [2.0, 2.0]]) == whole
     assert (whole.value, whole.rounds) == (pytest.approx(2.5 / 1.5), 2)
     nothing = ratio([[]], [[1.0]])
     assert nothing.rounds == 0 and all(np.isnan([nothing.value, nothing.low, nothing.high, nothing.spread]))

@@ -155,8 +155,8 @@ PERCEPTRONS = {
     "grid at once": ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", None),
     "grid at once clipped": ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5),
 }
-STEPS = 5  # of epochs of three batches, or four
-SPLITS = [(1, 1, 3), (3, 2)]  # in the middle of an epoch and at its end; odd and even
+STEPS = 4  # of epochs of three batches, or four
+SPLITS = [(1, 1, 2), (3, 1)]  # in the middle of an epoch and at its end; odd and even
 
 
 def check_splits(train, shape, buffers, steps, state):

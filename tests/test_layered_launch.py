@@ -1,5 +1,7 @@
 """Stacks of linear layers in one launch: the kernel on the CPU, and on a GPU, against a float64 oracle."""
 
+from contextlib import closing
+
 import cuda_on_cpu
 import emulated_launch
 import layer_oracle
@@ -185,16 +187,13 @@ def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_bac
     one = SHAPES[name]
     rows, found = 4 * one.batch + 1, []
     X, _, Y, weights = made(one, rows, random)
-    strategy = Persistent(cuda_backend)
-    try:
+    with closing(Persistent(cuda_backend)) as strategy:
         strategy.setup(network_of(one), X, Y, one.batch, 0.01)
         assert "blocks together" in strategy.plan
         for _ in range(3):
             strategy.load(weights)
             strategy.train(10)
             found.append((*strategy.weights(), strategy.epoch_losses()))
-    finally:
-        strategy.close()
     expected, _ = oracle(one, X, Y, weights, 10, 0.01)
     for W, exact in zip(found[0], expected, strict=False):
         assert np.linalg.norm(W - exact) < 1e-4 * max(np.linalg.norm(exact), 1e-2)

@@ -1,6 +1,7 @@
 """The packages of ``snn`` are layers: each imports only those below it, and no modules import each other."""
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -17,6 +18,11 @@ FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in (ROOT / "snn").rglob("*.py")
 }
+
+
+@cache
+def tree(module):
+    return ast.parse(FILES[module].read_text())
 
 
 def imports(module, nodes):
@@ -47,9 +53,9 @@ def test_no_import_runs_up():
     """Those inside functions and of types alone as well."""
     upwards = [
         f"{module} imports {other}"
-        for module, path in FILES.items()
+        for module in FILES
         if module != "snn"
-        for other in imports(module, ast.walk(ast.parse(path.read_text())))
+        for other in imports(module, ast.walk(tree(module)))
         if layer(other) > layer(module)
     ]
     assert not upwards
@@ -57,7 +63,7 @@ def test_no_import_runs_up():
 
 def test_no_modules_import_each_other():
     """At their top levels; a function may import what chooses among the modules that import its own."""
-    graph = {module: imports(module, ast.parse(path.read_text()).body) for module, path in FILES.items()}
+    graph = {module: imports(module, tree(module).body) for module in FILES}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -215,9 +215,7 @@ def test_a_copy_or_launch_must_fit_the_part_that_it_was_given(block, offset, wor
     part = observed.part(whole, 4 * offset, 4 * words)
     for use in (lambda: observed.copy_in(part, array), lambda: observed.launch("relu", (part,), (needed,))):
         if needed > words:
-            with pytest.raises(
-                LeakError, match=f"{4 * needed} bytes and does not fit a buffer of {4 * words}"
-            ):
+            with pytest.raises(LeakError, match=f"{4 * needed} bytes .* a buffer of {4 * words}"):
                 use()
         else:
             use()

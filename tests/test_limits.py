@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 
-from snn import measure_limits
+from snn import cli, measure_device
 from snn.analysis import roofline
 from snn.errors import RecordError
 from snn.grid import fingerprint
@@ -21,13 +21,13 @@ ON_CPU = {"fp32", "dram_copy"}
 @pytest.fixture(scope="module")
 def of_cpu(tmp_path_factory):
     path = tmp_path_factory.mktemp("limits") / "cpu.json"
-    assert measure_limits.main(["cpu", str(path)]) == 0
+    assert cli.main(["measure-limits", "cpu", str(path)]) == 0
     return path
 
 
 @pytest.fixture(scope="module")
 def of_gpu():
-    return measure_limits.record(devices.find("cuda"))
+    return measure_device.limits_record(devices.find("cuda"))
 
 
 def test_what_an_older_gpu_lacks_is_an_instruction():
@@ -68,9 +68,9 @@ def test_kernels_decide_the_limits_of_a_gpu_only():
 
 
 def test_usage(capsys, tmp_path):
-    assert measure_limits.main([]) == 2
+    assert cli.main(["measure-limits"]) == 2
     assert "cuda|cpu OUTPUT" in capsys.readouterr().err
-    assert measure_limits.main(["tpu", str(tmp_path / "x.json")]) == 2
+    assert cli.main(["measure-limits", "tpu", str(tmp_path / "x.json")]) == 2
     assert "device is 'tpu'" in capsys.readouterr().err
 
 

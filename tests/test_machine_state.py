@@ -38,6 +38,9 @@ def state_of(number=1, readings=(), seconds=(1.0, 1.0), probe=None, cell=None, n
 # ---- readings
 
 
+CHANGED = "GPU memory of other processes changed by"
+
+
 def of_memory(*nbytes):
     return [{"memory_used_bytes": one} for one in nbytes]
 
@@ -52,16 +55,8 @@ def of_memory(*nbytes):
         ([{"other_processes": 0}], [{"other_processes": 1}], "1 other processes on the GPU"),
         ([{"other_processes": None}], [{"other_processes": n} for n in (3, 2)], "3 other processes"),
         # The last reading is of a training that has freed what it held.
-        (
-            of_memory(4096, 5120, 5120),
-            of_memory(4096, 5121, 4096),
-            "GPU memory of other processes changed by 1.001 KiB",
-        ),
-        (
-            of_memory(4096, None, 0, 8192),
-            of_memory(8192, 4096, 5000, 0),
-            "GPU memory of other processes changed by 4 KiB",
-        ),
+        (of_memory(4096, 5120, 5120), of_memory(4096, 5121, 4096), f"{CHANGED} 1.001 KiB"),
+        (of_memory(4096, None, 0, 8192), of_memory(8192, 4096, 5000, 0), f"{CHANGED} 4 KiB"),
     ],
 )
 def test_a_machine_is_shared_beyond_each_threshold(edge, beyond, note):
@@ -184,7 +179,7 @@ DROPS = ", ".join(f"0% busy, usually 90%, from {start} to {start + 2} s" for sta
     [
         ({"memory_used_bytes": [90 * GIB] * 3}, "memory full", ""),
         (
-            {"memory_used_bytes": [80 * GIB, 92 * GIB, 95 * GIB, 80 * GIB]},
+            {"memory_used_bytes": [n * GIB for n in (80, 92, 95, 80)]},
             "memory full",
             "95% of the memory in use from 1 to 3 s",
         ),

@@ -149,9 +149,7 @@ def test_the_peak_by_kind_is_the_peak(name, backend):
     if where["peak_bytes"]:
         padded = 16 * 16 + 16 * 16 + 16
         members = job.strategy.get("starts", 1)
-        assert where["peak_by_kind"]["weights"] == 4 * members * (
-            padded if kind.at_once else 4 * 5 + 5 * 3 + 3
-        )
+        assert where["peak_by_kind"]["weights"] == 4 * members * (padded if kind.at_once else 20 + 15 + 3)
         assert where["peak_by_kind"]["data"] >= 4 * JOB.X.shape[1]
 
 
@@ -184,9 +182,8 @@ def test_what_holds_memory_is_named_largest_first():
         block(8, "data", site="a"),
         block(20, site="a"),
     ]
-    assert held(blocks) == (
-        "1 block with 2 KiB from b, 1 block with 20 bytes from a, 2 data blocks with 16 bytes from a"
-    )
+    said = "1 block with 2 KiB from b, 1 block with 20 bytes from a, 2 data blocks with 16 bytes from a"
+    assert held(blocks) == said
     assert by_purpose(blocks) == {"data": 16, "workspace": 2068}
     assert by_purpose([]) == {}
 

@@ -7,15 +7,17 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
+from published_tables import records_in
 from strangers import GPUS
 
-from snn import merge
+from snn import cli, merge
 from snn.analysis import published
 from snn.config.groups import read_yaml
 from snn.errors import OutputError, RecordError
 from snn.files.outputs import replaced_folder
+from snn.grid import naming
 from snn.merge import collect
-from snn.records import archive
+from snn.records import archive, store
 
 PAPER = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in published.TABLES}
 FILES = {f"devices.{ending}" for ending in ("csv", "html", "svg", "png")}
@@ -29,35 +31,73 @@ def merged(tmp_path, *folders):
     return table.set_index("strategy"), printed
 
 
-@pytest.fixture
-def three(tmp_path, no_devices_figure):
-    """A GPU, another on which `combined` is slower, and a CPU of two strategies; no figure is written."""
-    other = cells_on("cuda", T4)
-    slower = records_of(other, {"combined": 4.0, "reference": 0.5}, device=T4, device_uuid="GPU-2")
-    host = [c for c in cells_on("cpu", "AMD EPYC") if c["strategy"]["name"] in ("reference", "combined")]
-    return (
-        folder(tmp_path / "a", records_of(cells_on("cuda", H200))),
-        folder(tmp_path / "b", slower),
-        folder(tmp_path / "c", records_of(host, {"combined": 1.2})),
+@pytest.fixture(scope="module", autouse=True)
+def no_figures():
+    """No figure is written, which takes as long as all the rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merge, "save", lambda figure, paths: [Path(path).touch() for path in paths])
+        yield
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """A GPU, another on which `combined` is slower, and a CPU of two strategies."""
+    slower = records_of(
+        cells_on("cuda", T4), {"combined": 4.0, "reference": 0.5}, device=T4, device_uuid="GPU-2"
     )
+    host = [c for c in cells_on("cpu", "AMD EPYC") if c["strategy"]["name"] in ("reference", "combined")]
+    found = (records_of(cells_on("cuda", H200)), slower, records_of(host, {"combined": 1.2}))
+    place = tmp_path_factory.mktemp("three")
+    return [folder(place / name, records) for name, records in zip("abc", found, strict=True)]
 
 
-def test_each_device_has_speedups_over_its_own_baseline(tmp_path, three):
-    table, printed = merged(tmp_path, *three)
+@pytest.fixture(scope="module")
+def of_three(three, tmp_path_factory):
+    """Table, printed lines and page of the three."""
+    place = tmp_path_factory.mktemp("of_three")
+    return *merged(place, *three), (place / "out/devices.html").read_text()
+
+
+def test_each_device_has_speedups_over_its_own_baseline(of_three):
+    table, printed, _ = of_three
     assert set(table["baseline"]) == {"reference"}
-    ratios = {name: table[f"speedup {name}"].dropna().to_dict() for name in (H200, T4, CPU)}
-    assert ratios[H200] == pytest.approx({name: 4.0 / time for name, time in TIMES.items()})
     at_half = {name: 2.0 / time for name, time in TIMES.items()} | {"reference": 1.0, "combined": 0.25}
-    assert ratios[T4] == pytest.approx(at_half)
-    assert ratios[CPU] == pytest.approx({"reference": 1.0, "combined": 4.0 / 2.4})
-    for name in (H200, T4, CPU):
+    for name, expected in (
+        (H200, {name: 4.0 / time for name, time in TIMES.items()}),
+        (T4, at_half),
+        (CPU, {"reference": 1.0, "combined": 4.0 / 2.4}),
+    ):
         inside = table[f"speedup {name}"].dropna()
+        assert inside.to_dict() == pytest.approx(expected)
         assert (table.loc[inside.index, f"speedup_ci_low {name}"] <= inside).all()
         assert (table.loc[inside.index, f"speedup_ci_high {name}"] >= inside).all()
     assert f"{H200}: 10 records\n{T4}: 10 records\n{CPU}: 4 records\n" in printed
 
 
-def test_devices_of_any_name_have_their_columns(tmp_path, no_devices_figure):
+def test_advice_says_on_which_devices_it_holds(of_three):
+    table, printed, _ = of_three
+    advice = f"combined faster on {H200} and {CPU} and Tesla T4 as published, slower on {T4}"
+    assert f"  large, 256: {advice}\n" in printed
+    assert table["on_all"].fillna("").to_dict() == {
+        "reference": "",
+        **dict.fromkeys(("streams", "pinned", "combined"), "differs"),
+        "preallocated": "faster",
+    }
+    told = table["advice"].dropna().to_dict()
+    assert told["combined"] == advice and "reference" not in told
+    assert told["preallocated"] == f"preallocated faster on {H200} and {T4}"
+
+
+def test_published_values_stand_beside_without_an_interval(of_three):
+    table, _, page = of_three
+    published_by_strategy = {"reference": 1.0, "streams": 0.99, "pinned": 1.04, "combined": 1.65}
+    assert table["published_speedup Tesla T4"].dropna().to_dict() == published_by_strategy
+    assert table.loc["combined", "published_note"] == "elsewhere in the paper 2.14"
+    assert not [name for name in table if "ci_" in name and "Tesla T4" in name]
+    assert f"speedup 95% CI low {H200}" in page and '<span class="word bad">slower</span>' in page
+
+
+def test_devices_of_any_name_have_their_columns(tmp_path):
     folders = [
         folder(tmp_path / str(i), records_of(cells_on("cuda", name), device=name, device_uuid=f"GPU-{i}"))
         for i, name in enumerate(GPUS)
@@ -68,38 +108,6 @@ def test_devices_of_any_name_have_their_columns(tmp_path, no_devices_figure):
         assert f"{name}: 10 records\n" in printed
     page = (tmp_path / "out/devices.html").read_text(encoding="utf-8")
     assert "<b>" not in page and all(name in html.unescape(page) for name in GPUS)
-
-
-def test_advice_says_on_which_devices_it_holds(tmp_path, three):
-    table, printed = merged(tmp_path, *three)
-    on_t4 = "Tesla T4 as published"
-    advice = f"combined faster on {H200} and {CPU} and {on_t4}, slower on {T4}"
-    assert table.loc["combined", "advice"] == advice
-    assert f"  large, 256: {advice}\n" in printed
-    words = table["on_all"].fillna("").to_dict()
-    assert words == {
-        "reference": "",
-        "streams": "differs",  # same on the H200 and as published, slower on the T4
-        "pinned": "differs",
-        "combined": "differs",
-        "preallocated": "faster",
-    }
-    assert table.loc["preallocated", "advice"] == f"preallocated faster on {H200} and {T4}"
-    assert pd.isna(table.loc["reference", "advice"])
-
-
-def test_published_values_stand_beside_without_an_interval(tmp_path, three):
-    table, _ = merged(tmp_path, *three)
-    assert table["published_speedup Tesla T4"].dropna().to_dict() == {
-        "reference": 1.0,
-        "streams": 0.99,
-        "pinned": 1.04,
-        "combined": 1.65,
-    }
-    assert table.loc["combined", "published_note"] == "elsewhere in the paper 2.14"
-    assert not [name for name in table if "ci_" in name and "Tesla T4" in name]
-    page = (tmp_path / "out/devices.html").read_text()
-    assert f"speedup 95% CI low {H200}" in page and '<span class="word bad">slower</span>' in page
 
 
 def test_noise_is_not_significant_anywhere(tmp_path):
@@ -122,17 +130,13 @@ def test_a_device_without_a_baseline_has_times_and_no_speedup(tmp_path, three):
     assert f"speedup {H200} (GPU-9)" not in table
 
 
-def test_a_folder_of_a_workflow_is_as_good_as_an_archive(tmp_path, three):
-    from snn.grid import naming
-    from snn.records import store
-
+def test_a_folder_of_a_workflow_is_as_good_as_an_archive(tmp_path, three, of_three):
     for one in archive.read_all(three[1]).values():
         store.write(tmp_path / "w" / naming.record_path(naming.name_of(one["cell"]), one["round"]), one)
     again, _ = merged(tmp_path, three[0], tmp_path / "w/results", three[2])
-    assert again.equals(merged(tmp_path, *three)[0])
+    assert again.equals(of_three[0])
 
 
-@pytest.mark.usefixtures("no_devices_figure")
 def test_two_machines_with_one_cpu_stay_two(tmp_path):
     """They have no UUID, and their host may be described alike: their folders tell them apart."""
     reference, *others = cells_on("cpu", "AMD EPYC")
@@ -149,66 +153,56 @@ def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
     (tmp_path / "m/microbenchmarks").mkdir(parents=True)
     _, printed = merged(tmp_path, *three, tmp_path / "m")
     assert f"{tmp_path}/m is left out: it has microbenchmarks alone\n" in printed
-    assert merge.main([str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
+    assert cli.main(["merge", str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
     assert "m: there are no records in it: it has neither cells nor" in capsys.readouterr().err
 
 
-def cut(path):
-    file = path / archive.RECORDS
-    file.write_bytes(file.read_bytes()[:-40])
-    return path
-
-
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("bad", "said"),
     [
-        (lambda path: path / "none", "none: cannot be read: No such file or directory\n"),
-        (
-            lambda path: path / "nvidia-h200-paper",
-            f"or directory; it is {ROOT}/results/published/nvidia-h200/paper now\n",
-        ),
-        (lambda path: path / "a/README.md", "a/README.md: cannot be read: No such file or directory\n"),
-        (
-            lambda path: ROOT / "README.md",
-            "/README.md: it is neither a folder of results nor a records",
-        ),
-        (lambda path: folder(path / "empty"), "empty: there are no records in it"),
-        (
-            lambda path: cut(folder(path / "cut", records_of(cells_on("cuda", T4)))),
-            "cut/records.jsonl.gz",
-        ),
+        ("none", "none: cannot be read: No such file or directory\n"),
+        ("nvidia-h200-paper", f"or directory; it is {ROOT}/results/published/nvidia-h200/paper now\n"),
+        ("README.md", "README.md: it is neither a folder of results nor a records"),
+        ("README.md/below", "README.md/below: cannot be read"),
+        ("empty", "empty: there are no records in it"),
+        ("cut", "cut/records.jsonl.gz"),
     ],
 )
-def test_what_is_no_folder_of_records_is_refused(tmp_path, capsys, three, make, said):
-    bad = make(tmp_path)
+def test_what_is_no_folder_of_records_is_refused(tmp_path, capsys, three, bad, said):
+    (tmp_path / "README.md").touch()
+    folder(tmp_path / "empty")
+    file = folder(tmp_path / "cut", records_of(cells_on("cuda", T4))) / archive.RECORDS
+    file.write_bytes(file.read_bytes()[:-40])
     before = {path.name for path in tmp_path.iterdir()}
-    assert merge.main([str(three[0]), str(bad), f"output={tmp_path / 'out'}"]) == 2
+    assert cli.main(["merge", str(three[0]), str(tmp_path / bad), f"output={tmp_path / 'out'}"]) == 2
     assert said in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_the_output_is_a_new_folder_or_an_earlier_one(tmp_path, capsys, three):
-    out = tmp_path / "mine"
-    out.mkdir()
-    (out / "thesis.txt").write_text("kept")
-    (tmp_path / "file").write_text("kept")
-    refused = {
-        (str(three[0]), f"output={out}"): f"{out}: cannot be written",
-        (str(three[0]), f"output={tmp_path / 'file'}"): "file: cannot be written",
-        (str(three[0]), f"output={tmp_path / 'file/below'}"): "below: cannot be written",
-        (f"output={tmp_path}",): "no folder is named",
-        (str(three[0]), "output="): "output is empty",
-        (str(three[0]), "output=a", "output=b"): "output is given twice, as 'a' and 'b'",
-        (): "FOLDER...",
-    }
-    for arguments, said in refused.items():
-        assert merge.main([*arguments]) == 2
-        assert said in capsys.readouterr().err
-    assert merge.main(["--help"]) == 0
-    assert (out / "thesis.txt").read_text() == (tmp_path / "file").read_text() == "kept"
-    merged(tmp_path, three[0])
-    table, _ = merged(tmp_path, *three)  # in place of the first
-    assert f"speedup {T4}" in table
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{a} output=mine", "mine: cannot be written"),
+        ("{a} output=file", "file: cannot be written"),
+        ("{a} output=file/below", "below: cannot be written"),
+        ("output=x", "no folder is named"),
+        ("{a} output=", "output is empty"),
+        ("{a} output=a output=b", "output is given twice, as 'a' and 'b'"),
+    ],
+)
+def test_an_output_that_is_something_else_is_refused(tmp_path, monkeypatch, capsys, three, line, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    for name in ("mine/thesis.txt", "file"):
+        (tmp_path / name).write_text("kept")
+    assert cli.main(["merge", *line.format(a=three[0]).split()]) == 2
+    assert said in capsys.readouterr().err
+    assert (tmp_path / "mine/thesis.txt").read_text() == (tmp_path / "file").read_text() == "kept"
+
+
+def test_an_earlier_output_is_replaced(tmp_path, three):
+    assert f"speedup {T4}" not in merged(tmp_path, three[0])[0]
+    assert f"speedup {T4}" in merged(tmp_path, *three)[0]
 
 
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
@@ -357,12 +351,12 @@ def test_one_cpu_with_fewer_cores_is_another_device(tmp_path):
 # ---- published sets, and what docs/results.md says of them
 
 
-@pytest.mark.usefixtures("no_devices_figure")
 def test_the_devices_of_published_records_are_told_apart(tmp_path):
     found = [ROOT / f"results/published/nvidia-h200/{of}" for of in ("paper", "peers", "networks")]
     table, _ = merged(tmp_path, *found)
     first, *others = [
-        {record["provenance"]["device_uuid"] for record in archive.read_all(each).values()} for each in found
+        {record["provenance"]["device_uuid"] for record in records_in(f"nvidia-h200/{each.name}")}
+        for each in found
     ]
     columns = [name for name in table if name.startswith("mean_s NVIDIA H200 (GPU-")]
     more = [int(of.split(" and ")[1].split()[0]) for of in columns if " and " in of]
@@ -377,33 +371,36 @@ def test_the_devices_of_published_records_are_told_apart(tmp_path):
     assert speedups.dropna()[known.index].to_dict() == pytest.approx(known.to_dict())
 
 
-@pytest.mark.usefixtures("no_devices_figure")
-def test_the_published_table_of_several_devices_is_that_of_the_sets_that_docs_results_names(tmp_path):
-    found = ("nvidia-h200/paper", "nvidia-h100-80gb-hbm3/paper", "cpu-intel-r-xeon-r-processor/2-cores")
-    merged(tmp_path, *(ROOT / "results/published" / name for name in found))
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        (
+            "devices",
+            ("nvidia-h200/paper", "nvidia-h100-80gb-hbm3/paper", "cpu-intel-r-xeon-r-processor/2-cores"),
+        ),
+        ("devices_strategies", ("nvidia-h200/strategies", "nvidia-h100-80gb-hbm3/strategies")),
+    ],
+)
+def test_the_published_tables_are_those_of_the_sets_that_docs_results_names(tmp_path, name, sets):
+    merged(tmp_path, *(ROOT / "results/published" / one for one in sets))
     again = (tmp_path / "out/devices.csv").read_bytes()
-    assert (ROOT / "results/published/devices.csv").read_bytes() == again
+    assert (ROOT / f"results/published/{name}.csv").read_bytes() == again
 
 
-@pytest.mark.usefixtures("no_devices_figure")
-def test_what_docs_results_says_of_the_h200_and_the_t4(tmp_path):
-    table, _ = merged(tmp_path, ROOT / "results/published/nvidia-h200/paper")
-    words = table.set_index(["dataset", "network"], append=True)["on_all"]
-    combined = {network: words["combined", "large", network] for network in ("128", "256", "256-256", "1024")}
+def test_what_docs_results_says_of_the_published_tables():
+    table = pd.read_csv(ROOT / "results/published/devices.csv").set_index(["strategy", "dataset", "network"])
+    verdicts = table.loc[("combined", "large"), "verdict NVIDIA H200"]
+    combined = {network: verdicts[network] for network in ("128", "256", "256-256", "1024")}
     assert combined == {"128": "faster", "256": "faster", "256-256": "faster", "1024": "slower"}
-    streams = table.set_index(["dataset", "network"], append=True).loc["streams", "large", "256"]
-    assert streams["advice"] == "streams same on Tesla T4 as published, slower on NVIDIA H200"
-
-
-def test_what_docs_results_says_of_the_h200_and_the_h100(tmp_path):
-    found = [ROOT / f"results/published/nvidia-{gpu}/strategies" for gpu in ("h200", "h100-80gb-hbm3")]
-    merged(tmp_path, *found)
-    again = (tmp_path / "out/devices.csv").read_bytes()
-    assert (ROOT / "results/published/devices_strategies.csv").read_bytes() == again
-    table = pd.read_csv(tmp_path / "out/devices.csv")
+    streams = table.loc["streams", "large", "256"]
+    assert (
+        "slower on NVIDIA H200" in streams["advice"] and "same on Tesla T4 as published" in streams["advice"]
+    )
+    table = pd.read_csv(ROOT / "results/published/devices_strategies.csv")
     words = table[["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]].dropna()
     assert len(words) > 50
     assert not [row for row in words.to_numpy() if set(row) == {"faster", "slower"}]
+    found = [ROOT / f"results/published/nvidia-{gpu}/strategies" for gpu in ("h200", "h100-80gb-hbm3")]
     key = ["dataset", "strategy", "kernel", "strategy.threads", "draws"]
     errors = [pd.read_csv(one / "tables/strategies.csv").set_index(key)["final_mse"] for one in found]
     both = pd.concat(errors, axis=1, join="inner")

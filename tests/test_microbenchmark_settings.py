@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from test_microbenchmarks import CPU, GRID, H200, SMALL
 from test_refusals import cases
 
-from snn import microbenchmark
+from snn import cli
 from snn.config.groups import CONFIG
 from snn.errors import ConfigError
 from snn.grid import grid_file, plans
@@ -58,7 +58,8 @@ def test_wrong_settings_are_refused_by_file_key_and_value(tmp_path, capsys, sett
     assert f"grid.yaml: microbenchmarks.{name}: " in str(error.value)
     assert said in str(error.value)
     output = tmp_path / "x.json"
-    assert microbenchmark.main([name, json.dumps({**SMALL[name], key: value}), "cpu", str(output)]) == 2
+    settings = json.dumps({**SMALL[name], key: value})
+    assert cli.main(["microbenchmark", name, settings, "cpu", str(output)]) == 2
     assert said in capsys.readouterr().err
     assert not output.exists()
 
@@ -77,7 +78,7 @@ def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
     [
         ([], "SETTINGS auto|cuda|cpu OUTPUT"),
         (["memory_leaks", "{}", "cpu", "x.json"], "no microbenchmark 'memory_leaks'"),
-        (["memory_calls", "{", "cpu", "x.json"], "which is no JSON"),
+        (["memory_calls", "{", "cpu", "x.json"], "must be a JSON object"),
         (["memory_calls", "[]", "cpu", "x.json"], "must be a JSON object"),
         (["memory_calls", '{"samples": 6, "samples": 7}', "cpu", "x.json"], "'samples' occurs twice"),
         (["memory_calls", '{"seconds": NaN}', "cpu", "x.json"], "NaN is not a number of JSON"),
@@ -86,7 +87,7 @@ def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
     ],
 )
 def test_wrong_command_lines_are_refused(arguments, said, capsys):
-    assert microbenchmark.main(arguments) == 2
+    assert cli.main(["microbenchmark", *arguments]) == 2
     assert said.replace("planned is", "device.name is") in capsys.readouterr().err
 
 

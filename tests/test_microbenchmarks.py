@@ -5,21 +5,23 @@ import math
 import runpy
 import shutil
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import ROOT
 from every_source import EverySource
+from figure_layout import faults
 from project import NOT_OF_WORKFLOW, Project
 from records_of import PROVENANCE, limits_of
 
-from snn import backends, microbenchmark, retabulate
+from snn import cli, retabulate
 from snn.analysis.roofline import read_microbenchmark
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR, Access, elements, moved_bytes
-from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import OutOfMemory, RecordError, Unsupported
+from snn.figures import draw
 from snn.grid import fingerprint
 from snn.grid.naming import microbenchmark_path
 from snn.hardware import devices
@@ -36,33 +38,17 @@ from snn.records.store import sealed
 from snn.report.published_set import escaped
 from snn.tables.microbenchmarks import median_interval, memory_access, memory_calls
 
+BRIEFLY = {"samples": 6, "seconds": 0}
+TRACED = {"bytes": "1MiB", "calls": 100, "seed": 1}
 SMALL = {
     "memory_access": {
-        "bytes": "1MiB",
-        "strides": [1, 8, 1024],
-        "fields": [1, 8],
-        "offsets": [0, 3],
-        "vectors": [4],
+        **{"bytes": "1MiB", "strides": [1, 8, 1024], "fields": [1, 8], "offsets": [0, 3], "vectors": [4]},
         "samples": 6,
     },
-    "memory_calls": {
-        "sizes": ["256B", "1MiB"],
-        "overlapped": "1MiB",
-        "streams": [1, 2],
-        "samples": 6,
-        "seconds": 0,
-    },
-    "fragmentation": {
-        "traces": ["batches"],
-        "bytes": "1MiB",
-        "calls": 100,
-        "seed": 1,
-        "caps": [100, 150],
-        "samples": 6,
-        "seconds": 0,
-    },
-    "memory_map": {"trace": "growing", "bytes": "1MiB", "calls": 100, "seed": 1},
-    "shapes": {"shapes": 2, "seed": 570, "peers": ["resident"], "peered": 1, "samples": 6, "seconds": 0},
+    "memory_calls": {"sizes": ["256B", "1MiB"], "overlapped": "1MiB", "streams": [1, 2], **BRIEFLY},
+    "fragmentation": {"traces": ["batches"], **TRACED, "caps": [100, 150], **BRIEFLY},
+    "memory_map": {"trace": "growing", **TRACED},
+    "shapes": {"shapes": 2, "seed": 570, "peers": ["resident"], "peered": 1, **BRIEFLY},
 }
 GRID = read_yaml(CONFIG / "grid.yaml")
 H200, CPU = Device("cuda", "NVIDIA H200"), Device("cpu", "AMD EPYC")
@@ -74,7 +60,7 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("microbenchmarks")
     for name, settings in SMALL.items():
         path = folder / f"{name}.json"
-        assert microbenchmark.main([name, json.dumps(settings), "cpu", str(path)]) == 0
+        assert cli.main(["microbenchmark", name, json.dumps(settings), "cpu", str(path)]) == 0
     return {name: folder / f"{name}.json" for name in SMALL}
 
 
@@ -114,34 +100,6 @@ def test_samples_end_with_their_number_or_their_seconds():
     assert len(Effort(1000, 0).repeated(lambda: None)) == 6
     together = Effort(7, 60).together([lambda: None, lambda: None])
     assert [len(each) for each in together] == [7, 7]
-
-
-def test_no_copy_is_longer_than_its_buffer(monkeypatch):
-    backend = backends.make("cpu", groups.load("kernel", "naive"))
-    kinds = type(backend)
-    sizes, copied = {}, []
-    malloc, copy_in, copy_out = kinds.malloc, kinds.copy_in, kinds.copy_out
-
-    def noted_malloc(self, nbytes):
-        buffer = malloc(self, nbytes)
-        sizes[id(buffer)] = nbytes
-        return buffer
-
-    def noted_copy_in(self, buffer, array, stream=None):
-        copied.append((array.nbytes, sizes[id(buffer)]))
-        return copy_in(self, buffer, array, stream)
-
-    def noted_copy_out(self, array, buffer, stream=None):
-        copied.append((array.nbytes, sizes[id(buffer)]))
-        return copy_out(self, array, buffer, stream)
-
-    monkeypatch.setattr(kinds, "malloc", noted_malloc)
-    monkeypatch.setattr(kinds, "copy_in", noted_copy_in)
-    monkeypatch.setattr(kinds, "copy_out", noted_copy_out)
-    found = list(calls.copies(backend, [5, 4098], Effort(6, 0)))
-    assert {one.status for one in found if one.point["call"] == calls.PAGEABLE} == {"ok"}
-    assert {4100, 8} <= {array for array, _ in copied}
-    assert all(array <= buffer for array, buffer in copied)
 
 
 def test_what_is_prepared_is_put_away_after_a_fault():
@@ -245,24 +203,51 @@ def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path)
     with pytest.raises(RecordError, match="measured with other sources"):
         read_microbenchmark(path, SMALL["memory_calls"], "0" * 16)
 
-    def changed(**keys):
-        store.write(tmp_path / "changed.json", {**record, **keys})
-        return tmp_path / "changed.json"
+    with pytest.raises(RecordError, match="it was changed after it was written"):
+        records.read(store_changed(tmp_path, record | {"name": "memory_access"}))
 
-    first = record["readings"][0]
-    without_reason = sealed({**record, "readings": [{**first, "seconds": []}]})
-    for keys, said in (
-        ({"name": "memory_access"}, "it was changed after it was written"),
-        ({"microbenchmark_version": 9}, "microbenchmark version 9"),
-        (without_reason, "must have either samples or a reason"),
-        (sealed({**record, "readings": [{**first, "seconds": [-1.0]}]}), r"readings\[0\].seconds\[0\] is -1"),
+
+def store_changed(folder, record):
+    store.write(folder / "it.json", record)
+    return folder / "it.json"
+
+
+def of_point(key, value):
+    """A change of the first reading's point; None: it lacks the key."""
+
+    def change(record):
+        point = record["readings"][0]["point"]
+        point.pop(key) if value is None else point.update({key: value})
+
+    return change
+
+
+def of_reading(**keys):
+    return lambda record: record["readings"][0].update(keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("memory_calls", lambda record: record.update(microbenchmark_version=9), "microbenchmark version 9"),
+        ("memory_calls", of_reading(seconds=[]), "must have either samples or a reason"),
+        ("memory_calls", of_reading(seconds=[-1.0]), r"readings\[0\].seconds\[0\] is -1"),
         (
-            sealed({**record, "readings": [{**first, "series": {"place": [1], "bytes": []}}]}),
+            "memory_calls",
+            of_reading(series={"place": [1], "bytes": []}),
             r"readings\[0\].series has lists of different lengths",
         ),
-    ):
-        with pytest.raises(RecordError, match=said):
-            records.read(changed(**keys))
+        ("memory_calls", of_point("kind", None), r"readings\[0\].point of memory_calls has no kind"),
+        ("memory_access", of_point("moved_bytes", None), r"\[0\].point of memory_access has no moved_bytes"),
+        ("memory_access", of_point("useful_bytes", 0), r"readings\[0\].point.useful_bytes is 0"),
+    ],
+)
+def test_a_sealed_record_without_what_its_table_needs_is_refused(measured, tmp_path, name, change, said):
+    record = json.loads(measured[name].read_text())
+    del record["digest"]
+    change(record)
+    with pytest.raises(RecordError, match=rf"it.json: .*{said}"):
+        records.read(store_changed(tmp_path, sealed(record)))
 
 
 def test_kernels_decide_what_is_measured_on_a_gpu_only():
@@ -274,22 +259,9 @@ def test_kernels_decide_what_is_measured_on_a_gpu_only():
     assert len(hashes) == 2 * len(SETTINGS)
 
 
-def test_tables_have_plain_columns(measured):
-    calls = memory_calls.build(records.read(measured["memory_calls"]))
-    assert list(calls)[:10] == [
-        *("kind", "call", "direction", "bytes", "live", "streams"),
-        *("median", "low", "high", "unit"),
-    ]
-    access = memory_access.build(records.read(measured["memory_access"]))
-    assert list(access)[:8] == [
-        *("pattern", "value", "access", "useful_bytes", "moved_bytes", "median", "low", "high")
-    ]
-    assert pd.api.types.is_float_dtype(calls["median"])
-
-
 PAIR = {name: SMALL[name] for name in ("memory_access", "memory_calls")}
 HERE = devices.find("cpu")
-BRIEF = Effort(samples=6, seconds=0)
+BRIEF, MIB = Effort(samples=6, seconds=0), 1 << 20
 
 
 # ---- in a workflow
@@ -363,7 +335,7 @@ def results(measured, tmp_path_factory):
     return folder / "results"
 
 
-def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
+def test_they_are_published_and_tabulated_again(results, tmp_path, capsys, monkeypatch):
     script = runpy.run_path(str(ROOT / "scripts/publish"))
     script["publish"].__globals__["PUBLISHED"] = tmp_path / "results/published"
     assert script["main"]([str(results), "--as", "some"]) == 0
@@ -377,7 +349,8 @@ def test_they_are_published_and_tabulated_again(results, tmp_path, capsys):
     of_device = (published.parent / "README.md").read_text()
     assert of_device.startswith(f"# {escaped(HERE.name)}\n")
     assert f"| [some](some) | {', '.join(sorted(PAIR))} |" in of_device
-    assert retabulate.main([str(published), str(tmp_path / "again")]) == 0
+    monkeypatch.setattr(retabulate, "_save", lambda *given: None)  # the figures are drawn already
+    assert cli.main(["retabulate", str(published), str(tmp_path / "again")]) == 0
     for table in tables:
         assert (tmp_path / "again" / table).read_text() == (published / table).read_text()
 
@@ -396,34 +369,38 @@ def test_an_edited_record_of_an_archive_is_refused(results, tmp_path, capsys):
     shutil.copytree(results, folder)
     path = folder / "microbenchmarks" / HERE.slug / "memory_calls.json"
     path.write_text(path.read_text().replace('"seconds": [', '"seconds": [\n1.0,', 1))
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
     assert "memory_calls.json: it was changed after it was written" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("name", "key", "value", "said"),
-    [
-        ("memory_calls", "kind", None, r"readings\[0\].point of memory_calls has no kind"),
-        ("memory_access", "moved_bytes", None, r"readings\[0\].point of memory_access has no moved_bytes"),
-        ("memory_access", "useful_bytes", 0, r"readings\[0\].point.useful_bytes is 0"),
-    ],
-)
-def test_a_sealed_record_without_what_its_table_needs_is_refused(results, tmp_path, name, key, value, said):
-    record = json.loads((results / "microbenchmarks" / HERE.slug / f"{name}.json").read_text())
-    del record["digest"]
-    point = record["readings"][0]["point"]
-    point.pop(key) if value is None else point.update({key: value})
-    (tmp_path / "it.json").write_text(json.dumps(sealed(record)))
-    with pytest.raises(RecordError, match=rf"it.json: .*{said}"):
-        records.read(tmp_path / "it.json")
 
 
 # ---- on a device that has everything
 
 
 class Asynchronous(EverySource):
-    asynchronous = True
-    is_processor = False
+    """Answers as a GPU does; counts launches and the bytes of its copies, and notes what is page-locked."""
+
+    asynchronous, is_processor = True, False
+
+    def __init__(self):
+        super().__init__()
+        self.counts, self.page_locked = Counter(), []
+
+    def host_alloc(self, shape, purpose="workspace", page_locked=True):
+        self.page_locked.append(page_locked)
+        return super().host_alloc(shape, purpose, page_locked)
+
+    def copy_in(self, buffer, array, stream=None):
+        assert array.nbytes <= buffer.words.nbytes
+        self.counts["copied"] += array.nbytes
+        super().copy_in(buffer, array, stream)
+
+    def copy_out(self, array, buffer, stream=None):
+        assert array.nbytes <= buffer.words.nbytes
+        super().copy_out(array, buffer, stream)
+
+    def launch(self, op, buffers, numbers, stream=None):
+        self.counts[op] += 1
+        super().launch(op, buffers, numbers, stream)
 
 
 class Counting(Asynchronous):
@@ -455,18 +432,58 @@ class Counting(Asynchronous):
         return counted
 
 
-def test_every_memory_call_is_measured_and_everything_is_freed():
+@pytest.fixture(scope="module")
+def every_call():
+    """The readings of every memory call, and the backend on which they were taken."""
     backend = Counting()
-    found = [
+    allocated = [
         *calls.allocations(backend, [256, 5000], BRIEF),
-        *calls.copies(backend, [256, 5000], BRIEF),
-        *calls.overlap(backend, 100_000, [1, 3], BRIEF),
+        *calls.copies(backend, [5, 4098, MIB], BRIEF),
     ]
+    backend.page_locked = []
+    return backend, [*allocated, *calls.overlap(backend, 100_000, [1, 3], BRIEF)]
+
+
+def test_every_memory_call_is_measured_and_everything_is_freed(every_call):
+    backend, found = every_call
     assert all(reading.status == "ok" and len(reading.seconds) == 6 for reading in found)
     assert backend.alive.keys() >= {"malloc", "host_alloc", "pool_create", "managed_alloc", "stream_create"}
     assert not any(backend.alive.values()), backend.alive
     points = [tuple(reading.point.values()) for reading in found]
     assert len(set(points)) == len(points)
+    sparse = [one.point["call"] for one in found if one.point["kind"] == "sparse"]
+    assert sparse == ["pinned", "managed"]  # of the larger size
+    overlapped = [tuple(one.point[key] for key in ("kind", "streams", "call")) for one in found[-12:]]
+    assert overlapped == list(product(("overlap", "overlap_pageable"), (1, 3), (COPIES, PRODUCTS, BOTH)))
+    assert backend.page_locked == [True, False]
+
+
+@pytest.mark.parametrize(("take", "call"), [(calls._explicit, "pinned"), (calls._managed, "managed")])
+def test_a_sparse_access_touches_few_pages_of_a_copy_or_of_managed_memory(take, call):
+    backend = Asynchronous()
+    take(backend, calls.SPARSE, call, calls.TO_DEVICE, MIB, BRIEF)
+    accesses = backend.counts["copied"] // MIB if call == "pinned" else 7  # the first is not timed
+    assert backend.counts["relu"] == 8 * accesses >= 8 * 6
+    assert (backend.counts["copied"] > 0) == (call == "pinned")
+
+
+def test_the_table_has_a_fraction_for_each_overlap_and_the_figure_a_panel(every_call):
+    table = memory_calls.build(of_gpu("memory_calls", every_call[1]))
+    rows = table[table["call"] == "overlap"]
+    expected = list(product(("overlap", "overlap_pageable"), (1, 3)))
+    assert list(zip(rows["kind"], rows["streams"], strict=True)) == expected
+    assert pd.api.types.is_float_dtype(rows["median"]) and rows["median"].notna().all()
+    drawn = draw("memory_calls", table, "")
+    assert faults(drawn) == []
+    keys = {
+        axes.get_title(): [text.get_text() for text in axes.get_legend().get_texts()] for axes in drawn.axes
+    }
+    assert keys["overlap of copies and kernels"] == ["pinned memory", "pageable memory"]
+    assert {"cudaMalloc", "cudaMallocAsync", "CuPy's pool", "cudaMallocManaged"} < {
+        *keys["allocation and free"]
+    }
+    on_cpu = draw("memory_calls", table.assign(backend="cpu"), "").axes[0].get_legend()
+    assert {"malloc", "host alloc"} < {text.get_text() for text in on_cpu.get_texts()}
 
 
 def test_a_fault_in_a_copy_frees_what_was_allocated():
@@ -492,41 +509,57 @@ def test_a_fault_in_a_copy_frees_what_was_allocated():
         assert backend.held == 0
 
 
-def test_more_managed_memory_than_the_budget_is_a_row_with_a_reason():
-    class Full(Asynchronous):
-        def managed_alloc(self, shape, purpose="workspace"):
-            raise Unsupported(f"{4 * shape[0]} bytes were asked for: at most half of what is free")
-
-    found = [*calls.copies(Full(), [1 << 20], BRIEF), *calls.allocations(Full(), [1 << 20], BRIEF)]
-    managed = [one for one in found if one.point["call"].startswith("managed")]
-    assert len(managed) == 8
-    assert all(one.status == "unsupported" and "at most half" in one.reason for one in managed)
-    assert all(one.status == "ok" for one in found if one not in managed)
+def refuse_managed(self, shape, purpose="workspace"):
+    raise Unsupported(f"{4 * shape[0]} bytes were asked for: at most half of what is free")
 
 
-def test_pinned_memory_that_the_system_refuses_is_not_measured_as_pageable():
-    class Refusing(Asynchronous):
-        def host_alloc(self, shape, purpose="workspace", page_locked=True):
-            self.pageable_fallbacks += page_locked
-            return super().host_alloc(shape, purpose, page_locked)
-
-    found = list(calls.copies(Refusing(), [4096], BRIEF))
-    pinned = [one for one in found if one.point["call"] == "pinned"]
-    assert all("refuses to pin 4096 bytes" in one.reason for one in pinned)
-    assert all(one.status == "ok" for one in found if one.point["call"] == "pageable")
+def fall_back(self, shape, purpose="workspace", page_locked=True):
+    self.pageable_fallbacks += page_locked
+    return EverySource.host_alloc(self, shape, purpose, page_locked)
 
 
-def test_an_array_that_would_take_the_hosts_memory_is_not_allocated(monkeypatch):
-    class Greedy(Asynchronous):
-        def host_alloc(self, shape, purpose="workspace", page_locked=True):
-            raise AssertionError("it was allocated")
+def never(self, shape, purpose="workspace", page_locked=True):
+    raise AssertionError("it was allocated")
 
-        def managed_alloc(self, shape, purpose="workspace"):
-            raise Unsupported("not here")
 
-    monkeypatch.setattr(calls, "usable_bytes", lambda: 1 << 20)
-    found = [*calls.allocations(Greedy(), [1 << 19], BRIEF), *calls.copies(Greedy(), [1 << 19], BRIEF)]
-    on_host = [one for one in found if one.point["call"] in ("host_alloc", "pinned", "pageable")]
-    assert len(on_host) == 6
-    assert {one.status for one in on_host} == {"out_of_memory"}
-    assert "more than a quarter of the host's memory" in on_host[0].reason
+ON_HOST = {"host_alloc", "pinned", "pageable"}
+
+
+@pytest.mark.parametrize(
+    ("methods", "nbytes", "refused", "status", "said"),
+    [
+        (
+            {"managed_alloc": refuse_managed},
+            MIB,
+            {"managed", "managed_prefetch", "managed_alloc"},
+            "unsupported",
+            "at most half",
+        ),
+        (
+            {"host_alloc": fall_back},
+            4096,
+            {"host_alloc", "pinned"},
+            "unsupported",
+            "refuses to pin 4096 bytes",
+        ),
+        (
+            {"host_alloc": never, "managed_alloc": refuse_managed},
+            MIB // 2,
+            ON_HOST,
+            "out_of_memory",
+            "more than a quarter of the host's memory",
+        ),
+    ],
+    ids=["managed memory", "pinned memory", "a host's memory"],
+)
+def test_memory_that_is_refused_is_a_row_with_a_reason(monkeypatch, methods, nbytes, refused, status, said):
+    """And pinned memory that the system refuses is not measured as pageable."""
+    if refused == ON_HOST:
+        monkeypatch.setattr(calls, "usable_bytes", lambda: MIB)
+    backend = type("Refusing", (Asynchronous,), methods)()
+    found = [*calls.copies(backend, [nbytes], BRIEF), *calls.allocations(backend, [nbytes], BRIEF)]
+    rows = [one for one in found if one.point["call"] in refused]
+    assert {one.point["call"] for one in rows} == refused
+    assert all(one.status == status and said in one.reason for one in rows)
+    ended = {one.status for one in found if one.point["call"] == "pageable"}
+    assert ended == ({"out_of_memory"} if refused == ON_HOST else {"ok"})

@@ -6,7 +6,7 @@ from conftest import ROOT
 from test_access_on_cpu import expected
 from test_microbenchmarks import SMALL
 
-from snn import backends, measure_limits, microbenchmark
+from snn import backends, measure_device
 from snn.backends.access import accesses
 from snn.config import groups
 from snn.hardware import devices
@@ -20,7 +20,9 @@ from snn.tables.microbenchmarks import memory_calls as memory_calls_form
 def limits_and_access():
     settings = {**SMALL["memory_access"], "bytes": "1GiB", "strides": [1, 8], "offsets": [0, 1]}
     gpu = devices.find("cuda")
-    return measure_limits.record(gpu), microbenchmark.record("memory_access", settings, gpu)
+    return measure_device.limits_record(gpu), measure_device.microbenchmark_record(
+        "memory_access", settings, gpu
+    )
 
 
 @pytest.mark.gpu

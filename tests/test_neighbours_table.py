@@ -6,13 +6,12 @@ from conftest import ROOT
 from figure_layout import dots, faults, said_in
 from records_of import COSTS, GPU, HOST, QUIET, THRESHOLDS, frame_of, record, sweep_of
 
-from snn import neighbours as check
 from snn.config import groups as file
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import draw
 from snn.tables import comparison, devices, overview
-from snn.tables.neighbours import measured_untouched, neighbours
+from snn.tables.neighbours import neighbours
 
 UNTOUCHED = THRESHOLDS["untouched"]
 ALONE = [[1.0, 1.01], [1.1, 1.11], [0.9, 0.91]]
@@ -112,7 +111,7 @@ def test_a_time_that_differs_is_touched_in_either_direction(cells, factors, roun
     records = records_of(cells, dict.fromkeys(SLOWER, factors))
     rows = build({name: one for name, one in records.items() if one["round"] <= rounds})
     assert set(rows["rounds"]) == {rounds} and set(rows["verdict"]) == {verdict}
-    assert set(measured_untouched([rows]).values()) == {verdict == "untouched"}
+    assert set(rows["untouched"]) == {"yes" if verdict == "untouched" else "no"}
 
 
 def test_one_neighbour_that_slows_it_down_makes_a_strategy_touched(cells):
@@ -167,8 +166,8 @@ def test_with_one_gpu_the_table_says_what_is_missing(cells):
     assert set(rows["status"]) == {"unsupported"} and set(rows["untouched"]) == {""}
     assert set(rows["reason"]) == {ended[1]}
     assert rows["slowdown"].isna().all() and rows["alone_s"].notna().all()
-    assert (
-        "no cell has a time beside a neighbour" in draw("neighbours", rows, "T4").axes[0].texts[0].get_text()
+    assert draw("neighbours", rows, "T4").axes[0].texts[0].get_text() == (
+        "no row has a value: time beside the neighbour / time alone"
     )
 
 
@@ -178,7 +177,6 @@ BOTH = {"protocol.neighbour": ["none", "reference"]}
 def test_on_a_cpu_nothing_is_said_of_the_file():
     rows = build(records_of(cells_of(HOST, strategy="reference", **BOTH), SLOWER, driver=None))
     assert rows["untouched"].tolist() == ["no"] and rows["in_file"].tolist() == [""]
-    assert measured_untouched([rows]) == {}
 
 
 def test_each_setting_is_compared_with_itself_alone():
@@ -234,34 +232,3 @@ def test_the_figure_has_a_panel_per_neighbour_and_tells_verdicts_apart(table):
     ticks = [text.get_text() for text in drawn.axes[0].get_yticklabels()]
     assert ticks == ["reference", "combined", "graph", "resident", "persistent, one_layer"]
     assert "The kernel is naive where none is named." in said_in(drawn)
-
-
-@pytest.mark.parametrize(
-    ("named", "measured", "said"),
-    [
-        ({"graph", "resident"}, None, []),
-        (
-            {"graph", "persistent"},
-            None,
-            ["persistent is named, and not shown to be untouched", "resident is not named, and untouched"],
-        ),
-        ({"graph", "persistent"}, ["reference", "graph"], ["persistent is named, and was not measured"]),
-    ],
-)
-def test_the_command_tells_whether_the_file_says_what_was_measured(
-    table, tmp_path, capsys, monkeypatch, named, measured, said
-):
-    monkeypatch.setattr(file, "untouched", lambda: frozenset(named))
-    path = tmp_path / "neighbours.csv"
-    table[table["strategy"].isin(measured or table["strategy"])].to_csv(path, index=False)
-    assert check.main([str(path)]) == bool(said)
-    first, *others = capsys.readouterr().out.splitlines()
-    assert first == f"untouched: [{'graph' if measured else 'graph, resident'}]"
-    assert [line.partition(": ")[2] for line in others] == said
-
-
-def test_two_tables_must_both_show_a_strategy_untouched(table):
-    other = table.assign(verdict=table["verdict"].where(table["strategy"] != "resident", "touched"))
-    found = measured_untouched([table, other[other["strategy"] != "graph"]])
-    assert [name for name, is_untouched in found.items() if is_untouched] == ["graph"]
-    assert sorted(found) == ["combined", "graph", "persistent", "reference", "resident"]

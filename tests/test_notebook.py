@@ -1,31 +1,18 @@
-"""The notebook runs from top to bottom: on the CPU, with a grid of two cells in place of the paper's."""
+"""The notebook runs from top to bottom: on the CPU, with the tiny grid instead of the paper's."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import forked_snakemake
 import pytest
-import yaml
 from conftest import ROOT
-from project import IGNORED, copied
 
-NOTEBOOK = Path("docs/tutorials/paper_on_a_t4.ipynb")
-GRID = {
-    "device": "cpu",
-    "defaults": {
-        "dataset": "small",
-        "strategy": ["reference", "combined"],
-        "training.epochs": 2,
-        "protocol.runs": 2,
-        "protocol.min_runs": 2,
-        "protocol.rounds": 1,
-        "protocol.warmup_seconds": 0,
-        "protocol.max_warmup_seconds": 0,
-    },
-    "sweeps": {"dataset_size": {"dataset": "small"}, "neurons": {"network.hidden": [[256]]}},
-}
+NOTEBOOK = json.loads((ROOT / "docs/tutorials/paper_on_a_t4.ipynb").read_text(encoding="utf-8"))
 PARAMETERS = {
-    "GRID": "tiny.yaml",
+    "GRID": "config/grid.yaml",
     "TABLES": ["speedup", "attribution"],
     "FIGURES": ["attribution"],
     "INSTALL": [],
@@ -33,29 +20,44 @@ PARAMETERS = {
 }
 
 
-def test_it_runs_from_top_to_bottom(tmp_path):
-    """In a kernel of Jupyter, of which only the parameters differ, as with papermill."""
-    nbclient = pytest.importorskip("nbclient", reason="envs/requirements-dev.txt brings nbclient")
-    pytest.importorskip("ipykernel", reason="envs/requirements-dev.txt brings ipykernel")
-    nbformat = pytest.importorskip("nbformat")
-    project = copied(ROOT, tmp_path / "project", ignore=IGNORED)
-    project.never_drifts()
-    folder = project.folder
-    (folder / "tiny.yaml").write_text(yaml.safe_dump(GRID))
-    notebook = nbformat.read(folder / NOTEBOOK, as_version=4)
-    (cell,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
-    names = {line.partition(" = ")[0] for line in cell.source.splitlines()}
-    assert names == set(PARAMETERS)
-    cell.source = "\n".join(f"{name} = {value!r}" for name, value in PARAMETERS.items())
-    place = {"metadata": {"path": str((folder / NOTEBOOK).parent)}}
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources=place).execute()
-    printed = json.dumps([cell.get("outputs") for cell in notebook.cells])
-    assert "combined on small" in printed and "<td>combined</td>" in printed
-    assert "This is not a Tesla T4" in printed
-    assert (folder / "results/my_device.zip").stat().st_size > 1000
+@pytest.fixture
+def run(monkeypatch):
+    """Runs a command as the notebook does; Snakemake in a fork."""
+    start = subprocess.run
+
+    def run(command, **options):
+        if Path(command[0]).name != "snakemake":
+            return start(command, **options)
+        status, printed = forked_snakemake.run(options["cwd"], command[1:])
+        return SimpleNamespace(returncode=status, stdout=printed)
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+
+@pytest.mark.usefixtures("run")
+def test_it_runs_from_top_to_bottom(project, monkeypatch):
+    """In a shell of IPython, with only the parameters changed, as papermill does."""
+    interactive = pytest.importorskip("IPython.core.interactiveshell", reason="make dev installs IPython")
+    config = pytest.importorskip("traitlets.config").Config(HistoryManager={"hist_file": ":memory:"})
+    for name in ("tables/speedup.csv", "tables/gpu.csv", "figures/attribution.svg"):
+        (project.folder / "results" / name).unlink()
+    monkeypatch.chdir(project.folder)
+    cells = [cell for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+    (parameters,) = [cell for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
+    assert {line.partition(" = ")[0] for line in parameters["source"]} == set(PARAMETERS)
+    monkeypatch.setenv("IPYTHONDIR", str(project.folder / "ipython"))
+    shell = interactive.InteractiveShell.instance(user_ns=dict(PARAMETERS), config=config)
+    with pytest.importorskip("IPython.utils.capture").capture_output() as printed:
+        for cell in cells:
+            if cell is not parameters:
+                shell.run_cell("".join(cell["source"])).raise_error()
+    interactive.InteractiveShell.clear_instance()
+    shown = printed.stdout + "".join(str(output.data) for output in printed.outputs)
+    assert "combined on small" in shown and "<td>combined</td>" in shown
+    assert "This is not a Tesla T4" in shown and "<svg" in shown
+    assert (project.folder / "results/my_device.zip").stat().st_size > 1000
 
 
 def test_it_has_no_outputs_and_says_why():
-    notebook = json.loads((ROOT / NOTEBOOK).read_text(encoding="utf-8"))
-    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook["cells"])
-    assert "It has not been run on a T4" in "".join(notebook["cells"][0]["source"]).replace("\n", " ")
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in NOTEBOOK["cells"])
+    assert "It has not been run on a T4" in "".join(NOTEBOOK["cells"][0]["source"]).replace("\n", " ")

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from records_of import PROVENANCE, record, source_hash
-from test_frame import CELL, GRID, THRESHOLDS, changed
+from records_of import PROVENANCE, THRESHOLDS, record, source_hash
+from test_frame import CELL, GRID, changed
 
 from snn.analysis import frame
 from snn.analysis.speedups import reason, speedup
@@ -33,10 +33,8 @@ OTHER_CPU = PROVENANCE["host"] | {"cpu": "another"}
 def test_times_of_two_devices_do_not_go_into_one_table(provenance, device):
     with pytest.raises(RecordError) as refused:
         frame.tabulate(two(**provenance), THRESHOLDS)
-    assert str(refused.value) == (
-        f"b was measured on {device}, but a on NVIDIA H200 GPU-1: times of two devices do not "
-        "go into one table; run the older cells again with --force"
-    )
+    said = f"b was measured on {device}, but a on NVIDIA H200 GPU-1: times of two devices do not go into one"
+    assert str(refused.value).startswith(said)
 
 
 def test_equal_gpus_stand_together_and_times_are_divided_within_each():
@@ -69,22 +67,19 @@ def test_a_gpu_stands_beside_its_own_host_alone(key):
     assert len(frame.tabulate(records, THRESHOLDS)) == 2
     other = PROVENANCE["host"] | {key: "another"}
     records["b"] = record(on_host, [1.0], host=other)
-    with pytest.raises(RecordError) as refused:
+    with pytest.raises(
+        RecordError, match=r"^a was measured on NVIDIA H200 GPU-1, but b on AMD EPYC of another"
+    ):
         frame.tabulate(records, THRESHOLDS)
-    assert str(refused.value).startswith(
-        "a was measured on NVIDIA H200 GPU-1, but b on AMD EPYC of another host: times of two devices"
-    )
 
 
 def test_one_data_set_has_one_content():
     records = two()
     records["b"] = changed(records["b"], ("data/sha256", "1" * 64))
-    with pytest.raises(RecordError) as refused:
+    with pytest.raises(
+        RecordError, match=f"^b was trained on other data than a, .*{'1' * 64} and {'0' * 64}; run"
+    ):
         frame.tabulate(records, THRESHOLDS)
-    assert str(refused.value) == (
-        f"b was trained on other data than a, though dataset={CELL['dataset']['name']} has the same "
-        f"keys in both: SHA-256 {'1' * 64} and {'0' * 64}; run the older cell again with --force"
-    )
     shuffled = dict(reversed(records["b"]["cell"]["dataset"].items()))
     with pytest.raises(RecordError, match="other data"):
         frame.tabulate(records | {"b": changed(records["b"], ("cell/dataset", shuffled))}, THRESHOLDS)
@@ -98,11 +93,8 @@ def test_a_record_stands_at_the_path_of_its_cell_and_round(tmp_path):
     store.write(path, one)
     assert frame.checked({str(path): wanted}) == {str(path): one}
     assert frame.tabulate(frame.checked({str(path): wanted}), THRESHOLDS)["mean_s"].tolist() == [1.0]
-    with pytest.raises(RecordError) as refused:
+    with pytest.raises(RecordError, match=rf"measured with other sources \({wanted}\) than the current ones"):
         frame.checked({str(path): "other"})
-    assert str(refused.value) == (
-        f"{path}: measured with other sources ({wanted}) than the current ones (other){store.again(path)}"
-    )
     second = tmp_path / naming.record_path(naming.name_of(CELL), 2)
     store.write(second, one)
     with pytest.raises(RecordError) as refused:

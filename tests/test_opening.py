@@ -18,6 +18,7 @@ from overview_points import (
     opening_of,
     origins,
     points_of,
+    text_of,
 )
 from records_of import ON_ITS_HOST, QUIET, record, write_all
 
@@ -25,15 +26,10 @@ from snn.analysis import frame
 from snn.hardware.devices import Device
 from snn.records.store import read, write
 from snn.report import opening
-from snn.report.opening import answer, duration, ranking
+from snn.report.opening import duration
 from snn.tables import overview, recommend
 
 TWO = {"strategy": ["reference", "combined"]}
-
-
-def text(page):
-    page = re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
-    return " ".join(re.sub("<[^>]*>", " ", page).split())
 
 
 @pytest.mark.parametrize(
@@ -63,13 +59,13 @@ def text(page):
     ],
 )
 def test_no_strategy_is_called_faster_than_its_verdict(tmp_path, settings, seconds, said, unsure):
-    _, recommended = answers_of(points_of(tmp_path, settings, seconds))
-    (row,) = recommended.to_dict("records")
+    points = points_of(tmp_path, settings, seconds)
+    (row,) = answers_of(points)[1].to_dict("records")
     ratios = {
         name: f"{row[name]:.2f} ({row[f'{name}_ci_low']:.2f} to {row[f'{name}_ci_high']:.2f})"
         for name in ("speedup", "lead")
     }
-    page = text(answer(recommended))
+    page = text_of(opening_of(points)).partition("Lead over every other")[2].partition("all ")[0]
     assert said.format(**ratios) in page
     assert ("not significant" in page) == ("no single one" in page) == unsure
 
@@ -77,45 +73,41 @@ def test_no_strategy_is_called_faster_than_its_verdict(tmp_path, settings, secon
 def test_a_baseline_on_the_cpu_is_named_without_a_kernel(tmp_path):
     settings = {"strategy": ["reference", "blas"], "protocol.runs": 6}
     points = points_of(tmp_path, settings, (SLOW, FASTER), Device("cpu", "AMD EPYC"), **ON_ITS_HOST)
-    _, rows = answers_of(points)
-    assert (rows["strategy"].item(), rows["kernel"].item()) == ("blas", "")
-    assert "small, 256 blas 1.002 s" in text(answer(rows))
+    assert answers_of(points)[1]["kernel"].item() == ""
+    assert "small, 256 blas 1.002 s" in text_of(opening_of(points))
 
 
 def test_what_diverged_is_not_the_winner(tmp_path):
     settings = THREE | {"network.hidden": [1024]}
     points = points_of(tmp_path, settings, (SLOW, FASTER, FAST), mse=float("nan"))
-    said = text(opening_of(points))
+    said = text_of(opening_of(points))
     assert "none: every training diverged ; the shortest time has combined" in said
-    assert "significantly fastest" not in said and "In 1 case no training ended well" in said
-    assert "significant" not in text(answer(answers_of(points)[1]))  # nor has it a lead
+    assert "In 1 case no training ended well" in said
+    assert "significant" not in said.partition("all 3")[0]  # nor has it a lead
 
 
 def test_of_one_case_the_strategies_are_unfolded_and_of_several_folded(tmp_path):
-    points = points_of(tmp_path, TWO, (SLOW, FASTER))
-    row, ranked = answers_of(points)[1], recommend.build(points[0], {}, THRESHOLDS)
     for count, unfolded in ((1, 1), (2, 0)):
-        page = answer(pd.concat([row] * count), [ranked] * count)
+        settings = TWO | {"training.batch_size": [64, 128][:count]}
+        page = opening_of(points_of(tmp_path, settings, [SLOW] * count + [FASTER] * count))
         assert (page.count("<details"), page.count("<details open>")) == (count, unfolded)
         assert "<br><br>" not in page and "<br></small>" not in page
 
 
 def test_the_kernel_is_what_the_strategy_used(tmp_path):
-    _, rows = answers_of(points_of(tmp_path, THREE, (SLOW, FASTER, FAST)))
-    planned = rows.assign(kernel="one_layer", plan="one cluster of 16 blocks")
-    assert "(kernel one_layer, one cluster of 16 blocks)" in answer(planned)
+    points = points_of(tmp_path, THREE, (SLOW, FASTER, FAST))
+    planned = answers_of(points)[1].assign(kernel="one_layer", plan="one cluster of 16 blocks")
+    assert "(kernel one_layer, one cluster of 16 blocks)" in opening_of(points, planned)
 
 
 def test_the_ranking_has_every_strategy_with_its_distance_to_the_first(tmp_path):
-    points = points_of(tmp_path, THREE, (SLOW, FASTER, UNSURE))
-    page = text(ranking(recommend.build(points[0], {}, THRESHOLDS)))
+    page = text_of(opening_of(points_of(tmp_path, THREE, (SLOW, FASTER, UNSURE))))
     first, second, third = re.findall(
-        r"(\w+) \(kernel naive\) ([\d.]+ s) ± ([\d.]+ m?s)(.*?) ok, 6 runs", page
+        r"(\w+) \(kernel naive\) ([\d.]+ s) ± ([\d.]+ m?s)(.*?) ok, 6 runs", page.partition("all 3 strat")[2]
     )
     assert first == ("combined", "1.002 s", "1.871 ms", " shortest mean")
     assert second[0] == "pinned" and re.fullmatch(r" 1\.23 \([\d.]+ to [\d.]+\) not significant", second[3])
     assert third[0] == "reference" and re.fullmatch(r" 3\.99 \([\d.]+ to [\d.]+\) slower", third[3])
-    assert "all 3 strategies" in opening_of(points)
 
 
 def test_every_table_of_the_answer_has_a_name_and_no_cell_is_empty(tmp_path):
@@ -131,9 +123,7 @@ def test_every_table_of_the_answer_has_a_name_and_no_cell_is_empty(tmp_path):
 
 def test_strategies_that_stand_twice_are_told_apart(tmp_path):
     points = points_of(tmp_path, {"strategy": "combined", "strategy.tile_rows": [32, 128]}, (FAST, FASTER))
-    ranked = recommend.build(points[0], {}, THRESHOLDS)
-    assert ranked["options"].tolist() == ["tile_rows 128", "tile_rows 32"]
-    assert "combined (kernel naive, tile_rows 128) 1.002 s" in text(ranking(ranked))
+    assert "combined (kernel naive, tile_rows 128) 1.002 s" in text_of(opening_of(points))
 
 
 def test_the_ranking_ends_with_what_failed(tmp_path):
@@ -141,10 +131,8 @@ def test_the_ranking_ends_with_what_failed(tmp_path):
     lost = {"mean_s": None, "std_s": None, "status": "unsupported", "reason": "no <b>such</b> device"}
     failed = cells["strategy"] == "combined"
     cells = cells.assign(**{key: cells[key].mask(failed, value) for key, value in lost.items()})
-    ranked = recommend.build(cells, {}, THRESHOLDS)
-    assert ranked["strategy"].tolist() == ["pinned", "reference", "combined"]
-    said = "combined (kernel naive) – unsupported no &lt;b&gt;such&lt;/b&gt; device"
-    assert text(ranking(ranked)).endswith(said)
+    said = text_of(opening_of([cells])).partition("all 3 strat")[2].partition("State of the machine")[0]
+    assert said.endswith("combined (kernel naive) – unsupported no &lt;b&gt;such&lt;/b&gt; device ")
 
 
 @pytest.mark.parametrize(
@@ -215,12 +203,13 @@ def test_the_machines_words_are_counted_by_cell(tmp_path):
     assert opening.machine_states(points_of(tmp_path, TWO, [FASTER, FAST])) == {"quiet": 2}
 
 
-def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path):
-    settings = TWO | {"training.batch_size": list(range(10, 37))}
-    page = opening_of(points_of(tmp_path, settings, [SLOW] * 27 + [FAST] * 27))
-    assert page.count("</b> <small>(kernel naive)</small></td><td>2.002 s</td>") == 24
+def test_the_opening_shows_the_first_of_many_cases_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(opening, "_MOST_CASES", 2)
+    settings = TWO | {"training.batch_size": [10, 11, 12, 13, 14]}
+    page = opening_of(points_of(tmp_path, settings, [SLOW] * 5 + [FAST] * 5))
+    assert page.count("</b> <small>(kernel naive)</small></td><td>2.002 s</td>") == 2
     assert "The table overview shows 3 more cases." in page
-    assert "54 cells were measured: 54 quiet" in text(page)
+    assert "10 cells were measured: 10 quiet" in text_of(page)
 
 
 @pytest.mark.parametrize(("count", "listed", "more"), [(5, 5, ""), (6, 6, ""), (7, 6, "and 1 more,")])

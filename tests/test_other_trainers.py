@@ -3,6 +3,7 @@
 ``test_layers`` has the tests over all strategies; these train longer, and see to what only these have.
 """
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -85,16 +86,13 @@ def test_a_layer_without_a_form_of_its_own_is_unsupported(name):
 def test_a_baseline_allocates_everything_before_training_and_copies_nothing(name, random):
     ledger, X_Y = Ledger(), data(5, random)
     observed = ObservedBackend(CpuBackend(), ledger)
-    strategy = made(name, observed)
-    try:
+    with closing(made(name, observed)) as strategy:
         strategy.setup(CNN, *X_Y, 2, 0.01)
         strategy.load(draw_weights(CNN, GlibcRandom(1)))
         before = ledger.totals()
         strategy.epoch()
         assert ledger.totals() == before
         assert {key for key, n in before.items() if n} == {"pageable_allocs", "pageable_alloc_bytes"}
-    finally:
-        strategy.close()
     observed.live.check_nothing_held()
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from csv_tables import LABELS, ONCE, arguments, of_rows, refused
 
-from snn import datasets, prepare
+from snn import cli, datasets
 from snn.analysis import frame
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
@@ -163,7 +163,7 @@ def test_a_text_target_is_learned_with_cross_entropy_and_the_record_names_its_cl
         argument for argument in of_cell if argument.startswith("dataset")
     ]  # as the workflow prepares it
     of_data += ["dataset.task=classification", "training.batch_size=16", f"output={prepared}"]
-    assert prepare.main(of_data) == 0
+    assert cli.main(["prepare", *of_data]) == 0
     again = cell.run(composed([*of_cell, f"data={prepared}"]))
     assert again["data"] == record["data"]
     assert [run["test_accuracy"] for run in again["runs"]] == [run["test_accuracy"] for run in record["runs"]]

@@ -1,6 +1,7 @@
 """The data set `patterns`: images by a rule that convolutions learn and a linear model does not."""
 
 import math
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -87,16 +88,15 @@ def test_convolutions_learn_it_in_200_steps_and_a_linear_model_does_not(layers, 
     }
     network = networks.build(section, (1, 28, 28) if len(layers) > 1 else (784,))
     X, Y = datasets.split(training, 64, "patterns")
-    strategy = factory.make(
-        groups.load("strategy", "resident"),
-        backends.make("cpu", groups.load("kernel", "naive"), groups.ROOT),
-    )
-    try:
+    with closing(
+        factory.make(
+            groups.load("strategy", "resident"),
+            backends.make("cpu", groups.load("kernel", "naive"), groups.ROOT),
+        )
+    ) as strategy:
         strategy.setup(network, X, network.loss.targets(Y, 10), 64, 0.1)
         strategy.load(networks.draw_weights(network, GlibcRandom(21)))
         strategy.epoch()
         weights = strategy.weights()
-    finally:
-        strategy.close()
     right = outputs(test[:, :-1], *weights).argmax(1) == test[:, -1]
     assert least < right.mean() < most

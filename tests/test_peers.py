@@ -5,6 +5,7 @@ Where a package is absent, the tests that need it are skipped, and say so; that 
 
 import json
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 import jsonschema
@@ -232,8 +233,7 @@ def test_what_jax_compiles_is_in_full_precision(backend):
 
 def test_nothing_is_compiled_in_a_timed_run(monkeypatch):
     jax = pytest.importorskip("jax")
-    strategy = start(job_of("jax_scan"), CpuBackend())
-    try:
+    with closing(start(job_of("jax_scan"), CpuBackend())) as strategy:
         strategy.prepare(5)
         monkeypatch.setattr(jax, "jit", None)
         strategy.load(draw_weights(JOB.network, GlibcRandom(1)))
@@ -241,8 +241,6 @@ def test_nothing_is_compiled_in_a_timed_run(monkeypatch):
         strategy.train(5)
         with pytest.raises(TypeError):
             strategy.train(4)
-    finally:
-        strategy.close()
 
 
 def torch_runs_out(torch, strategy):

@@ -117,7 +117,7 @@ def test_the_figure_says_times_ratios_and_what_has_none(table):
     some = draw("peers", table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
     assert sorted(text.get_text() for text in some.axes[1].texts) == ["ok"] * 4 + ["unsupported"]
     nothing = draw("peers", table.assign(step_us=np.nan), "Tesla T4")
-    assert "no cell has a time" in nothing.axes[0].texts[0].get_text()
+    assert "no row has a value" in nothing.axes[0].texts[0].get_text()
 
 
 def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):

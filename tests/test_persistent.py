@@ -1,6 +1,7 @@
 """``persistent``: which plan a shape gets, and on a GPU that every plan trains as a float64 oracle does."""
 
 import runpy
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -62,8 +63,7 @@ def trained(backend, layers, batch, rows, order, clip, epochs=10):
     network = mlp(layers, init="he_uniform", update_order=order, clip_norm=clip)
     weights = draw_weights(network, GlibcRandom(5))
     rate = 0.01 if max(layers) < 1024 else 0.001  # with which the loss falls
-    strategy = Persistent(backend)
-    try:
+    with closing(Persistent(backend)) as strategy:
         strategy.setup(network, X, Y, batch, rate)
         found = []
         for _ in range(2):
@@ -71,8 +71,6 @@ def trained(backend, layers, batch, rows, order, clip, epochs=10):
             strategy.train(epochs)
             found.append((strategy.weights(), strategy.loss()))
         plan = strategy.plan
-    finally:
-        strategy.close()
     expected = train(
         weights, X, Y, epochs=epochs, batch_size=batch, rate=rate, update_order=order, clip_norm=clip
     )
@@ -100,14 +98,11 @@ def test_after_a_hundred_steps_the_weights_are_the_oracles(layers, batch, rows, 
 def test_what_is_not_a_number_ends_cleanly(layers, cuda_backend):
     X, Y = np.ones((600, 32), dtype=np.float32), np.ones((600, 1), dtype=np.float32)
     X[300, 3] = np.nan
-    strategy = Persistent(cuda_backend)
-    try:
+    with closing(Persistent(cuda_backend)) as strategy:
         strategy.setup(mlp(layers, init="he_uniform"), X, Y, 256, 0.01)
         strategy.load(draw_weights(mlp(layers, init="he_uniform"), GlibcRandom(1)))
         strategy.train(3)
         assert np.isnan(strategy.loss())
-    finally:
-        strategy.close()
 
 
 @pytest.mark.gpu
@@ -136,15 +131,12 @@ def test_a_tiny_layer_trains_as_in_float64(layer, scale, order, cuda_backend, ra
     expected, right = exact(weights)
     close = [[W * (1 + random.normal(0, 2e-6, W.shape)) for W in weights] for _ in range(6)]
     allowed = np.max([errors(*exact(other)) for other in close], axis=0)
-    strategy = Persistent(cuda_backend)
-    try:
+    with closing(Persistent(cuda_backend)) as strategy:
         strategy.setup(network, X, Y, 256, 0.001)
         strategy.load(weights)
         strategy.prepare(5)
         strategy.train(5)
         assert (errors(strategy.weights(), strategy.loss()) < 5e-6 + 4 * allowed).all()
-    finally:
-        strategy.close()
 
 
 @pytest.mark.gpu
@@ -157,14 +149,11 @@ def test_an_outlier_in_another_batch_costs_no_precision(outlier, cuda_backend, r
     weights = draw_weights(network, GlibcRandom(5))
     weights[0][7] = 0
     _, right = train(weights, X, Y, epochs=1, batch_size=256, rate=0.0)
-    strategy = Persistent(cuda_backend)
-    try:
+    with closing(Persistent(cuda_backend)) as strategy:
         strategy.setup(network, X, Y, 256, 0.0)
         strategy.load(weights)
         strategy.train(1)
         assert strategy.loss() == pytest.approx(right, rel=5e-6)
-    finally:
-        strategy.close()
 
 
 @pytest.mark.gpu
@@ -221,11 +210,8 @@ def test_so_is_one_of_other_layers(limits, settings):
 def check_kernel(limits, *settings):
     cell = composed(["device=cpu", "strategy=persistent", "kernel=tiled_fused", *settings])
     job, backend = job_of(cell, datasets.make(cell["dataset"])), Planned(limits)
-    strategy = Persistent(backend)
-    try:
+    with closing(Persistent(backend)) as strategy:
         strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
-    finally:
-        strategy.close()
     record = {"cell": cell, "plan": strategy.plan}
     expected = backend.kernel or "tiled_fused"
     assert kernel_used(record | {"launch": strategy.launch}) == expected, strategy.plan

@@ -16,6 +16,7 @@ from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps, 
 from snn.backends.launches.perceptron import PerceptronShape
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
+from snn.strategies import one_launch
 from snn.strategies.one_launch import OneLaunch, in_batches
 
 pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
@@ -64,64 +65,44 @@ def made(layers, batch, rows, epochs, order, clip, random):
     return X, Y, weights, buffers, shape, Steps(rows, 0, epochs * -(-rows // batch), RATE, clip or 0.0)
 
 
-# A shape that two tests have is built once.
-CLUSTER = [
-    ((20, 24, 1), 32, 70),
-    ((31, 45, 1), 150, 333),
-    ((7, 100, 1), 100, 1001),
-    ((32, 70, 1), 256, 300),
-    ((40, 12, 1), 256, 300),
-    ((1, 1, 1), 1, 3),
-    ((13, 200, 1), 140, 300),  # in two parts
-]
-TWO_LAYERS = [  # of two hidden layers that divide evenly, with more rows than neurons and the other way round
-    ((20, 60, 64, 1), 70, 100, "sequential", None, 2),
-    ((32, 64, 190, 1), 33, 50, "sequential", 0.5, 2),
-    ((9, 128, 62, 1), 64, 100, "simultaneous", None, 1),
-    ((9, 128, 62, 1), 64, 100, "simultaneous", 0.5, 1),
-]
-THREE_LAYERS = [  # of which some have blocks without columns of the first layer to update, some more than two
-    ((20, 120, 120, 250, 1), 20, 30, "sequential", None, 2),
-    ((9, 250, 256, 256, 1), 64, 100, "sequential", None, 1),
-    ((9, 120, 640, 250, 1), 150, 200, "sequential", None, 1),
-    ((20, 120, 120, 250, 1), 20, 30, "sequential", 0.5, 2),
-    ((9, 250, 256, 256, 1), 64, 100, "simultaneous", 0.5, 1),
-    ((20, 120, 120, 250, 1), 20, 30, "simultaneous", None, 2),
-]
-GRID = [  # every depth in both orders, with clipping and without; the deepest in all four
-    ((20, 24, 1), 32, 70, "sequential", 0.5),
-    ((20, 24, 1), 32, 70, "simultaneous", None),
-    ((20, 24, 40, 1), 32, 70, "sequential", None),
-    ((20, 24, 40, 1), 32, 70, "simultaneous", 0.5),
-    ((33, 24, 40, 17, 1), 40, 90, "sequential", None),
-    ((33, 24, 40, 17, 1), 40, 90, "sequential", 0.5),
-    ((33, 24, 40, 17, 1), 40, 90, "simultaneous", None),
-    ((33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5),
+# kernel, layers, batch, rows, order, clip, epochs. A shape that two tests have is built once.
+TRAININGS = [
+    ("one_layer", (20, 24, 1), 32, 70, "sequential", None, 2),
+    ("one_layer", (31, 45, 1), 150, 333, "sequential", None, 2),
+    ("one_layer", (7, 100, 1), 100, 1001, "sequential", None, 2),
+    ("one_layer", (32, 70, 1), 256, 300, "sequential", None, 2),
+    ("one_layer", (40, 12, 1), 256, 300, "sequential", None, 2),
+    ("one_layer", (1, 1, 1), 1, 3, "sequential", None, 2),
+    ("one_layer", (13, 200, 1), 140, 300, "sequential", None, 2),  # in two parts
+    # Two hidden layers that divide evenly, with more rows than neurons and the other way round.
+    ("two_layers", (20, 60, 64, 1), 70, 100, "sequential", None, 2),
+    ("two_layers", (32, 64, 190, 1), 33, 50, "sequential", 0.5, 2),
+    ("two_layers", (9, 128, 62, 1), 64, 100, "simultaneous", None, 1),
+    ("two_layers", (9, 128, 62, 1), 64, 100, "simultaneous", 0.5, 1),
+    # Some have blocks without columns of the first layer to update, some more than two.
+    ("three_layers", (20, 120, 120, 250, 1), 20, 30, "sequential", None, 2),
+    ("three_layers", (9, 250, 256, 256, 1), 64, 100, "sequential", None, 1),
+    ("three_layers", (9, 120, 640, 250, 1), 150, 150, "sequential", None, 1),
+    ("three_layers", (20, 120, 120, 250, 1), 20, 30, "sequential", 0.5, 1),
+    ("three_layers", (9, 250, 256, 256, 1), 64, 100, "simultaneous", 0.5, 1),
+    ("three_layers", (20, 120, 120, 250, 1), 20, 30, "simultaneous", None, 1),
+    # Every depth in both orders, with clipping and without; the deepest in all four.
+    ("grid", (20, 24, 1), 32, 70, "sequential", 0.5, 2),
+    ("grid", (20, 24, 1), 32, 70, "simultaneous", None, 2),
+    ("grid", (20, 24, 40, 1), 32, 70, "sequential", None, 2),
+    ("grid", (20, 24, 40, 1), 32, 70, "simultaneous", 0.5, 2),
+    ("grid", (33, 24, 40, 17, 1), 40, 90, "sequential", None, 2),
+    ("grid", (33, 24, 40, 17, 1), 40, 90, "sequential", 0.5, 2),
+    ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", None, 2),
+    ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5, 2),
+    ("grid", (1, 1, 1, 1), 1, 5, "sequential", None, 2),
 ]
 
 
-@pytest.mark.parametrize("layers, batch, rows", CLUSTER)
-def test_a_cluster_trains_as_the_oracle(layers, batch, rows, random):
-    check("one_layer", H200, layers, batch, rows, "sequential", None, random)
-
-
-@pytest.mark.parametrize("layers, batch, rows, order, clip, epochs", TWO_LAYERS)
-def test_groups_of_blocks_train_two_layers_as_the_oracle(layers, batch, rows, order, clip, epochs, random):
-    check("two_layers", H200, layers, batch, rows, order, clip, random, epochs)
-
-
-@pytest.mark.parametrize("layers, batch, rows, order, clip, epochs", THREE_LAYERS)
-def test_groups_of_blocks_train_three_layers_as_the_oracle(layers, batch, rows, order, clip, epochs, random):
-    check("three_layers", H200, layers, batch, rows, order, clip, random, epochs)
-
-
-@pytest.mark.parametrize("layers, batch, rows, order, clip", GRID)
-def test_the_grid_trains_as_the_oracle(layers, batch, rows, order, clip, random):
-    check("grid", SMALL, layers, batch, rows, order, clip, random)
-
-
-def test_the_grid_trains_the_smallest_network_there_is(random):
-    check("grid", SMALL, (1, 1, 1, 1), 1, 5, "sequential", None, random)
+@pytest.mark.parametrize("kernel, layers, batch, rows, order, clip, epochs", TRAININGS)
+def test_a_kernel_trains_as_the_oracle(kernel, layers, batch, rows, order, clip, epochs, random):
+    limits = SMALL if kernel == "grid" else H200
+    check(kernel, limits, layers, batch, rows, order, clip, random, epochs)
 
 
 def test_the_grid_trains_without_tensor_cores(random):
@@ -138,15 +119,27 @@ def in_one_block(plan):
     return replace(plan, blocks=1, cluster=1, defines=tuple(defines.items()))
 
 
-@pytest.mark.parametrize("layers, batch, rows", [((60, 30, 1), 70, 150), ((30, 60, 1), 140, 300)])
-def test_a_block_with_all_the_weights_that_its_registers_hold_trains_as_the_oracle(
-    layers, batch, rows, random
-):
-    check("one_layer", H200, layers, batch, rows, "sequential", None, random, change=in_one_block)
+@pytest.mark.parametrize(
+    "change, layers, batch, rows",
+    [
+        (in_one_block, (60, 30, 1), 70, 150),  # all the weights that its registers hold
+        (in_one_block, (30, 60, 1), 140, 300),
+        (two_clusters_of_two, (9, 100, 1), 60, 200),
+    ],
+)
+def test_clusters_of_other_sizes_train_as_the_oracle(change, layers, batch, rows, random):
+    check("one_layer", H200, layers, batch, rows, "sequential", None, random, change=change)
 
 
-def test_several_clusters_train_as_the_oracle(random):
-    check("one_layer", H200, (9, 100, 1), 60, 200, "sequential", None, random, change=two_clusters_of_two)
+def unpadded(expected, W):
+    """The matrices in W, without their padding, which is zero."""
+    at = 0
+    for i, matrix in enumerate(expected):
+        k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if i < len(expected) - 1 else 1
+        found = W[at : at + k * n].reshape(k, n)
+        at += k * n
+        assert not found[matrix.shape[0] :].any() and not found[:, matrix.shape[1] :].any()
+        yield found[: matrix.shape[0], : matrix.shape[1]]
 
 
 def check(
@@ -165,14 +158,8 @@ def check(
     last = rows % batch or batch
     for W, E in ((buffers[2], buffers[3]), (by_numpy[2], by_numpy[3])):
         np.testing.assert_allclose(np.mean(np.square(E[:last])), loss, rtol=5e-6)
-        at = 0
-        for i, matrix in enumerate(expected):
-            k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if i < len(expected) - 1 else 1
-            found = W[at : at + k * n].reshape(k, n)
-            at += k * n
-            distance = np.linalg.norm(found[: matrix.shape[0], : matrix.shape[1]] - matrix)
-            assert distance < 1e-6 * np.linalg.norm(matrix)
-            assert not found[matrix.shape[0] :].any() and not found[:, matrix.shape[1] :].any()
+        for found, matrix in zip(unpadded(expected, W), expected, strict=True):
+            assert np.linalg.norm(found - matrix) < 1e-6 * np.linalg.norm(matrix)
 
 
 @pytest.mark.parametrize(
@@ -205,11 +192,7 @@ def test_three_layers_scale_numbers_far_outside_the_range_of_fp16(features, targ
     launched(plan_for(shape, H200, "three_layers"), buffers, steps._replace(rate=rate))
     expected, loss = train(weights, X, Y, epochs=2, batch_size=batch, rate=rate)
     np.testing.assert_allclose(np.mean(np.square(buffers[3][: rows % batch])), loss, rtol=5e-6)
-    at = 0
-    for i, (matrix, before) in enumerate(zip(expected, weights, strict=True)):
-        k, n = padded(matrix.shape[0]), padded(matrix.shape[1]) if i < 3 else 1
-        found = buffers[2][at : at + k * n].reshape(k, n)[: matrix.shape[0], : matrix.shape[1]]
-        at += k * n
+    for found, matrix, before in zip(unpadded(expected, buffers[2]), expected, weights, strict=True):
         assert np.linalg.norm(found - matrix) < 1e-6 * np.linalg.norm(matrix)
         assert np.linalg.norm(found - matrix) < 1e-4 * np.linalg.norm(matrix - before)
 
@@ -274,8 +257,13 @@ def trained_by_launches(layers, batch, rows, weights, X, Y, order, epochs, most=
         strategy.close()
 
 
-@pytest.mark.parametrize("layer, scale", [(0, 1e-9), (1, 1e-9), (2, 1e-9), (2, 1e-3), (2, 1e-4), (2, 1e-5)])
-@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+TINY = [(0, 1e-9), (1, 1e-9), (2, 1e-9), (2, 1e-3), (2, 1e-4), (2, 1e-5)]
+
+
+@pytest.mark.parametrize(
+    "layer, scale, order",
+    [*((*each, "sequential") for each in TINY), *((*each, "simultaneous") for each in TINY[::2])],
+)
 def test_a_tiny_layer_grows_as_in_float64(layer, scale, order, random):
     """Its scale follows from the weights before, so that FP16 would not hold the new ones, or dZ_2."""
     layers, batch, rows = (20, 120, 120, 250, 1), 20, 50
@@ -289,28 +277,24 @@ def test_a_tiny_layer_grows_as_in_float64(layer, scale, order, random):
     assert distance < 1e-5 * np.linalg.norm(expected[layer])
 
 
-def test_a_stop_is_at_the_same_step_wherever_a_training_is_split(random):
+def test_a_stop_is_at_the_same_step_wherever_a_training_is_split(random, monkeypatch):
     """Targets of 0 keep W_3 tiny in the first two batches; in the third it grows.
 
     That step is within a launch, the first of one, or the last of one.
     """
+    monkeypatch.setattr(one_launch, "_AFTER_STOP", 4)
     layers, batch, rows = (20, 120, 120, 250, 1), 20, 60
     X, Y, weights, *_ = made(layers, batch, rows, 1, "sequential", None, random)
     weights[2] *= np.float32(1e-9)
     Y[:40] = 0
     once, *others = (
-        trained_by_launches(layers, batch, rows, weights, X, Y, "sequential", 7, most)
+        trained_by_launches(layers, batch, rows, weights, X, Y, "sequential", 3, most)
         for most in (1000, 2, 3)
     )
-    assert once[2] == [
-        ("three_layers", 0, 21),
-        ("three_layers", 0, 2),
-        ("grid", 2, 16),
-        ("three_layers", 0, 3),
-    ]
+    assert once[2] == [("three_layers", 0, 9), ("three_layers", 0, 2), ("grid", 2, 4), ("three_layers", 0, 3)]
     for other in others:
         assert all(map(np.array_equal, once[0], other[0]))
-        assert [launch for launch in other[2] if launch[0] == "grid"] == [("grid", 2, 16)]
+        assert [launch for launch in other[2] if launch[0] == "grid"] == [("grid", 2, 4)]
 
 
 def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):

@@ -1,28 +1,34 @@
-"""``python -m snn.plan``: what is predicted is what was measured, and what a training asks for."""
+"""``snn plan``: what is predicted is what was measured and what a training asks for; what it prints."""
 
 import json
 from functools import cache
 from math import prod
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import yaml
 from conftest import ROOT, STRATEGIES
 from every_source import Captures
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_layers import networks
-from test_refusals import cases
 
+from snn import cli
 from snn import plan as command
-from snn.backends.launches import HEAD
+from snn.backends.launches import HEAD, DeviceCapability, LaunchConfiguration
+from snn.backends.launches.perceptron import PerceptronShape
 from snn.config import groups
+from snn.errors import DeviceError
 from snn.files.published_sets import PUBLISHED, name_of
+from snn.hardware import devices
 from snn.measurement import runs
 from snn.models.network import mlp
 from snn.planning import gpus
 from snn.planning import plan as plans
 from snn.planning.gpus import PlannedGpu
 from snn.planning.plan import largest_batch, planned, predicted
+from snn.profiling.calls import NullBackend
 from snn.profiling.memory import CHUNK
 from snn.profiling.rehearsal import mapped, rehearse
 from snn.records.archive import read_all
@@ -153,73 +159,81 @@ def test_small_blocks_share_pages_and_large_ones_have_their_own():
     assert mapped([CHUNK + 1, 1, CHUNK - 512]) == 3 * CHUNK
 
 
-def run(capsys, *arguments):
-    status = command.main(list(arguments))
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
+# ---- what the command prints and writes
 
 
-MLP = ("dataset=large", "dataset.rows=600000", "strategy=graph", "kernel=tiled_fused")
+@pytest.fixture
+def plan(tmp_path, capsys):
+    """The status of a line of ``snn plan``, what it printed, and the plan that it wrote, if any."""
+
+    def run(line):
+        file = tmp_path / "plan.json"
+        file.unlink(missing_ok=True)
+        words = [word.replace("_GPU_", " ") for word in line.split()]
+        status = cli.main(["plan", *words, *([] if "--json" in words else ["--json", str(file)])])
+        printed, found = capsys.readouterr(), json.loads(file.read_text()) if file.exists() else {}
+        remedies = {one["setting"]: one for one in found.get("remedies", ())}
+        return SimpleNamespace(
+            status=status, out=printed.out, err=printed.err, found=found, remedies=remedies
+        )
+
+    return run
 
 
-def test_a_plan_of_a_named_gpu_is_said_and_written(capsys, tmp_path):
-    file = tmp_path / "plan.json"
-    status, said, _ = run(capsys, *MLP, "--device", "Tesla T4", "--fraction", "0.5", "--json", str(file))
-    assert status == 0
-    found = json.loads(file.read_text())
+@pytest.fixture
+def grid(tmp_path):
+    """The arguments for a grid of one sweep."""
+
+    def write(**settings):
+        path = tmp_path / "grid.yaml"
+        path.write_text(yaml.safe_dump({"sweeps": {"mine": settings}}))
+        return f"sweep=mine grid={path}"
+
+    return write
+
+
+H200_, T4_, L4_ = "--device NVIDIA_GPU_H200", "--device Tesla_GPU_T4", "--device NVIDIA_GPU_L4"
+A100_ = "--device NVIDIA_GPU_A100-SXM4-40GB"
+MLP = "dataset=large dataset.rows=600000 strategy=graph kernel=tiled_fused"
+WIDE = "dataset=large dataset.rows=4096 network.hidden=[4096]"  # 64 MiB with all rows in a batch
+ALL_ROWS = f"{WIDE} training.batch_size=4096"
+
+
+def test_a_plan_of_a_named_gpu_is_said_and_written(plan):
+    one = plan(f"{MLP} {T4_} --fraction 0.5")
+    found = one.found
     assert found["budget_bytes"] == int(0.5 * gpus.named("Tesla T4").nbytes)
     assert found["peak_bytes"] == sum(found["bytes"].values()) and found["fits"]
-    assert found["bytes"]["data"] >= 600000 * 33 * 4
-    assert found["largest_batch"] == 600000
-    assert "on Tesla T4; memory of the CUDA runtime as measured on an NVIDIA H200" in said
+    assert found["bytes"]["data"] >= 600000 * 33 * 4 and found["largest_batch"] == 600000
+    assert "on Tesla T4; memory of the CUDA runtime as measured on an NVIDIA H200" in one.out
     best = found["remedies"][0]
     assert best["saves_bytes"] == found["peak_bytes"] - best["peak_bytes"] > 75e6
-    assert "copied in" in best["cost"]
-    assert f"less with {best['setting']}" in said
+    assert "copied in" in best["cost"] and f"less with {best['setting']}" in one.out
+    of_one_batch = plan("dataset=small strategy=resident network.hidden=[4096] --free 1GiB")
+    assert "copied in" in of_one_batch.remedies["strategy=reference"]["cost"]
 
 
-def test_what_a_remedy_costs_is_said_of_a_single_batch_too(capsys, tmp_path):
-    file = tmp_path / "plan.json"
-    cell = ("dataset=small", "strategy=resident", "network.hidden=[4096]")
-    status, *_ = run(capsys, *cell, "--free", "1GiB", "--json", str(file))
-    remedies = {one["setting"]: one["cost"] for one in json.loads(file.read_text())["remedies"]}
-    assert status == 0 and "copied in" in remedies["strategy=reference"]
+def test_what_does_not_fit_has_a_batch_that_does(plan):
+    one = plan(f"{MLP} network.hidden=[1024] training.batch_size=100000 --free 1GiB")
+    assert one.status == 0 and not one.found["fits"] and "does not fit" in one.out
+    smaller = one.remedies[f"training.batch_size={one.found['largest_batch']}"]
+    assert smaller["fits"] and smaller["peak_bytes"] <= one.found["budget_bytes"]
 
 
-def test_what_does_not_fit_has_a_batch_that_does(capsys, tmp_path):
-    file = tmp_path / "plan.json"
-    big = [*MLP, "network.hidden=[1024]", "training.batch_size=100000"]
-    status, said, _ = run(capsys, *big, "--free", "1GiB", "--json", str(file))
-    found = json.loads(file.read_text())
-    assert status == 0 and not found["fits"] and "does not fit" in said
-    smaller = next(one for one in found["remedies"] if one["setting"].startswith("training.batch_size="))
-    assert smaller["setting"] == f"training.batch_size={found['largest_batch']}"
-    assert smaller["fits"] and smaller["peak_bytes"] <= found["budget_bytes"]
+def test_every_cell_of_a_sweep_is_said_to_fit_or_not(plan, grid):
+    widths = [[16], [4000, 4000]]
+    asked = grid(**{"dataset": "small", "strategy": ["resident", "sequential"], "network.hidden": widths})
+    one = plan(f"{asked} --free 700MiB")
+    fits = sorted(str(cell.get("fits")) for cell in one.found.values())
+    assert fits == ["False", "None", "None", "True"]
+    assert one.out.count("trains on the CPU") == 2 and one.out.count("does not fit  ") == 1
 
 
-def test_every_cell_of_a_sweep_is_said_to_fit_or_not(capsys, tmp_path):
-    grid, file = tmp_path / "grid.yaml", tmp_path / "plan.json"
-    grid.write_text(
-        "sweeps:\n  mine:\n    dataset: small\n    strategy: [resident, sequential]\n"
-        "    network.hidden: [[16], [4000, 4000]]\n"
-    )
-    status, said, _ = run(capsys, "sweep=mine", f"grid={grid}", "--free", "700MiB", "--json", str(file))
-    found = json.loads(file.read_text())
-    assert status == 0 and len(found) == 4
-    assert sorted(str(one.get("fits")) for one in found.values()) == ["False", "None", "None", "True"]
-    assert said.count("trains on the CPU") == 2 and said.count("does not fit  ") == 1
-
-
-def test_cells_of_a_sweep_are_told_apart_by_the_settings_in_which_they_differ(capsys, tmp_path):
-    grid = tmp_path / "grid.yaml"
-    grid.write_text(
-        "sweeps:\n  mine:\n    dataset: small\n    union:\n      - strategy: combined\n"
-        "        strategy.tile_rows: [32, auto]\n      - kernel.block: [[8, 8], [16, 16]]\n"
-        "        strategy: graph\n"
-    )
-    _, said, _ = run(capsys, "sweep=mine", f"grid={grid}", "--free", "1GiB")
-    settings = [line.split("-naive-")[1].partition(" ")[2] for line in said.splitlines()[1:]]
-    assert settings == [
+def test_cells_of_a_sweep_are_told_apart_by_the_settings_in_which_they_differ(plan, grid):
+    tiles = {"strategy": "combined", "strategy.tile_rows": [32, "auto"]}
+    blocks = {"strategy": "graph", "kernel.block": [[8, 8], [16, 16]]}
+    one = plan(f"{grid(dataset='small', union=[tiles, blocks])} --free 1GiB")
+    assert [line.split("-naive-")[1].partition(" ")[2] for line in one.out.splitlines()[1:]] == [
         "strategy.tile_rows=32 kernel.block=[16,16]",
         "strategy.tile_rows=auto kernel.block=[16,16]",
         "kernel.block=[8,8]",
@@ -227,65 +241,245 @@ def test_cells_of_a_sweep_are_told_apart_by_the_settings_in_which_they_differ(ca
     ]
 
 
-def test_of_a_flat_list_of_widths_a_plan_says_what_a_workflow_says(capsys, tmp_path):
-    grid = tmp_path / "grid.yaml"
-    grid.write_text("sweeps: {mine: {strategy: graph, network.hidden: [8, 4]}}\n")
-    _, said, error = run(capsys, "sweep=mine", f"grid={grid}", "--free", "1GiB")
-    assert "small/8-4/graph-" in said
-    assert error.startswith(f"snn: note: {grid}: sweeps.mine: network.hidden: [8, 4] is one network with 2")
+def test_of_a_flat_list_of_widths_a_plan_says_what_a_workflow_says(plan, grid):
+    one = plan(f"{grid(**{'strategy': 'graph', 'network.hidden': [8, 4]})} --free 1GiB")
+    assert "small/8-4/graph-" in one.out
+    assert "grid.yaml: sweeps.mine: network.hidden: [8, 4] is one network with 2" in one.err
 
 
-WRONG = """
+REFUSED = """
     --free 11X => --free is '11X': it must be a size to 1 PB, as 11GiB
     --free 0GiB => --free is '0GiB'
     --free 1GiB --fraction 2 => --fraction is '2': it must be a number above 0
+    --free 1GiB --fraction nan => --fraction is 'nan'
     --device Quadro => config/gpus.yaml does not have: add it, give its memory alone with
     --device t4 => does not have (did you mean 'Tesla T4'?): add it, give
+    --device A100_GPU_40GB => (did you mean 'NVIDIA A100-SXM4-40GB' or 'NVIDIA A100-PCIE-40GB'?)
+    --device nvidia-h200 => (did you mean 'NVIDIA H200'?): add it, give its memory alone with --free SIZE
+    --device RTX3060 => (did you mean 'NVIDIA GeForce RTX 3060'?)
+    --device v100_GPU_32gb => (did you mean 'Tesla V100-SXM2-32GB'?)
     strateg=x --free 1GiB => strateg: there is no such key
     sweep=none --free 1GiB => has no sweep 'none': it has dataset_size
+    --json / --free 1GiB => --json is '/'
     sweep=cpu strategy=graph --free 1GiB => beside sweep=NAME there can be grid=FILE
     strategy=torch_eager --free 1GiB => torch allocates by itself: nothing is predicted
     strategy=threads --free 1GiB => trains on the CPU and uses no device memory
     network.hidden=[65536,65536] --free 99GiB => kernels count in 32 bits
-    --json / --free 1GiB => --json is '/'
+    strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS refuses to run while a stream
+    strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS refuses to run while a stream
+    strategy=ensemble --free 12GiB => of this GPU the number of SMs and their shared memory are not known
+    => name one of config/gpus.yaml with --device
 """
 
 
-@pytest.mark.parametrize(("arguments", "message"), cases(WRONG))
-def test_wrong_arguments_are_refused(arguments, message, capsys):
-    status, said, error = run(capsys, *arguments.split())
-    assert (status, said) == (2, "")
-    assert message in error and error.count("\n") == 1
-
-
-def test_strategies_with_weights_on_the_host_are_planned_where_this_machine_can_hold_them(
-    capsys, monkeypatch, tmp_path
-):
-    """Their rehearsal holds the weights, and once filled the memory of the machine."""
-    target = tmp_path / "plan.json"
-    arguments = ["network=mlp", "network.hidden=[256,256]", "dataset=large", "--free", "1GiB"]
-
-    def remedies():
-        assert command.main([*arguments, "strategy=resident", "--json", f"{target}"]) == 0
-        return {one["setting"] for one in json.loads(target.read_text())["remedies"]}
-
-    all_of_them = remedies()
-    monkeypatch.setattr(plans, "usable_bytes", lambda: 10**6)
-    assert all_of_them - remedies() >= {"strategy=reference", "strategy=combined"}
-    assert remedies() >= {"strategy=pipelined"}
-    capsys.readouterr()
-    assert command.main([*arguments, "strategy=reference"]) == 2
-    said = capsys.readouterr().err
-    assert "reference keeps weights on the host, so a plan for network 256-256 takes 0.00148 GB" in said
-    assert "but this machine has 0.001 GB: plan a device-driven strategy, such as graph" in said
-
-
-def test_without_a_gpu_one_must_be_named(capsys, monkeypatch):
-    from snn.errors import DeviceError
-
-    def find(backend):
+@pytest.mark.parametrize(("line", "message"), [one.split(" => ") for one in REFUSED.strip().split("\n")])
+def test_wrong_arguments_are_refused(plan, monkeypatch, line, message):
+    def none_here(backend):
         raise DeviceError("no driver")
 
-    monkeypatch.setattr(command.devices, "find", find)
-    status, _, error = run(capsys)
-    assert status == 2 and "name one of config/gpus.yaml with --device" in error
+    monkeypatch.setattr(command.devices, "find", none_here)
+    one = plan(line)
+    assert (one.status, one.out, one.found) == (2, "", {})
+    assert message in one.err and one.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["mine.csv", "grid.yaml", "config/gpus.yaml"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(
+    name, is_link, tmp_path, monkeypatch, plan, grid
+):
+    table, file = tmp_path / "mine.csv", tmp_path / name
+    table.write_text("a,b\n" + "".join(f"{i},{2 * i}\n" for i in range(60)))
+    settings = {"dataset": "csv", "dataset.path": str(table), "dataset.target": "b", "training.batch_size": 8}
+    of_grid = grid(**settings, strategy=["resident", "graph"])
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/gpus.yaml").write_text("as in the checkout")
+    monkeypatch.setattr(command, "CONFIG", tmp_path / "config")
+    before = file.read_text()
+    (tmp_path / "link").symlink_to(file)
+    asked = of_grid if name == "grid.yaml" else " ".join(f"{k}={v}" for k, v in settings.items())
+    one = plan(f"{asked} {T4_} --json {tmp_path / 'link' if is_link else file}")
+    assert one.status == 2 and "--json is" in one.err and "an input, which would be lost" in one.err
+    assert file.read_text() == before
+
+
+# ---- where it is not the budget that ends it: this machine, the kernels, or the rows
+
+
+@pytest.fixture
+def has_mib(monkeypatch):
+    """A machine that grants no larger blocks of host memory than so many MiB."""
+
+    def grants(mib):
+        grant = NullBackend.host_alloc
+
+        def host_alloc(self, shape, *arguments):
+            if 4 * prod(shape) > mib << 20:
+                raise MemoryError(f"Unable to allocate {4 * prod(shape)} bytes")
+            return grant(self, shape, *arguments)
+
+        monkeypatch.setattr(NullBackend, "host_alloc", host_alloc)
+
+    return grants
+
+
+def test_a_strategy_that_this_machine_cannot_hold_is_no_remedy_and_is_refused(has_mib, plan, grid):
+    line = f"{ALL_ROWS} strategy=resident --free 4GiB"
+    assert {"strategy=workspace", "strategy=reference"} <= plan(line).remedies.keys()
+    has_mib(100)  # not for the two matrices of this size in one block
+    left = plan(line).remedies
+    assert "strategy=reference" in left and "strategy=workspace" not in left
+    one = plan(f"{ALL_ROWS} strategy=workspace --free 4GiB")
+    assert one.status == 2 and not one.out and one.err.count("\n") == 1
+    assert "strategy=workspace and training.batch_size=4096 asks for more memory than" in one.err
+    assert "(Unable to allocate " in one.err and "plan a smaller batch" in one.err
+    settings = yaml.safe_load("\n".join(word.replace("=", ": ") for word in ALL_ROWS.split()))
+    found = plan(f"{grid(**settings, strategy=['workspace', 'graph'])} --free 4GiB").found
+    assert [cell.get("fits") for cell in found.values()] == [None, True]
+
+
+def test_weights_on_the_host_are_planned_where_this_machine_can_hold_them(monkeypatch, plan):
+    """Their rehearsal holds the weights, and once filled the memory of the machine."""
+    line = "network=mlp network.hidden=[256,256] dataset=large --free 1GiB strategy="
+    before = plan(f"{line}resident").remedies.keys()
+    monkeypatch.setattr(plans, "usable_bytes", lambda: 10**6)
+    after = plan(f"{line}resident").remedies.keys()
+    assert before - after >= {"strategy=reference", "strategy=combined"} and "strategy=pipelined" in after
+    one = plan(f"{line}reference")
+    assert one.status == 2 and "network 256-256 with strategy=reference" in one.err
+    assert "takes 0.00148 GB of memory here, but this machine has 0.001 GB: plan a device-driven" in one.err
+
+
+def test_rows_that_this_machine_cannot_hold_are_not_planned(monkeypatch, plan):
+    monkeypatch.setattr(plans, "usable_bytes", lambda: 10**5)
+    one = plan("dataset=large training.batch_size=4096 --free 1GiB")
+    assert one.status == 2 and "takes 0.00689 GB of memory here, but this machine has 0.0001 GB" in one.err
+
+
+@pytest.mark.parametrize("strategy", ["reference", "workspace"])
+def test_the_largest_batch_is_one_that_this_machine_can_plan(strategy, has_mib, plan):
+    has_mib(32)
+    line = f"{WIDE} strategy={strategy} --free 4GiB"
+    one = plan(line)
+    batch = one.found["largest_batch"]
+    assert f"largest training.batch_size that fits: {batch}; no larger one is planned: " in one.out
+    assert f"a plan for strategy={strategy} and training.batch_size=" in one.found["limit"]
+    again = plan(f"{line} training.batch_size={batch}").found
+    assert again["fits"] and again["largest_batch"] == batch
+    assert plan(f"{line} training.batch_size={1.01 * batch:.0f}").status == 2
+
+
+MICRO = "training.accumulate=3 training.batch_size=255 network.update_order=simultaneous"
+LEFT_OVER = "3 equal micro-batches take no more of the 256 rows"
+
+
+@pytest.mark.parametrize(
+    ("line", "least", "most", "limit", "said"),
+    [
+        ("dataset=small --free 4GiB", 256, 256, "rows", "all {} rows\n"),
+        (f"{ALL_ROWS} strategy=resident --free 650MiB", 1, 4095, "", "{}\n"),
+        (
+            "dataset=large dataset.rows=40000 network.hidden=[65536] strategy=graph --free 99GiB",
+            32440,
+            32767,
+            "kernels count in 32 bits",
+            "{}; no larger one is planned: ",
+        ),
+        (
+            f"dataset=small strategy=resident {MICRO} --free 4GiB",
+            255,
+            255,
+            LEFT_OVER,
+            f"{{}}; no larger one is planned: {LEFT_OVER}\n",
+        ),
+        # Some batches of two hidden layers fall back to a graph, which cuBLAS does not have.
+        (
+            f"dataset=large network=two_hidden strategy=persistent kernel=cublas {T4_}",
+            256,
+            1e9,
+            "though larger ones may not be",
+            "{}; no larger one is planned: one of ",
+        ),
+    ],
+    ids=["rows", "budget", "32 bits", "micro-batches", "unsupported between others"],
+)
+def test_the_largest_batch_and_what_limits_it(plan, line, least, most, limit, said):
+    one = plan(line)
+    assert least <= one.found["largest_batch"] <= most
+    assert limit in one.found["limit"] and bool(limit) == bool(one.found["limit"])
+    assert f"training.batch_size that fits: {said}".format(one.found["largest_batch"]) in one.out
+
+
+@pytest.mark.parametrize("outputs", [2, 3])
+def test_a_file_of_more_classes_than_outputs_is_refused_as_in_a_run(outputs, tmp_path, capsys):
+    file = tmp_path / "iris.csv"
+    file.write_text("width,species\n" + "".join(f"{i},{'abc'[i % 3]}\n" for i in range(60)))
+    settings = ["dataset=csv", f"dataset.path={file}", "dataset.target=species", "training.batch_size=16"]
+    settings += ["network=layers", f"network.layers=[linear {outputs}]", "network.loss=cross_entropy"]
+    status = cli.main(["plan", *settings, "--device", "Tesla T4"])
+    said, error = capsys.readouterr()
+    refused = f"{file} has 3 classes (a, b, c), but network.layers end in 2 outputs: end them in linear 3"
+    assert (status, refused in error, "fits" in said) == (
+        (2, True, False) if outputs == 2 else (0, False, True)
+    )
+
+
+# ---- the kernels that would train on a GPU: those that its CUDA backend would take
+
+CLUSTER = "one cluster of 16 blocks, 16 hidden neurons in each"
+TOGETHER = "no groups of blocks: 128 blocks would run together, the device has"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f"dataset=large strategy=persistent {H200_}", CLUSTER),
+        (f"dataset=large strategy=graph {H200_}", None),
+        (f"strategy=resident kernel=cublas {L4_}", None),
+        (
+            f"strategy=persistent kernel=tensor_core precision=tf32 {H200_}",
+            "graph: training in one launch supports precision fp32, not tf32",
+        ),
+        ("strategy=persistent --free 12GiB", "graph: of this GPU the number of SMs and their shared memory"),
+        (
+            f"dataset=large strategy=ensemble strategy.starts=200 {H200_}",
+            "200 clusters of 16 blocks, 16 hidden neurons in each, or fewer blocks",
+        ),
+        (
+            f"dataset=large network=two_hidden strategy=persistent {H200_}",
+            "16 groups of 8 blocks together; no cluster: 2 hidden layers are",
+        ),
+        (f"dataset=large network=two_hidden strategy=persistent {L4_}", f"{TOGETHER} 58 SMs"),
+        (f"dataset=large network=three_hidden strategy=persistent {L4_}", f"{TOGETHER} 58 SMs"),
+        (f"dataset=large network=two_hidden strategy=persistent {A100_}", f"{TOGETHER} 108 SMs"),
+        (
+            f"dataset=large network=two_hidden strategy=persistent {T4_}",
+            "no groups of blocks: compute capability 7.5, TF32 needs 8.0",
+        ),
+    ],
+)
+def test_the_plan_of_a_strategy_that_has_one(plan, monkeypatch, line, expected):
+    def none_here(backend):
+        raise DeviceError("none")
+
+    monkeypatch.setattr(command.devices, "find", none_here)
+    one = plan(line)
+    assert one.status == 0 and ("\nplan: " in one.out) == bool(expected)
+    assert expected is None or (expected in one.found["plan"] and f"plan: {one.found['plan']}\n" in one.out)
+
+
+def test_a_block_of_more_shared_memory_than_there_is_has_no_plan():
+    """Clipped, and of 64 features: no groups, and a tile of every gradient beside the sums."""
+    shape = PerceptronShape((32, 256, 1024, 256), 256, True, True)
+    has = DeviceCapability(132, 232448, (9, 0))
+    assert has == H200.capability
+    needed = next(one for one in shape.configurations(has) if isinstance(one, LaunchConfiguration))
+    less = list(shape.configurations(DeviceCapability(132, 101376, (8, 9))))
+    assert f"not {needed.words}: a block would need " in (reasons := "; ".join(map(str, less)))
+    assert "bytes of shared memory, the device has 101376" in reasons
+
+
+def test_known_gpus_are_those_that_can_train():
+    capabilities = {name: gpus.named(name).capability for name in groups.known_gpus()}
+    assert all(one is not None and one.capability >= devices.LEAST for one in capabilities.values())
+    assert gpus.named("Tesla T4").nbytes < 14.57 * 2**30  # as CUDA reports, not the 15 GiB of the vendor

@@ -118,12 +118,6 @@ def test_the_ballast_is_dropped_when_the_cap_ends(monkeypatch):
     assert held.exitcode == 0
 
 
-def test_without_a_gpu_it_says_so(monkeypatch, capsys):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert plan_accuracy.main([]) == 2
-    assert "plan_accuracy: device=cuda, but" in capsys.readouterr().err
-
-
 @pytest.mark.gpu
 @pytest.mark.alone
 def test_on_the_gpu_predictions_are_right(tmp_path):

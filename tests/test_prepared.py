@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records_of import record
 
-from snn import datasets, prepare
+from snn import cli, datasets
 from snn.analysis import frame
 from snn.config import groups
 from snn.config.compose import composed
@@ -151,7 +151,7 @@ def largest_file(nbytes):
 def test_a_disk_that_is_full_is_a_refusal_and_leaves_nothing(tmp_path, capsys):
     output = tmp_path / "new" / "t.npy"
     with largest_file(1000):
-        assert prepare.main(["dataset=small", f"output={output}"]) == 2
+        assert cli.main(["prepare", "dataset=small", f"output={output}"]) == 2
     said = capsys.readouterr().err
     assert said == f"snn: {output}: cannot be written: File too large; what it would hold is lost\n"
     assert not list(output.parent.iterdir())
@@ -160,14 +160,14 @@ def test_a_disk_that_is_full_is_a_refusal_and_leaves_nothing(tmp_path, capsys):
 def test_an_output_that_cannot_be_written_is_a_refusal(tmp_path, capsys):
     (tmp_path / "file").touch()
     for output in (tmp_path / "file" / "t.npy", tmp_path):
-        assert prepare.main(["dataset=small", f"output={output}"]) == 2
+        assert cli.main(["prepare", "dataset=small", f"output={output}"]) == 2
         assert f"snn: output is '{output}': " in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp_path):
     path = tmp_path / "small.npy"
-    assert prepare.main(["dataset=small", f"output={path}"]) == 0
+    assert cli.main(["prepare", "dataset=small", f"output={path}"]) == 0
     in_memory, loaded = (cell.run(composed([*CELL, *data])) for data in ([], [f"data={path}"]))
     store.checked(json.loads(json.dumps(loaded)), "the record")
     assert in_memory["data"] == loaded["data"]

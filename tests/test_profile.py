@@ -14,7 +14,7 @@ from conftest import STRATEGIES
 from deferred import DeferredBackend
 from test_measure import JOB
 
-from snn import perfetto
+from snn import cli
 from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
@@ -102,12 +102,12 @@ def test_a_trace_and_its_costs_hold_every_call_of_a_step(name, backend):
     assert (found["attribution"]["seconds"]["kernels"] > 0) != on_host
 
 
+COPY, KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
+
+
 def test_a_trace_is_recorded_in_microseconds_with_each_call_site_once():
     calls = [Call("copy_in", call_site=site) for site in ("a", "b", "a")]
-    events = [
-        Event(Signature("copy_in", (4,)), 1.0, 2.5, 0, i + 0.25, None, 8, 16, call)
-        for i, call in enumerate(calls)
-    ]
+    events = [Event(COPY, 1.0, 2.5, 0, i + 0.25, None, 8, 16, call) for i, call in enumerate(calls)]
     plain = Trace(1, events).plain()
     assert plain["sites"] == ["a", "b"]
     rows = [dict(zip(plain["columns"], row, strict=True)) for row in plain["events"]]
@@ -158,15 +158,15 @@ def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, 
         paths.append(tmp_path / f"{i}.json")
         store.write(paths[-1], record(one, [1.0]))
     output = tmp_path / "out" / "trace.json"
-    assert perfetto.main([*map(str, paths), str(output)]) == 0
+    assert cli.main(["perfetto", *map(str, paths), str(output)]) == 0
     events = json.loads(output.read_text())["traceEvents"]
     names = {(e["pid"], e["args"]["name"]) for e in events if e["ph"] == "M"}
     assert names >= {(1, "reference small 256"), (2, "streams small 256"), (1, "host"), (1, "default stream")}
     spans = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
     assert [(e["tid"], e["ts"], e["dur"]) for e in spans] == [(1000, 0.0, 2.0), (0, 1.0, 1.0)]
     assert {e["args"]["bytes"] for e in events if e["ph"] == "C" and e["name"] == "device_bytes"} == {4}
-    assert perfetto.main([]) == 2
-    assert perfetto.main([str(tmp_path / "none.json"), str(output)]) == 2
+    assert cli.main(["perfetto"]) == 2
+    assert cli.main(["perfetto", str(tmp_path / "none.json"), str(output)]) == 2
     assert "none.json" in capsys.readouterr().err
 
 
@@ -307,18 +307,14 @@ def test_what_a_timer_takes_is_what_it_does_not_measure(monkeypatch):
     assert module._timer_seconds() == (2000 + 1) / 2000
 
 
-def test_a_call_that_fails_is_timed_as_well():
-    class Failing(CpuBackend):
-        def malloc(self, nbytes, purpose=None):
-            raise OutOfMemory("planted")
-
-    timing = TimingBackend(Failing())
-    assert (timing.calls, timing.seconds) == (0, dict.fromkeys(TimingBackend.PARTS, 0.0))
-    with pytest.raises(OutOfMemory):
+def test_a_call_that_fails_is_timed_as_well(monkeypatch):
+    monkeypatch.setattr(CpuBackend, "malloc", lambda *arguments: 1 // 0)
+    timing = TimingBackend(CpuBackend())
+    with pytest.raises(ZeroDivisionError):
         timing.malloc(4)
     assert timing.calls == 1 and timing.seconds["allocation"] > 0
     timing.reset()
-    assert (timing.calls, timing.seconds["allocation"]) == (0, 0.0)
+    assert (timing.calls, timing.seconds) == (0, dict.fromkeys(TimingBackend.PARTS, 0.0))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -335,10 +331,7 @@ def test_parts_add_up_and_everything_is_freed(name, backend):
     if ledger["streams_created"] > 5:  # in the loop
         assert found["seconds"]["streams"] > 0
     if factory.class_of(job.strategy).on_host:
-        assert {part for part, seconds in found["seconds"].items() if seconds} <= {
-            "host_arithmetic",
-            "waiting",
-        }
+        assert {part for part, s in found["seconds"].items() if s} <= {"host_arithmetic", "waiting"}
     else:
         assert found["seconds"]["launch"] > 0
 
@@ -379,9 +372,6 @@ def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):
         assert breakdown["epochs"] == 1
     launches = backend.count["launch"] / 33
     assert seconds == {4: pytest.approx(33 * launches), 128: pytest.approx(33 * launches)}
-
-
-COPY, KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
 
 
 def event(signature, first=None, last=None):

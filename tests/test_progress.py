@@ -39,9 +39,8 @@ def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
     printer._last = -100.0
     printer([Run(1.0, 0.0), Run(2.0, 0.0)])
     # One run of this job and three of the one that is left, 1.5 s each.
-    assert capsys.readouterr().err == (
-        "job 2 of 3, small reference, round 2: run 2 of 3, 1.5 s per run, about 6 s left\n"
-    )
+    said = "job 2 of 3, small reference, round 2: run 2 of 3, 1.5 s per run, about 6 s left\n"
+    assert capsys.readouterr().err == said
     printer([Run(1.0, 0.0)] * 2)
     assert capsys.readouterr().err == ""  # less than two seconds later
     progress.note_done(CELL, 2, tmp_path / output(2))

@@ -238,7 +238,7 @@ def test_what_are_no_results_is_said(place, capsys):
     assert f"{place.results} is no folder of results: it has neither cells nor microbenchmarks" in said
     os.mkfifo(place.results.parent / "pipe")
     assert place.main(["--help"]) == 0
-    assert capsys.readouterr().out.startswith("usage: publish")
+    assert capsys.readouterr().out.startswith("Usage: publish")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The gradient that the CNN report's optimised program computes, against plain loops over its threads."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import layer_oracle as oracle
@@ -59,14 +60,11 @@ def compare_published_optimised(name, backend, rows, filters, seed):
     random = np.random.default_rng(seed)
     X, labels = random.uniform(-1, 1, (rows, 36)).astype(np.float32), random.integers(0, 3, rows)
     weights = draw_weights(network, GlibcRandom(21))
-    strategy = factory.make(groups.load("strategy", name), backend)
-    try:
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
         strategy.setup(network, X, np.eye(3, dtype=np.float32)[labels], rows, 0.01)
         strategy.load(weights)
         strategy.epoch()
         found = strategy.weights()
-    finally:
-        strategy.close()
 
     before = oracles_of(network, weights)
     x = oracle.predict(before, X.astype(np.float64).reshape(rows, 1, 6, 6))

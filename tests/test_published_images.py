@@ -18,7 +18,7 @@ import pytest
 from conftest import ROOT
 from idx_files import NAMES, TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, image_set, write, zipped
 
-from snn import datasets, prepare
+from snn import cli, datasets
 from snn.config.compose import composed
 from snn.datasets import download, fashion_mnist, mnist
 from snn.datasets import idx_images as published
@@ -196,7 +196,7 @@ def test_a_cache_that_cannot_be_written_is_refused(small, tmp_path):
 
 def test_the_command_line_says_it_in_one_line(bare, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(mnist, "make", replace(mnist.MNIST, mirrors=(closed_port(),)).make)
-    assert prepare.main(["dataset=mnist", f"output={tmp_path}/t.npy"]) == 2
+    assert cli.main(["prepare", "dataset=mnist", f"output={tmp_path}/t.npy"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("snn: dataset=mnist: its files are neither in ")
     assert said.count("\n") == 1
@@ -276,9 +276,10 @@ def test_pooch_is_loaded_for_downloads_only(tmp_path):
     write(tmp_path, image_set())
     code = (
         "import sys; from snn import datasets; from snn.config.compose import composed\n"
-        "for one in sys.argv[1:]:\n"
-        "    datasets.make(composed([*one.split(), 'training.batch_size=1'])['dataset'])\n"
+        "idx, patterns = ['dataset=idx', sys.argv[1]], ['dataset=patterns', 'dataset.rows=256']\n"
+        "for keys in (['dataset=small'], patterns, idx):"
+        " datasets.make(composed([*keys, 'training.batch_size=1'])['dataset'])\n"
         "sys.exit('pooch' in sys.modules)"
     )
-    choices = ("dataset=small", "dataset=patterns dataset.rows=256", f"dataset=idx dataset.path={tmp_path}")
-    assert subprocess.run([sys.executable, "-c", code, *choices], cwd=ROOT).returncode == 0
+    run = [sys.executable, "-c", code, f"dataset.path={tmp_path}"]
+    assert subprocess.run(run, cwd=ROOT).returncode == 0

@@ -14,8 +14,8 @@ import yaml
 from conftest import ROOT
 from hostile_environment import hostile_environment
 from project import IGNORED, copied
+from recommend_calls import main
 
-from snn import recommend
 from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import RecordError
@@ -124,7 +124,7 @@ def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(
     tmp_path, monkeypatch, capsys, arguments, said
 ):
     monkeypatch.chdir(tmp_path)
-    assert recommend.main(["--device", *arguments]) == 0
+    assert main(["--device", *arguments]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith(f"{arguments[0]} is not here, so nothing was measured.")
     assert all(re.search(pattern, printed) for pattern in said), printed
@@ -211,7 +211,7 @@ def test_if_nothing_is_published_that_is_said(published, content):
     [
         (b"", "not a table"),
         (b"\xff\xfe", "not a table"),
-        (b"case,answer\n", "it has no column dataset: it must be the table overview"),
+        (b"case,answer\n", "it has no column strategies: it must be the table overview"),
         (HEADER.encode() + b"c,a,small,256,graph,ok,5,soon,2,X,cuda\n", "not a table: could not convert"),
     ],
 )

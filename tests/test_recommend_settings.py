@@ -1,9 +1,8 @@
 """The question that `snn recommend` is asked: what its options and settings mean, and what is rejected."""
 
 import pytest
-from recommend_calls import ask, work_in
+from recommend_calls import ask, main, work_in
 
-from snn import recommend
 from snn.recommending import budget
 
 MINE, NUMBERS = ["--csv", "mine.csv"], ["--target", "b", "dataset.text_columns=drop"]
@@ -148,8 +147,8 @@ def test_a_budget_is_a_time(text, seconds):
         (["--hidden", "9999999"], "network.hidden 9999999 2^20"),
         (["--hidden", "1000000,1000000"], "1000000-1000000 32 bits"),
         (["--hidden", "64", "--network", "cnn"], "network.hidden network=cnn"),
-        (["--dataset", "smal"], "dataset=smal small?"),
-        (["--network", "two-hiden"], "network=two-hiden two_hidden?"),
+        (["--dataset", "smal"], "--dataset 'smal' small?"),
+        (["--network", "two-hiden"], "--network 'two-hiden' two_hidden?"),
         (["--network", "cnn", "--dataset", "small"], "network=cnn dataset=small patterns"),
         ([*MINE, *NUMBERS, "--network", "cnn"], "network=cnn dataset=csv patterns"),
         ([*MINE, *NUMBERS, "network=cnn", *AWAY], "network=cnn dataset=csv patterns"),
@@ -179,6 +178,6 @@ def test_what_is_wrong_is_named_with_what_would_be_right(arguments, named, tmp_p
     (tmp_path / "out/ranking.csv").symlink_to(tmp_path / "mine.csv")
     monkeypatch.setattr(budget, "run_pilot", lambda *_: pytest.fail("a pilot was started"))
     given = arguments if "--device" in arguments else ["--device", "cpu", *arguments]
-    assert recommend.main(given) == 2
+    assert main(given) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("snn: ") and all(word in line for word in named.split()), line

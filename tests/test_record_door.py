@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, forged, leaves, measured, old, reference, refusal, without
 from record_rules import disagreements
+from records_of import MEMBER
 
 from snn.config.settings import RANGES
 from snn.errors import RecordError, Unsupported
 from snn.measurement import cell
 from snn.records import store, untrusted
-from snn.records.store import sealed
 
 # ---- what cells write
 
@@ -68,17 +68,13 @@ def test_so_is_one_whose_device_lacks_what_the_backend_needs(monkeypatch):
     assert store.checked(record, "it")["status"] == "unsupported"
 
 
-def test_so_is_one_without_readings_of_the_machine():
+def test_so_is_one_without_readings_of_the_machine_and_with_further_provenance():
     record = reference()
     nothing = dict.fromkeys(("other_cores", "stolen_cores"))
     changes = [(("machine", "host", key), None) for key in record["machine"]["host"]]
-    changes += [(("machine", "readings"), [{"seconds": 0.1, **nothing}])]
-    store.checked(forged(record, *changes), "it")
-    store.checked(forged(record, (("machine", "readings"), [])), "it")
-
-
-def test_so_is_one_with_further_provenance():
-    store.checked(forged(reference(), (("provenance", "threads"), {"blas": 1})), "it")
+    changes += [(("provenance", "threads"), {"blas": 1})]
+    for readings in ([{"seconds": 0.1, **nothing}], []):
+        store.checked(forged(record, *changes, (("machine", "readings"), readings)), "it")
 
 
 # ---- edits
@@ -92,6 +88,9 @@ def of_other_values(value):
     return [other for other in others if (type(other), other) != (type(value), value)]
 
 
+NOTICED = tuple(f"it: {said}" for said in ("it was changed", "it has no digest", "the schema version"))
+
+
 def test_no_value_can_be_changed_or_deleted_unnoticed():
     record = reference()
     ways = list(leaves(record))
@@ -102,10 +101,7 @@ def test_no_value_can_be_changed_or_deleted_unnoticed():
         others = of_other_values(at(record, way))
         several = [edited(record, way, other) for other in others[:2]]
         for one in (*several, without(record, way)):
-            with pytest.raises(
-                RecordError, match=r"^it: (it was changed|it has no digest|the schema version)"
-            ):
-                store.checked(one, "it")
+            assert refusal(store.checked, one, "it").startswith(NOTICED)
 
 
 def read(record):
@@ -129,15 +125,9 @@ IMPOSSIBLE = {
     "round 0": ([(("round",), 0)], "round is 0"),
     "no round": ([(("round",), 1001)], "round is 1001"),
     "an accuracy of one run": ([(("runs", 1, "test_accuracy"), 0.5)], "some runs have test_accuracy"),
-    "members of one": (
-        [(("members",), [{"seed": 1, "init": "x", "learning_rate": 0.1, "start": 1}])],
-        "runs[0].member_mse has another number of losses than the 1 members",
-    ),
+    "members of one": ([(("members",), [MEMBER | {"start": 1}])], "runs[0].member_mse"),
     "less memory than none": ([(("memory", "least_free_bytes"), -1)], "memory.least_free_bytes is -1"),
-    "a probe of nothing": (
-        [(("machine", "probe", "before", "copy_us"), 0)],
-        "machine.probe.before.copy_us is 0",
-    ),
+    "a probe of nothing": ([(("machine", "probe", "before", "copy_us"), 0)], "probe.before.copy_us is 0"),
     "colder than cold": ([(("warmup", "seconds"), -1)], "warmup.seconds is -1"),
     "no epochs": ([(("cell", "training", "epochs"), 0)], "cell.training.epochs is 0"),
     "true is not one": ([(("cell", "training", "epochs"), True)], "cell.training.epochs is True"),
@@ -146,16 +136,10 @@ IMPOSSIBLE = {
         "cell.network must have hidden, or layers and a loss",
     ),
     "two networks": ([(("cell", "network", "layers"), ["x"])], "cell.network must have hidden, or layers"),
-    "too many rounds": (
-        [(("cell", "protocol", "rounds"), 10**15)],
-        "cell.protocol.rounds is 1000000000000000",
-    ),
+    "too many rounds": ([(("cell", "protocol", "rounds"), 10**15)], "cell.protocol.rounds is 1000000"),
     "too many runs": ([(("cell", "protocol", "runs"), 10**6)], "cell.protocol.runs is 1000000"),
     "a place elsewhere": ([(("cell", "dataset", "name"), "../../x")], "cell.dataset.name is '../../x'"),
-    "code from elsewhere": (
-        [(("cell", "strategy", "_target_"), "antigravity.X")],
-        "cell.strategy._target_ is",
-    ),
+    "code from elsewhere": ([(("cell", "strategy", "_target_"), "antigravity.X")], "strategy._target_ is"),
     "an unknown key": ([(("verdict",), "fastest")], "it has the unknown key 'verdict'"),
     "an unknown status": ([(("status",), "fine")], "status is 'fine': it must be one of ['ok', 'diverged'"),
     "a long text": ([(("cell", "strategy", "name"), "x" * 101)], "must be shorter than or equal to 100 char"),
@@ -167,6 +151,7 @@ IMPOSSIBLE = {
     "half of the device": ([(("explanation", "trace", "events", 0, 5), 0.5)], "only one of its two times"),
     "a short event": ([(("explanation", "trace", "events", 0), [])], "not every event has a value"),
     "no event": ([(("explanation", "trace", "events", 0), "x" * 10)], "not every event has a value"),
+    "samples of no time": ([(("machine", "samples", "columns", "timed"), [])], "columns.timed has 0 values"),
     "another column": ([(("explanation", "trace", "columns", 0), "x")], "the columns are ['x', 'size'"),
 }
 
@@ -176,14 +161,8 @@ def test_what_no_table_can_use_is_refused_even_under_a_digest_that_fits(changes,
     """So it is of version 3, which has no digest."""
     one = forged(reference(), *changes)
     for record in (one, old(one)):
-        with pytest.raises(RecordError, match=r"^it: ") as refused:
-            read(record)
-        assert said in str(refused.value)
-
-
-def test_columns_of_samples_are_of_one_length():
-    record = forged(reference(), (("machine", "samples", "columns", "timed"), []))
-    assert "machine.samples.columns.timed has 0 values" in refusal(read, record)
+        found = refusal(read, record)
+        assert found.startswith("it: ") and said in found
 
 
 def test_every_run_of_a_launch_has_a_loss_of_every_member():
@@ -218,6 +197,9 @@ def test_what_schemas_say_names_key_and_value(monkeypatch):
     untrusted._validator.cache_clear()
 
 
+WRONG = [None, True, 0, -1, 1.5, "x", "../x", [], {}, [None], ["x"], {"x": 1}, 10**15]
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_the_schema_is_that_of_json_schema(data):
@@ -225,9 +207,7 @@ def test_the_schema_is_that_of_json_schema(data):
     record = reference()
     ways = [way for way in leaves(record) if "events" not in way]
     way = data.draw(st.sampled_from(ways))[: data.draw(st.integers(1, 5))]
-    value = data.draw(
-        st.sampled_from([None, True, 0, -1, 1.5, "x", "../x", [], {}, [None], ["x"], {"x": 1}, 10**15])
-    )
+    value = data.draw(st.sampled_from(WRONG))
     changed = data.draw(st.sampled_from([edited(record, way, value), without(record, way)]))
     validator = jsonschema.Draft4Validator(untrusted.load_schema("record"))
     try:
@@ -254,12 +234,5 @@ def test_the_name_of_a_device_begins_no_formula(name):
         store.checked(forged(reference(), *both), "it")
     other = "\u663e\u5361 =1"
     store.checked(forged(reference(), *((way, other) for way, _ in both)), "it")
-    rules = [
-        untrusted.load_schema(kind)["$defs"]["device"] for kind in ("record", "limits", "microbenchmark")
-    ]
-    assert rules == rules[:1] * 3
-
-
-def test_a_digest_does_not_depend_on_the_layout():
-    record = reference()
-    assert sealed(dict(reversed(record.items()))) == record
+    kinds = ("record", "limits", "microbenchmark")
+    assert len({str(untrusted.load_schema(kind)["$defs"]["device"]) for kind in kinds}) == 1

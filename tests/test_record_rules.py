@@ -41,11 +41,8 @@ def measurements(draw):
         runs.append(run)
     found = Measurement(runs=runs, members=[{"seed": i} for i in range(members)])
     if runs:
-        found.stopped, found.setup_seconds, found.warmup = (
-            "runs",
-            draw(seconds),
-            WarmUp(draw(seconds), 9, True),
-        )
+        found.stopped, found.setup_seconds = "runs", draw(seconds)
+        found.warmup = WarmUp(draw(seconds), 9, True)
     return found
 
 

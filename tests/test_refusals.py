@@ -12,7 +12,7 @@ import pytest
 import yaml
 from test_grid import CPU, DEFAULT, refusal, sweeps_of, written
 
-from snn import run
+from snn import cli
 from snn.config import choices, groups
 from snn.config.compose import composed
 from snn.config.settings import KINDS, Range
@@ -34,7 +34,7 @@ COMMAND_LINES = r"""
     --epochs 10 => '--epochs' is no argument: it must be KEY=VALUE (did you mean training.epochs=10?); the
     --epochs=10 => must be KEY=VALUE (did you mean training.epochs=10?); the options are --help
     --batch-size 64 => did you mean training.batch_size=64?
-    --colour => it must be KEY=VALUE, as training.epochs=10; the options are --help, --strict and
+    --colour => it must be KEY=VALUE, as training.epochs=10; the options are --help and --strict
     --multirun => several cells are a sweep of a grid file, which snakemake runs
     -m strategy=a => several cells are a sweep of a grid file
     [[ => no argument: it must be KEY=VALUE
@@ -267,7 +267,7 @@ def words(text):
 )
 def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
     monkeypatch.setattr(cell, "run", lambda settings: pytest.fail("it was measured"))
-    assert run.main(arguments) == 2
+    assert cli.main(["run", *arguments]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("snn: ") and shown.count("\n") == 1
     assert said in shown

@@ -12,7 +12,7 @@ from figure_layout import faults
 from records_of import PROVENANCE, limits_of, record
 from whole_grid import HOST, sweeps_of
 
-from snn import retabulate
+from snn import cli, retabulate
 from snn.config import groups
 from snn.grid import catalogue, naming, sweeps
 from snn.measurement.protocol import of_round
@@ -60,7 +60,7 @@ def test_everything_is_made_from_a_whole_archive(tmp_path, capsys, monkeypatch):
         plt.close(figure)
 
     monkeypatch.setattr(retabulate, "_save", looked_at)
-    assert retabulate.main([archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
+    assert cli.main(["retabulate", archived(tmp_path / "a", CELLS), str(tmp_path / "out")]) == 0
     named = {*sweeps.own_tables(SWEEPS), *catalogue.sweep_tables(SWEEPS)}
     assert made(tmp_path / "out")[0] == {*named, "recommendation", "overview", "gpu", "datasets"}
     assert drawn == {*catalogue.own_figures(named), *catalogue.sweep_tables(SWEEPS)}
@@ -78,7 +78,7 @@ def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path
         ("limits/cpu.json", limits_of(device="Arm")),
     ):
         store.write(folder / name, limits)
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 0
     table = pd.read_csv(tmp_path / "out/tables/peers.csv")
     assert table["fraction_of_limit"].between(0, 1).all()
     assert set(pd.read_csv(tmp_path / "out/tables/device_limits.csv")["device"]) == {"NVIDIA H200"}
@@ -95,7 +95,7 @@ def test_rounds_of_two_gpus_stand_beside_limits_of_both(tmp_path):
     )
     for gpu, known in (("GPU-2", False), ("GPU-1", True)):
         store.write(folder / f"limits/{gpu}.json", limits_of(device_uuid=gpu))
-        assert retabulate.main([str(folder), str(tmp_path / "out")]) == 0
+        assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 0
         table = pd.read_csv(tmp_path / "out/tables/peers.csv")
         assert (table["fraction_of_limit"].notna() == known).all()
 
@@ -103,7 +103,7 @@ def test_rounds_of_two_gpus_stand_beside_limits_of_both(tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_what_an_archive_does_not_hold_is_said(tmp_path, capsys):
     cells = (sweeps.cells_of("correctness", SWEEPS) | sweeps.cells_of("speedup", SWEEPS)).values()
-    assert retabulate.main([archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0
+    assert cli.main(["retabulate", archived(tmp_path / "a", cells), str(tmp_path / "out")]) == 0
     assert made(tmp_path / "out")[0] == {
         "correctness",
         "training_time",
@@ -129,7 +129,7 @@ def test_rounds_that_an_interrupted_workflow_lacks_cost_no_table(tmp_path, capsy
         return [1, 2, 3, 5] if cell is cells[-1] else range(1, 5)
 
     folder = archived(tmp_path / "a", cells, measured)
-    assert retabulate.main([folder, str(tmp_path / "out"), str(ROOT / "config/grid.yaml")]) == 0
+    assert cli.main(["retabulate", folder, str(tmp_path / "out"), str(ROOT / "config/grid.yaml")]) == 0
     said = capsys.readouterr().out
     planned = "neurons has fewer rounds than planned: 36 of its 60 records are missing"
     assert f"{planned}, 1 after a missing round is not used\n" in said
@@ -186,7 +186,7 @@ def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
 def test_what_is_no_archive_is_refused(tmp_path, capsys, text, said):
     if text is not None:
         (tmp_path / archive.RECORDS).write_bytes(gzip.compress(text.encode()))
-    assert retabulate.main([str(tmp_path), str(tmp_path / "out")]) == 2
+    assert cli.main(["retabulate", str(tmp_path), str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -196,13 +196,8 @@ def test_two_devices_in_one_archive_are_refused(tmp_path, capsys):
         archived(tmp_path / "b", CELLS[8:], device_uuid="GPU-2", host=PROVENANCE["host"] | {"cpu": "another"})
     )
     archive.write([*archive.read_all(folder).values(), *archive.read_all(other).values()], folder)
-    assert retabulate.main([str(folder), str(tmp_path / "out")]) == 2
+    assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
     assert "GPU-2" in capsys.readouterr().err
-
-
-def test_usage(capsys):
-    assert retabulate.main([]) == 2
-    assert "ARCHIVE OUTPUT" in capsys.readouterr().err
 
 
 def test_published_errors_of_one_training_differ_only_where_their_draws_do():

@@ -1,14 +1,28 @@
-"""The floor of a step: what it follows from, that it stays below what is known, and that it refuses."""
+"""The floor of a step: what it follows from, that it stays below what is known, and whose time it takes."""
 
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from records_of import limits_of
 
-from snn.analysis.roofline import Step, check, floor
-from snn.errors import MeasurementError
+from snn.analysis.roofline import (
+    FLOOR,
+    Step,
+    check,
+    fitting_limits,
+    floor,
+    fraction_of_limit,
+    read_limits,
+    steps,
+    with_floors,
+)
+from snn.errors import MeasurementError, RecordError
 from snn.hardware.limits import BYTES, FLOPS, SECONDS, Limit, Measured
+from snn.records import store
 
 
 def limit(what, blocks, value):
@@ -52,11 +66,10 @@ def test_arithmetic_is_that_of_the_products_that_cannot_be_left_out():
     assert 0.99 * whole < deep.flop <= whole
     assert PAPER.flop_of_bits == 2 * 256 * 32 * 256
     assert deep.flop_of_bits == 2 * 2 * 256 * 1024 * 256
-
-
-def test_the_smallest_product_is_that_of_the_smallest_weight():
-    assert replace(PAPER, hidden=(256, 1024, 256)).smallest_product == 2 * 256 * 32 * 256
-    assert replace(PAPER, hidden=(1024, 4)).smallest_product == 2 * 256 * 4 * 1024
+    smallest = [replace(PAPER, hidden=hidden).smallest_product for hidden in ((256, 1024, 256), (1024, 4))]
+    assert smallest == [2 * 256 * 32 * 256, 2 * 256 * 4 * 1024]
+    batches = [Step(32, (256,), rows, 256).batch for rows in (25600, 300, 100)]
+    assert batches == [256, 150, 100]  # as even as the rows allow
 
 
 def test_it_counts_no_more_arithmetic_than_kernels_do_on_tensor_cores():
@@ -74,18 +87,6 @@ def test_it_counts_no_more_arithmetic_than_kernels_do_on_tensor_cores():
     assert three == pytest.approx((3 * (2 * outer + 4 * inner + last) + 2 * 2 * inner) / 4.8e12)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
-def test_fp32_units_compute_a_product_of_any_precision_at_once(precision):
-    one = Measured((limit("fp32", 1, 1e12), limit("grid_barrier", 1, 1.0)), 1, 50 << 20)
-    assert floor(replace(PAPER, precision=precision), one).arithmetic == pytest.approx(PAPER.flop / 1e12)
-
-
-def test_batches_are_as_even_as_the_rows_allow():
-    assert PAPER.batch == 256
-    assert Step(32, (256,), 300, 256).batch == 150
-    assert Step(32, (256,), 100, 256).batch == 100
-
-
 @pytest.mark.parametrize("hidden", NETWORKS)
 def test_it_is_positive_and_below_what_has_been_measured(hidden):
     for sequential in (True, False):
@@ -95,7 +96,7 @@ def test_it_is_positive_and_below_what_has_been_measured(hidden):
 
 def test_more_to_do_takes_no_less():
     widths = [1, 4, 16, 64, 128, 256, 1024, 4096]
-    for steps in (
+    for more in (
         [replace(PAPER, hidden=(width,)) for width in widths],
         [replace(PAPER, hidden=(width, 256)) for width in widths],
         [replace(PAPER, features=width) for width in widths],
@@ -104,7 +105,7 @@ def test_more_to_do_takes_no_less():
         [replace(PAPER, precision=precision) for precision in ("bf16", "tf32", "fp32")],
         [replace(PAPER, hidden=(256, 256), sequential=one) for one in (False, True)],
     ):
-        found = [floor(step, H200).seconds for step in steps]
+        found = [floor(step, H200).seconds for step in more]
         assert found == sorted(found)
 
 
@@ -118,67 +119,17 @@ def test_a_slower_device_takes_no_less():
     assert floor(PAPER, without(H200, "tf32", "fp16", "bf16")).seconds >= seconds
 
 
-def test_a_small_network_computes_longest_and_a_wide_one_waits():
-    """The one fits a cluster, the other takes the device; data count where memory is slow."""
-    of_small = replace(PAPER, batch_size=512, rows=2 * PAPER.rows)
-    small, wide = floor(of_small, H200), floor(replace(PAPER, hidden=(1024,)), H200)
-    every, bits = of_small.flop, of_small.flop_of_bits
-    assert small.seconds == small.arithmetic == pytest.approx((3 * (every - bits) + 2 * bits) / (16 * 4.8e12))
-    assert wide.seconds == wide.exchanges == 0.8e-6
+def test_a_step_takes_as_long_as_slow_memory():
     slow = replace(H200, limits=(*without(H200, "l2_read").limits, limit("l2_read", None, 1e9)))
     assert floor(PAPER, slow).seconds == PAPER.data_bytes / 1e9
-
-
-def test_a_batch_comes_from_dram_where_l2_cannot_hold_the_data():
-    small = floor(PAPER, H200).memory
-    assert small == PAPER.data_bytes / 5.5e12
-    large = floor(replace(PAPER, rows=256 * 10**6), H200).memory
-    assert large == pytest.approx(PAPER.data_bytes / 4.2e12, rel=0.01)
-    # Of a memory whose rate is not known nothing is claimed.
-    assert floor(PAPER, without(H200, "l2_read", "dram_read")).memory == 0
-    assert floor(PAPER, without(H200, "dram_read")).memory == small
-
-
-def test_a_wait_is_never_longer_than_doing_the_work_alone():
-    tiny = replace(PAPER, hidden=(1,), batch_size=1)
-    assert floor(tiny, H200).seconds <= tiny.flop / 0.8e12
-
-
-def test_a_device_without_limits_has_no_floor():
-    cpu = Measured((limit("fp32", None, 7e10), limit("dram_copy", None, 2e10)))
-    assert floor(PAPER, cpu) is None
-    assert floor(PAPER, without(H200, "grid_barrier", "grid_exchange")) is None
-    assert floor(PAPER, without(H200, "fp32", "tf32", "fp16", "bf16")) is None
-
-
-def test_blocks_wait_once_per_hidden_layer_and_on_the_whole_device_once_from_afar():
-    """A device of slow SMs: no step is done by one of them, and each wait is shorter than its work."""
-    step = replace(PAPER, features=256, hidden=(256, 256, 256))
-    alone = step.smallest_product  # seconds that one SM takes for it at 1 FLOP/s
-    near, far = 0.2 * alone, 0.5 * alone
-    rates = [limit("fp32", blocks, float(blocks)) for blocks in (1, 1000)]
-    waits = [limit("grid_barrier", 1000, far), limit("grid_exchange", 2, 2 * far)]
-    for cluster, waited in ((None, 3 * far), (2, far + 2 * near), (100, 3 * near)):
-        nearer = [limit("cluster_exchange", cluster, near)] if cluster else []
-        found = floor(step, Measured((*rates, *waits, *nearer), 1000, 50 << 20))
-        assert found.seconds == found.exchanges == pytest.approx(waited)
-    found = floor(replace(step, sequential=False), Measured((*rates, *waits), 1000, 50 << 20))
-    assert found.seconds == found.exchanges == pytest.approx(far)
 
 
 @pytest.mark.parametrize(
     ("precision", "unit", "products", "of_bits"),
     [
-        ("fp32", "fp32", 1, 1),
-        ("fp32", "tf32", 3, 2),
-        ("fp32", "fp16", 3, 2),
-        ("fp32", "bf16", 6, 3),
-        ("tf32", "fp32", 1, 1),
-        ("tf32", "tf32", 1, 1),
-        ("tf32", "fp16", 1, 1),
-        ("bf16", "fp32", 1, 1),
-        ("bf16", "tf32", 1, 1),
-        ("bf16", "bf16", 1, 1),
+        *(("fp32", *of) for of in (("fp32", 1, 1), ("tf32", 3, 2), ("fp16", 3, 2), ("bf16", 6, 3))),
+        *(("tf32", unit, 1, 1) for unit in ("fp32", "tf32", "fp16")),
+        *(("bf16", unit, 1, 1) for unit in ("fp32", "tf32", "bf16")),
         ("tf32", "bf16", None, None),
     ],
 )
@@ -234,13 +185,24 @@ def test_the_fastest_way_is_one_block_or_a_cluster_or_the_device(
     assert (found.arithmetic, found.exchanges) == pytest.approx(min(ways, key=max))
 
 
-def test_limits_without_a_value_and_without_multiprocessors_say_nothing():
-    nothing = limit("cluster_exchange", 2, 0.0)
-    assert floor(PAPER, replace(without(H200, "cluster_exchange"), limits=(*H200.limits, nothing))) == floor(
-        PAPER, H200
-    )
-    assert floor(PAPER, replace(H200, multiprocessors=None)) is None
-    assert floor(PAPER, replace(H200, limits=tuple(one for one in H200.limits if one.blocks != 1))) is None
+@pytest.mark.parametrize(
+    "measured",
+    [
+        Measured((limit("fp32", None, 7e10), limit("dram_copy", None, 2e10))),  # a CPU
+        without(H200, "grid_barrier", "grid_exchange"),
+        without(H200, "fp32", "tf32", "fp16", "bf16"),
+        replace(H200, multiprocessors=None),
+        replace(H200, limits=tuple(one for one in H200.limits if one.blocks != 1)),
+    ],
+)
+def test_a_device_whose_limits_are_unknown_has_no_floor(measured):
+    assert floor(PAPER, measured) is None
+
+
+def test_a_limit_without_a_value_says_nothing():
+    fewer = without(H200, "cluster_exchange")
+    nothing = replace(fewer, limits=(*fewer.limits, limit("cluster_exchange", 2, 0.0)))
+    assert floor(PAPER, nothing) == floor(PAPER, fewer)
 
 
 def test_data_are_the_rows_of_a_batch_with_their_target_of_which_l2_holds_a_share():
@@ -251,6 +213,11 @@ def test_data_are_the_rows_of_a_batch_with_their_target_of_which_l2_holds_a_shar
         assert found.memory == pytest.approx(PAPER.data_bytes * max(0, 1 - held) / 4.2e12)
     unknown = floor(PAPER, replace(without(H200, "l2_read"), l2_bytes=None))
     assert unknown.memory == PAPER.data_bytes / 4.2e12
+    # Of a memory whose rate is not known nothing is claimed.
+    small = floor(PAPER, H200).memory
+    assert small == floor(PAPER, without(H200, "dram_read")).memory == PAPER.data_bytes / 5.5e12
+    assert floor(PAPER, without(H200, "l2_read", "dram_read")).memory == 0
+    assert small < floor(replace(PAPER, rows=256 * 10**6), H200).memory
 
 
 def test_a_time_is_refused_below_its_floor_alone():
@@ -262,3 +229,135 @@ def test_a_time_is_refused_below_its_floor_alone():
             f"large, 256: the measured time per step, {said} us, is below the floor of "
             f"{float(said) + 1.111:.3f} us that follows from the limits of this device: measure both again"
         )
+
+
+# ---- the rows of tables
+
+
+def row(**values):
+    cell = dict.fromkeys(("dataset", "network", "strategy", "kernel", "precision"), "x")
+    usual = {"training.epochs": 10, "training.batch_size": 256, "dataset.rows": 512, "mean_s": 1.0}
+    return pd.DataFrame([cell | usual | {"members": 1, FLOOR: 0.01} | values])
+
+
+@pytest.mark.parametrize(
+    ("changes", "batches"),
+    [
+        *(
+            ({"dataset.rows": rows}, batches)
+            for rows, batches in ((512, 2), (513, 3), (300, 2), (256, 1), (1, 1))
+        ),
+        ({"dataset.rows": 513, "training.drop_last": True}, 2),
+        ({"dataset.rows": np.nan}, np.nan),
+    ],
+)
+def test_the_last_batch_is_a_step_however_few_rows_it_has_unless_it_is_dropped(changes, batches):
+    assert steps(row(**changes)).tolist() == pytest.approx([10 * batches], nan_ok=True)
+    assert steps(row(**changes).drop(columns="dataset.rows")).isna().all()
+
+
+def test_the_fraction_is_of_a_step_and_of_a_launch_with_several_members():
+    """A launch of four members takes four times one member's share, which alone may be below the floor."""
+    for floor_s, members, fraction in ((0.01, 1, 0.2), (0.01, 4, 0.05), (0.1, 4, 0.5)):
+        found = fraction_of_limit(row(members=members, **{FLOOR: floor_s}))
+        assert found.tolist() == pytest.approx([fraction])
+    with pytest.raises(MeasurementError, match=r"x, x, x, x, x: .* is below the floor"):
+        fraction_of_limit(row(**{FLOOR: 0.1}))
+
+
+LIMITS = limits_of()
+
+
+def measured_row(**values):
+    usual = {"backend": "cuda", "device": "NVIDIA H200", "device_uuid": "GPU-1", "hidden": (64, 32)}
+    usual |= {"dataset.features": 32, "network.update_order": "sequential", "precision": "fp32"}
+    return row(**{**usual, **values})
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, Step(32, (64, 32), 512, 256, True, "fp32")),
+        ({"network.update_order": "simultaneous"}, Step(32, (64, 32), 512, 256, False, "fp32")),
+        ({"precision": "bf16", "hidden": (8,)}, Step(32, (8,), 512, 256, True, "bf16")),
+        ({"dataset.rows": 300, "training.batch_size": 7}, Step(32, (64, 32), 300, 7, True, "fp32")),
+    ],
+)
+def test_the_floor_of_a_row_is_that_of_its_step(changes, wanted):
+    found = with_floors(pd.concat([measured_row(**changes)]), LIMITS)[FLOOR]
+    assert found.tolist() == [floor(wanted, Measured.of(LIMITS)).seconds]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden": None},
+        {"dataset.rows": np.nan},
+        {"dataset.features": np.nan},
+        {"mean_s": np.nan},
+        {"backend": "cpu", "device": "AMD EPYC"},
+    ],
+)
+def test_what_has_no_floor_is_empty(changes):
+    rows = pd.concat([measured_row(**changes), measured_row()], ignore_index=True)
+    found = with_floors(rows, LIMITS)
+    assert np.isnan(found[FLOOR][0]) and found[FLOOR][1] > 0
+    assert np.isnan(fraction_of_limit(found)[0]) and 0 < fraction_of_limit(found)[1] < 1
+
+
+def test_the_precision_of_a_row_says_how_many_products_it_takes():
+    tensor = [one | {"what": "tf32"} if one["what"] == "fp32" else one for one in LIMITS["limits"]]
+    wide = {"hidden": (4096, 4096), "training.batch_size": 512}
+    exact, rounded = (
+        with_floors(measured_row(precision=precision, **wide), LIMITS | {"limits": tensor})[FLOOR][0]
+        for precision in ("fp32", "tf32")
+    )
+    assert 2 < exact / rounded <= 3
+
+
+def test_limits_that_are_missing_give_no_floor():
+    assert with_floors(measured_row(backend="cpu"), LIMITS)[FLOOR].dtype == float
+    nothing = LIMITS | {"limits": [], "multiprocessors": None}
+    assert with_floors(measured_row(), nothing)[FLOOR].isna().all()
+    assert fraction_of_limit(row().drop(columns=FLOOR)).isna().all()
+
+
+@pytest.mark.parametrize("changes", [{"device": "Tesla T4"}, {"device_uuid": "GPU-2"}])
+def test_limits_of_another_device_are_refused(changes):
+    other = {"device": "NVIDIA H200", "device_uuid": "GPU-1"} | changes
+    with pytest.raises(RecordError) as refused:
+        with_floors(measured_row(**changes), LIMITS)
+    assert str(refused.value) == (
+        f"the limits are of NVIDIA H200 GPU-1, times of {other['device']} {other['device_uuid']}: measure "
+        "the limits there, or the cells here, again"
+    )
+
+
+def slower(factor, gpu):
+    """Limits of another GPU, with so many times less arithmetic per second."""
+    slow = [one | {"samples": [sample / factor for sample in one["samples"]]} for one in LIMITS["limits"]]
+    return LIMITS | {"limits": slow, "provenance": LIMITS["provenance"] | {"device_uuid": gpu}}
+
+
+def test_rounds_on_several_gpus_have_the_least_of_their_floors():
+    wide = {"hidden": (4096, 4096)}
+    gpus = ("GPU-1", "GPU-2", "GPU-2, GPU-1", "GPU-1, GPU-3", "GPU-3")
+    rows = pd.concat([measured_row(device_uuid=uuids, **wide) for uuids in gpus], ignore_index=True)
+    alone, other, both, partly, unknown = with_floors(rows, LIMITS, slower(2, "GPU-2"))[FLOOR]
+    assert both == alone < other
+    assert np.isnan([partly, unknown]).all()
+
+
+def test_limits_fit_if_one_of_the_records_was_measured_on_their_gpu():
+    one, second, third, fourth = (slower(1, f"GPU-{number}") for number in range(1, 5))
+    assert fitting_limits([one, second, fourth], [third, second, one]) == [one, second]
+
+
+def test_limits_of_other_sources_are_refused(tmp_path):
+    path = tmp_path / "limits.json"
+    store.write(path, LIMITS)
+    assert read_limits(path) == read_limits(path, "0123456789abcdef") == LIMITS
+    with pytest.raises(
+        RecordError, match=r"other sources \(0123456789abcdef\) than the current ones \(other\)"
+    ):
+        read_limits(path, "other")

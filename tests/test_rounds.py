@@ -48,9 +48,7 @@ def test_the_order_of_a_cells_keys_does_not_matter():
 def test_what_rounds_must_share(a, b, said):
     records = {"x": one(1, **a), "y": one(2, started="2025-12-31", **b)}
     if said:
-        assert refusal(check_rounds, records) == (
-            f"x and y: the rounds of one cell have different {said}: y is the oldest"
-        )
+        assert refusal(check_rounds, records).endswith(f"have different {said}: y is the oldest")
     else:
         check_rounds(records)
 
@@ -67,10 +65,7 @@ def test_what_rounds_must_share(a, b, said):
 )
 def test_only_the_packages_that_take_part_are_compared(traits, packages):
     for package in ("numba", "torch", "jax"):
-        records = {
-            place: one(number, traits=traits, versions={package: place})
-            for number, place in enumerate(("x", "y"), 1)
-        }
+        records = {at: one(i, traits=traits, versions={package: at}) for i, at in enumerate(("x", "y"), 1)}
         if package in packages:
             assert f"versions of {package}, x, y" in refusal(check_rounds, records)
         else:
@@ -80,9 +75,7 @@ def test_only_the_packages_that_take_part_are_compared(traits, packages):
 def test_a_later_round_is_compared_with_the_first_that_has_the_same():
     ledgers = [{}, {"frees": 1}, {"frees": 2}]
     records = {str(number): one(number, ledger=ledger) for number, ledger in enumerate(ledgers)}
-    assert refusal(check_rounds, records).startswith(
-        "1 and 2: the rounds of one cell have different ledgers: "
-    )
+    assert refusal(check_rounds, records).startswith("1 and 2: the rounds of one cell have different led")
 
 
 def test_of_a_workflow_the_older_round_is_to_be_measured_again():
@@ -97,9 +90,7 @@ def test_rounds_of_an_archive_must_belong_together(tmp_path):
         archive.write([reference(), other], tmp_path)
         found = refusal(archive.read_all, tmp_path)
         assert "records.jsonl.gz, line 1 and " in found and said in found
-    other = forged(
-        reference(), (("cell", "network", "seed"), 2), (("provenance", "versions", "numpy"), "1.0")
-    )
+    other = forged(reference(), (("cell", "network", "seed"), 2), (("provenance", "versions", "numpy"), "1"))
     records = {"a": reference(), "b": other}
     check_rounds(records)  # cells of one table may be measured with different versions
     assert len(frame.tabulate(records, read_yaml(ROOT / "config/verdicts.yaml"))) == 2

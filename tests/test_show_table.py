@@ -16,14 +16,14 @@ def show(tmp_path, monkeypatch, capsys):
     (tmp_path / "a.csv").write_text("strategy,mean_s,note\nreference,0.123456,\npinned,2,slow\n")
     monkeypatch.chdir(tmp_path)
 
+    main = runpy.run_path(str(ROOT / "scripts/show_table"))["main"]
+
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["show_table", *arguments])
-        try:
-            runpy.run_path(str(ROOT / "scripts/show_table"), run_name="__main__")
-        except SystemExit as ended:
-            if ended.code:
-                raise
-        return [line.split() for line in capsys.readouterr().out.splitlines() if line]
+        status, printed = main(list(arguments)), capsys.readouterr()
+        if status:
+            assert status == 2 and printed.err.startswith("snn: ") and printed.err[:-1].isprintable()
+            return printed.err
+        return [line.split() for line in printed.out.splitlines() if line]
 
     return run
 
@@ -38,25 +38,21 @@ def test_all_columns_or_those_that_are_named(show):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "show_table FILE.csv [COLUMN ...]"),
-        (("--help",), "show_table FILE.csv [COLUMN ...]"),
-        (("b.csv",), "show_table: b.csv: cannot be read: No such file or directory"),
+        ((), "FILE [COLUMN]..."),
+        (("b.csv",), "b.csv: cannot be read: No such file or directory"),
         (("a.csv", "mean"), "a.csv: there is no column mean: the columns are strategy, mean_s, note"),
     ],
 )
 def test_wrong_arguments_are_named(show, arguments, said):
-    with pytest.raises(SystemExit, match=said.replace("[", r"\[")):
-        show(*arguments)
+    assert said in show(*arguments)
 
 
 def test_only_a_regular_file_is_read_and_nothing_is_unpacked(show, tmp_path):
     """A pipe would be waited for, and a small archive may hold a table of any size."""
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "packed.csv.gz").write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
-    with pytest.raises(SystemExit, match=r"show_table: pipe.csv: cannot be read: it is a pipe, not a file"):
-        show("pipe.csv")
-    with pytest.raises(SystemExit, match=r"show_table: packed.csv.gz: not a table: "):
-        show("packed.csv.gz")
+    assert "pipe.csv: cannot be read: it is a pipe, not a file" in show("pipe.csv")
+    assert "packed.csv.gz: not a table: " in show("packed.csv.gz")
 
 
 def test_what_a_terminal_would_obey_is_printed_as_text(show, tmp_path, capsys):
@@ -66,9 +62,7 @@ def test_what_a_terminal_would_obey_is_printed_as_text(show, tmp_path, capsys):
         ["\\x1b]0;x\\x07", "1"],
         ["y\\rz\\u202e", "2.5"],
     ]
-    with pytest.raises(SystemExit) as ended:
-        show("b\x1b.csv", "c\x1b")
-    assert str(ended.value).isprintable()
+    assert "there is no column c" in show("b\x1b.csv", "c\x1b")
 
 
 def test_a_reader_that_has_gone_is_no_traceback(tmp_path):

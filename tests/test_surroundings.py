@@ -116,18 +116,15 @@ class Library:
     [(0, 0, "auto"), (1, 0, "spin"), (0x12, 0, "yield"), (4, 0, "blocking"), (7, 0, None), (0, 3, None)],
 )
 def test_the_schedule_is_that_of_the_first_devices_context(monkeypatch, flags, status, schedule):
-    monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: Library(flags, status))
-    assert driver.schedule() == schedule
-    uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f"
-    assert driver.first_device() == driver.Seen(uuid, 80 << 30)
-
-
-def test_without_a_driver_there_is_no_schedule(monkeypatch):
     def absent(name):
         raise OSError(name)
 
     monkeypatch.setattr(driver.ctypes, "CDLL", absent)
     assert driver.schedule() is None
+    monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: Library(flags, status))
+    assert driver.schedule() == schedule
+    uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert driver.first_device() == driver.Seen(uuid, 80 << 30)
 
 
 def changed(**changes):

@@ -1,4 +1,4 @@
-"""The figure of a sweep of any shape can be read: long names, many settings, times of any span, or none."""
+"""The figure of a sweep of any shape can be read: a row per cell, or times over a number that varies."""
 
 import itertools
 import random
@@ -6,12 +6,14 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
-from figure_layout import faults, said_in
+from figure_layout import dots, faults, said_in
 from matplotlib import pyplot as plt
 from matplotlib.markers import CARETDOWN, CARETLEFT
+from test_figures import DEVICE
 
 from snn.figures import draw, sweep
 
+TILES = "strategy.tile_rows"
 CHOICES = {
     "strategy": ["reference", "managed_prefetch", "torch_compile", "a_new_strategy_of_mine"],
     "dataset": ["small", "my_own_data_set_of_wines"],
@@ -50,41 +52,49 @@ def any_sweep(seed):
     return rows, axes
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_sweep_of_any_shape_can_be_read(seed):
-    rows, axes = any_sweep(seed)
-    for drawn in (sweep.draw(rows, axes, "a_sweep_of_mine"), draw("ranking", rows, "Tesla T4")):
-        assert faults(drawn) == []
-        assert "standard deviation" in said_in(drawn)
-        assert all(device in said_in(drawn) for device in set(rows["device"]))
+def test_sweeps_of_any_shape_can_be_read():
+    """Some have a number as their axis, some a row per cell, and some cells have no time."""
+    labels, notes = set(), ""
+    for seed in range(6):
+        rows, axes = any_sweep(seed)
+        for drawn in (draw("ranking", rows, "Tesla T4"), sweep.draw(rows, axes, "a_sweep_of_mine")):
+            assert faults(drawn) == []
+            assert "standard deviation" in said_in(drawn)
+            assert all(device in said_in(drawn) for device in set(rows["device"]))
+        labels.add(drawn.axes[0].get_xlabel())
+        notes += said_in(drawn)
+    assert labels > {"training time (s)"} and "Crosses" in notes
 
 
 def test_a_panel_may_have_no_number_on_an_axis_of_numbers():
     """Where most networks have one hidden layer, its width is the axis; one data set has a deeper one."""
     points = {"dataset": ["small"] * 3 + ["large"], "network": ["64", "128", "256", "256-256"]}
     rows = pd.concat([two(), two()], ignore_index=True).assign(strategy="reference", **points)
-    drawn = sweep.draw(rows, ["dataset", "network.hidden"], "mine")
-    assert faults(drawn) == [] and "256-256" in said_in(drawn)
-
-
-def test_these_sweeps_are_of_both_kinds():
-    """Some have a number as their axis, some a row per cell, and some cells have no time."""
-    drawn = [sweep.draw(*any_sweep(seed), "mine") for seed in range(6)]
-    assert {figure.axes[0].get_xlabel() for figure in drawn} > {"training time (s)"}
-    assert any("Crosses" in said_in(figure) for figure in drawn)
-    plt.close("all")
+    _, (_, axes) = swept(rows, axes=["dataset", "network.hidden"])
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["256-256"]
 
 
 def two(**changes):
     """A slow and a fast row."""
     rows = pd.DataFrame({"strategy": ["reference", "graph"], "mean_s": [2.0, 1.0], "std_s": 0.1})
-    known = {"kernel": "naive", "dataset": "small", "network": "256", "status": "ok"}
-    return rows.assign(**known | {"device": "NVIDIA H200", "backend": "cuda"} | changes)
+    return rows.assign(**{"kernel": "naive", **DEVICE} | changes)
 
 
 def figures(rows, axes=("strategy",)):
     """The figure of the rows of a sweep, and their ranking."""
     return sweep.draw(rows, axes, "mine"), draw("ranking", rows, "Tesla T4")
+
+
+def tiles(values, **changes):
+    rows = pd.DataFrame({"strategy": "streams", TILES: values, "mean_s": 1.0, "std_s": 0.1})
+    return rows.assign(kernel="naive", **DEVICE).assign(**changes)
+
+
+def swept(*tables, axes=("strategy", TILES)):
+    """The figure of a sweep of these tables, which has no fault of layout, and its panels."""
+    drawn = sweep.draw(pd.concat(tables, ignore_index=True), axes, "mine")
+    assert faults(drawn) == []
+    return drawn, drawn.axes
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +154,71 @@ def test_colours_of_rows_say_where_these_ran_as_their_key_does():
         ]
         assert looks[0] == looks[1] and len(set(looks[0])) == 2
         assert [len(line.get_xdata()) for line in shown] == [2, 1]
+
+
+def test_a_number_that_a_sweep_varies_is_an_axis_and_words_stand_beside_it():
+    numbers = tiles(["32", "64", "256", "auto"], mean_s=[4.0, 3.0, 2.0, 1.5])
+    drawn, (axes,) = swept(numbers, tiles([None], strategy="reference", mean_s=5.0))
+    assert (axes.get_xscale(), axes.get_xlabel()) == ("log", "tile rows")
+    numbers, word = axes.containers
+    assert numbers.lines[0].get_xydata().tolist() == [[32.0, 4.0], [64.0, 3.0], [256.0, 2.0]]
+    assert word.lines[0].get_xdata()[0] > 256
+    (reference,) = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert set(reference.get_ydata()) == {5.0}
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["32", "64", "256", "auto"]
+    assert "reference: 5 s" in said_in(drawn) and "side by side" not in said_in(drawn)
+
+
+def test_series_at_the_same_numbers_stand_side_by_side_around_them():
+    values = ["32", "64", "256", "auto"]
+    rows = [tiles(values), tiles(values, strategy="combined"), tiles([None], strategy="reference")]
+    wider = [each.assign(network="1024", mean_s=2.0) for each in rows]
+    drawn, panels = swept(*rows, *wider, axes=["strategy", TILES, "network.hidden"])
+    for axes in panels:
+        one, one_word, other, other_word = (
+            np.asarray(each.lines[0].get_xdata(), dtype=float) for each in axes.containers
+        )
+        assert np.sqrt(one * other) == pytest.approx([32.0, 64.0, 256.0])
+        assert (one < other).all() and one_word[0] < other_word[0] and other[0] < one[1]
+    assert "Series stand side by side at a number" in said_in(drawn)
+    assert "reference: 1 s (256), 2 s (1024)" in said_in(drawn)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        (["16", "64", "256"], [1024.0, 4096.0]),
+        (["32", "48", "64"], [80.0, 96.0]),
+        (["16", "32", "64"], [128.0, 256.0]),
+        (["32"], [64.0, 96.0]),
+    ],
+)
+def test_words_stand_beyond_the_largest_number_as_far_apart_as_the_numbers(numbers, words):
+    """By the same factor on a log axis, by the same difference on a linear one."""
+    rows = [tiles(["8", "16"], dataset="large"), tiles([*numbers, "auto", "all"])]
+    _, (_, axes) = swept(*rows, axes=["dataset", TILES])
+    assert [x for x, *_ in dots(axes)] == pytest.approx([*map(float, numbers), *words])
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "numbers"),
+    [
+        ("kernel.block", ["8-8", "32-32"], [64, 1024]),
+        ("network", ["64", "256"], [64, 256]),
+        ("kernel.block", ["8-32", "32-8"], None),  # as many threads: no number tells them apart
+    ],
+)
+def test_blocks_stand_at_their_numbers_of_threads_and_networks_at_their_widths(column, values, numbers):
+    rows = tiles([None, None], strategy="resident", mean_s=[1.0, 2.0], network=["256", "256-256"])
+    rows = rows.drop(columns=TILES).assign(**{column: values})
+    _, (axes,) = swept(rows, axes=["network.hidden" if column == "network" else column])
+    assert [x for x, *_ in dots(axes)] == (numbers or [1.0, 2.0])
+    assert (len(axes.get_yticklabels()) == 2) or numbers
+
+
+def test_a_cell_without_a_time_is_crossed_at_its_number_and_its_status_is_said():
+    rows = tiles(["32", "64", "128"], mean_s=[1.0, np.nan, 2.0], status=["ok", "out_of_memory", "ok"])
+    drawn, (axes,) = swept(rows)
+    (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [64.0]
+    assert "Crosses: cells without a time (out_of_memory)." in said_in(drawn)

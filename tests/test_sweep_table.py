@@ -164,7 +164,7 @@ def test_a_cpu_table_without_its_baselines_is_made():
     table = cpu_table_of({"strategy": ["reference", "graph"]}, 1.0, 1.0)
     assert table["speedup_over_sequential"].isna().all() and table["speedup_over_fastest_cpu"].isna().all()
     assert set(table["note"]) == {""}
-    assert "no time of one core" in draw("cpu", table, "Tesla T4").axes[0].texts[0].get_text()
+    assert "no row has a value" in draw("cpu", table, "Tesla T4").axes[0].texts[0].get_text()
 
 
 def test_a_gpu_is_not_divided_by_another_host():

@@ -21,7 +21,9 @@ def test_an_exported_number_of_threads_changes_nothing(tmp_path):
 
 
 def test_the_limits_of_a_device_are_measured_with_one_thread(tmp_path):
-    script = "import snn.measure_limits; from snn.hardware.threads import blas_threads; print(blas_threads())"
+    script = (
+        "import snn.cli, snn.measure_device; from snn.hardware import threads; print(threads.blas_threads())"
+    )
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "8"}
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)

@@ -1,6 +1,7 @@
 """What every strategy computes, on every backend, against the float64 oracle and the paper."""
 
 import itertools
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -28,15 +29,12 @@ networks = st.builds(
 
 
 def trained(name, backend, network, X, Y, epochs, batch_size, rate, weights):
-    strategy = factory.make(groups.load("strategy", name), backend)
-    try:
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
         strategy.setup(network, X, Y, batch_size, rate)
         strategy.load(weights)
         for _ in range(epochs):
             strategy.epoch()
         return strategy.weights(), strategy.loss()
-    finally:
-        strategy.close()
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

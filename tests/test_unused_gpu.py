@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT
 from project import NOT_OF_WORKFLOW, copied
 
-from snn import plan
+from snn import cli
 from snn.errors import DeviceError
 from snn.hardware import devices, driver
 
@@ -103,16 +103,15 @@ def test_a_plan_for_the_gpu_of_this_machine_says_why_it_is_not_used(monkeypatch,
     monkeypatch.setattr(devices, "find", find)
     for reason, expected in (("it is broken", "the GPU here is not used: it is broken"), ("", "no GPU here")):
         monkeypatch.setattr(devices, "why_unused", lambda reason=reason: reason)
-        assert plan.main(["dataset=small"]) == 2
+        assert cli.main(["plan", "dataset=small"]) == 2
         said = capsys.readouterr().err
         assert expected in said and "--device" in said
 
 
 def test_a_cell_runs_on_the_cpu_and_says_why(broken):
     settings = ["training.epochs=1", "network.hidden=[4]", "protocol.runs=1", "protocol=glance"]
-    done = subprocess.run(
-        [sys.executable, "-m", "snn", *settings], cwd=ROOT, env=broken, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "snn", *settings]
+    done = subprocess.run(command, cwd=ROOT, env=broken, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(NOTE) == done.stderr.count(REASON) == 1
     assert json.loads(done.stdout)["provenance"]["backend"] == "cpu"

@@ -5,7 +5,7 @@ Device time is counted in ticks: one for each piece of work that a stream has do
 
 import math
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -108,8 +108,7 @@ def test_a_strategy_closes_while_the_device_is_at_work(name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_fresh_weights_have_no_loss_yet(name, backend):
-    strategy = factory.make(groups.load("strategy", name), backend)
-    try:
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
         strategy.setup(JOB.network, JOB.X, JOB.Y, JOB.batch_size, JOB.learning_rate)
         starts = strategy.starts(JOB.network, JOB.seed)
         for _ in range(2):
@@ -117,8 +116,6 @@ def test_fresh_weights_have_no_loss_yet(name, backend):
             assert all(map(math.isnan, strategy.losses()))
             strategy.epoch()
             assert np.isfinite(strategy.losses()).all()
-    finally:
-        strategy.close()
 
 
 class Marked(Clocked):

@@ -6,6 +6,7 @@ import re
 import secrets
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from unittest.mock import MagicMock, patch
 
@@ -70,9 +71,8 @@ def test_who_waits_for_a_block_that_says_nothing_gives_up(
     buffers[4].fill(0)
     plan = change(plan_for(shape, H200, kernel))
     if kernel == "one_layer" and change is not two_clusters_of_two:
-        plan = replace(
-            plan, blocks=2, cluster=2, defines=tuple((dict(plan.defines) | {"CLUSTER": "2"}).items())
-        )
+        defines = tuple((dict(plan.defines) | {"CLUSTER": "2"}).items())
+        plan = replace(plan, blocks=2, cluster=2, defines=defines)
     source = tmp_path / "muted.cu"
     source.write_text(muted(ROOT / plan.source, replaced))
     says = rf"block \(\d+, 0, 0\) has waited too long for {awaited} of layer 0 in step \d"
@@ -299,16 +299,13 @@ def weights_after_training(network, X, Y, batch, **defines):
         further = tuple((name, str(value)) for name, value in defines.items())
         return module_of(replace(plan, defines=(*plan.defines, *further)), root)
 
-    with patch.object(persistent, "_module", with_defines):
-        strategy = Persistent(backends.make("cuda", groups.load("kernel", "naive"), ROOT))
-        try:
-            strategy.setup(network, X, Y, batch, 0.001)
-            assert not strategy.plan.startswith("graph")
-            strategy.load(draw_weights(network, GlibcRandom(5)))
-            strategy.train(20)
-            return strategy.weights()
-        finally:
-            strategy.close()
+    strategy = Persistent(backends.make("cuda", groups.load("kernel", "naive"), ROOT))
+    with patch.object(persistent, "_module", with_defines), closing(strategy):
+        strategy.setup(network, X, Y, batch, 0.001)
+        assert not strategy.plan.startswith("graph")
+        strategy.load(draw_weights(network, GlibcRandom(5)))
+        strategy.train(20)
+        return strategy.weights()
 
 
 @pytest.mark.gpu

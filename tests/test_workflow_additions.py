@@ -1,10 +1,13 @@
 """What is added to a pipeline that has run: more rounds, a user's CSV file, a strategy, a table."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 
+import howto_code
+from conftest import ROOT
 from project import ROUNDS, TINY, embedded
 
 from snn.records.store import sealed
@@ -29,7 +32,7 @@ def test_more_rounds_are_measured_beside_those_that_there_are(project):
     for path, one in project.records().items():
         if one["cell"]["strategy"]["name"] == "streams":
             path.write_text(json.dumps(slowed(one, 3.0 ** one["round"])))
-    command = [sys.executable, "-m", "snn.more_rounds", "results/tables/speedup.csv", "rounds=3"]
+    command = [sys.executable, "-m", "snn", "more-rounds", "results/tables/speedup.csv", "rounds=3"]
     done = subprocess.run(command, cwd=project.folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "streams over reference" in done.stdout
@@ -73,47 +76,41 @@ def test_a_users_csv_is_a_data_set_and_a_bad_one_stops_before_training(project):
 
 
 def test_a_new_strategy_is_one_module_and_one_choice(project):
-    """One with a list for a key of its own, besides."""
-    (project.folder / "snn/strategies/twice.py").write_text(
-        '"""The reference, waiting more often."""\n\n'
-        "from snn.strategies.host_driven import Reference\n\n\n"
-        "class Twice(Reference):\n"
-        "    def __init__(self, backend, waits):\n"
-        "        super().__init__(backend)\n"
-        "        self._waits = waits\n\n"
-        "    def matmul(self, A, B):\n"
-        "        for _ in self._waits:\n"
-        "            self.backend.synchronize()\n"
-        "        return super().matmul(A, B)\n"
-    )
-    (project.folder / "config/strategy/twice.yaml").write_text(
-        "_target_: snn.strategies.twice.Twice\nname: twice\nwaits: []\n"
-    )
-    both = [{"strategy": "reference"}, {"strategy": "twice", "strategy.waits": [1]}]
-    project.write_grid(TINY | {"sweeps": {"mine": {"union": both}}})
+    """That of docs/howto/add_strategy.md: it trains as the reference and allocates once for each size."""
+    for path, content in howto_code.files("add_strategy").items():
+        (project.folder / path).write_text(content)
+    project.write_grid(TINY | {"sweeps": {"mine": {"strategy": ["reference", "free_list"]}}})
     assert project.jobs("results/figures/mine.svg") == {"train": ROUNDS, "build_sweep": 1, "plot_sweep": 1}
     table = project.table("mine").set_index("strategy")
-    assert table.loc["twice", "synchronizations"] == 2 * table.loc["reference", "synchronizations"]
-    assert table.loc["twice", "final_mse"] == table.loc["reference", "final_mse"]
+    reference, new = table.loc["reference"], table.loc["free_list"]
+    assert 0 < new["mallocs"] < reference["mallocs"] / 3
+    same = ["final_mse", "h2d_copies", "d2h_copies", "launches"]
+    assert new[same].to_dict() == reference[same].to_dict()
 
 
-def test_a_new_table_is_one_module_and_one_line_of_the_catalogue(project):
-    (project.folder / "snn/tables/slowest.py").write_text(
-        '"""The slowest strategy of each data set."""\n\n'
-        "from snn.tables.table import cells_table\n\n"
-        'slowest = cells_table("Slowest strategies", "dataset strategy mean_s device backend",\n'
-        '    rows=lambda cells: cells.loc[cells.groupby("dataset")["mean_s"].idxmax()])\n'
-    )
-    catalogue = project.folder / "snn/grid/catalogue.py"
-    start = "TABLES = {\n"
-    line = '    "slowest": Table(WHY, "slowest strategies", "dataset_size", one_row_per="dataset"),\n'
-    catalogue.write_text(catalogue.read_text().replace(start, start + line))
+def test_a_new_table_and_figure_are_declarations_and_lines_of_the_catalogue(project):
+    """Those of docs/howto/add_table.md."""
+    page = howto_code.files("add_table")
+    text = (ROOT / "docs/howto/add_table.md").read_text(encoding="utf-8")
+
+    def add(path, start, line):
+        content = (project.folder / path).read_text()
+        (project.folder / path).write_text(content.replace(start, start + line, 1))
+
+    def add_to_catalogue(kind):
+        line = re.search(rf'^"slowest": {kind.title()[:-1]}\(.*\n', text, re.MULTILINE)[0]
+        add("snn/grid/catalogue.py", f"\n{kind} = {{\n", f"    {line}")
+
+    (project.folder / "snn/tables/slowest.py").write_text(page["snn/tables/slowest.py"])
+    add_to_catalogue("TABLES")
     assert project.jobs("results/tables/slowest.csv") == {"build_slowest": 1}
-    (row,) = project.table("slowest").to_dict("records")
-    cells = project.table("dataset_size").set_index("strategy")
-    assert (row["dataset"], row["strategy"]) == ("small", cells["mean_s"].idxmax())
-    # The cells and the other tables stay as they are, and the report has a caption.
-    assert "Nothing to be done" in project.snakemake()
+    cells = project.table("dataset_size").sort_values("mean_s", ascending=False)
+    assert project.table("slowest")["strategy"].tolist() == cells["strategy"].tolist()
+    assert "Nothing to be done" in project.snakemake()  # the cells and the other tables stay as they are
+    add("snn/figures/strategies.py", "FORMS: dict[str, Drawing] = {\n", page["snn/figures/strategies.py"])
+    add_to_catalogue("FIGURES")
+    assert project.jobs("results/figures/slowest.svg") == {"plot_slowest": 1}
+    assert "reference, small" in (project.folder / "results/figures/slowest.svg").read_text()
     project.snakemake("--report", "report.html", "results/tables/slowest.csv")
     results = embedded((project.folder / "report.html").read_text(), "results")
     assert "snn/tables/slowest.py" in results["results/tables/slowest.html"]["caption"]

@@ -14,7 +14,7 @@ from snn.analysis.cell_line import kernel_used
 from snn.analysis.grouping import setting
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
-from snn.analysis.roofline import steps
+from snn.analysis.roofline import step_us
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
 from snn.errors import RecordError
@@ -210,9 +210,7 @@ def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Recor
 def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
     """The parts of a training's time and the predicted seconds of its calls, as medians over rounds.
 
-    A median, because one round may have met a slow moment of the CPU. Of a launch that trains several
-    members these are one member's share. ``explained_on`` are the UUIDs of the GPUs of the rounds that have
-    them, which are the first ones.
+    A median, because one round may have met a slow moment of the CPU. Of several members it is one's share.
     """
     explained = [record for record in records if record["explanation"]]
     if not explained:
@@ -271,14 +269,13 @@ def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
     tested = [name for name in TESTED if frame[name].notna().any()]
     if not frame["curve"].map(bool).any():
         return frame[tested]
-    return frame[tested].assign(step_us=1e6 * frame["mean_s"] / steps(frame))[["step_us", *tested]]
+    return frame[tested].assign(step_us=step_us(frame))[["step_us", *tested]]
 
 
 def _learned(records: Sequence[Record]) -> dict[str, Any]:
-    """The columns of one cell from the records of its rounds; None, and an empty curve, where runs lack them.
+    """Scores and the curve of one cell; None, and an empty curve, where its runs lack them.
 
-    ``first_accuracy`` is that of the first run of the first round, whose weights are the first draw of the
-    seed: the one training that a published program did.
+    ``first_accuracy`` is that of the first draw of the seed: the one training that a published program did.
     """
     runs = [run for record in records for run in record["runs"]]
     first: Record = next((run for one in records if one["round"] == 1 for run in one["runs"]), {})
@@ -289,11 +286,9 @@ def _learned(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _curve(runs: Sequence[Record], first: Record) -> list[dict[str, float | int | None]]:
-    """One entry per epoch, from 1: means over the runs, each with its standard deviation.
+    """One entry per epoch, from 1: means over the runs, each with its standard deviation; None if not finite.
 
-    ``seconds`` are those of the epoch, ``cumulative_s`` those from the start of the run to its end;
-    ``mean_loss`` is that of its batches, each before its update, and None where a run's is not finite;
-    ``first_mean_loss`` is that of the first run.
+    ``mean_loss`` is that of an epoch's batches, each before its update.
     """
     epochs = [run["epochs"] for run in runs if "epochs" in run]
     cumulative = [list(accumulate(epoch["seconds"] for epoch in one)) for one in epochs]

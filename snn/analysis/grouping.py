@@ -7,6 +7,9 @@ import pandas as pd
 
 from snn.config import groups
 
+OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work")
+"""The settings of a kernel that change what it does."""
+
 
 def texts(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """The values of these columns joined to one text per row; an empty value counts as a value."""
@@ -26,6 +29,22 @@ def first_at(points: Sequence[Any], chosen: Iterable[int]) -> list[int]:
 def settings(frame: pd.DataFrame, sections: Sequence[str]) -> list[str]:
     """The columns of these sections of a cell, for example ``training.epochs``."""
     return [name for name in frame if name.partition(".")[0] in sections and "." in name]
+
+
+def work_of(row: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
+    """The settings of a row in these sections that say what was trained and how, also on another machine.
+
+    Without empty ones, where the code is, how a kernel is built, and the path of a file with a digest.
+    """
+    found = {
+        key: row[key]
+        for section in sections
+        for key in row
+        if key.startswith(f"{section}.") and not key.endswith("._target_") and not is_empty(row[key])
+    }
+    unseen = [key for key in found if key.startswith("kernel.") and key not in OF_KERNEL]
+    unseen += ["dataset.path"] if "dataset.sha256" in found else []
+    return {key: value for key, value in found.items() if key not in unseen}
 
 
 def varied(frame: pd.DataFrame, names: Sequence[str], within: Sequence[str]) -> list[str]:

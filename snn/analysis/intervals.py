@@ -30,10 +30,8 @@ def ratio(baseline: Rounds, other: Rounds) -> Ratio:
     """mean(baseline) / mean(other), over the rounds in which both sides have a time; each round counts alike.
 
     Rounds of the same number were measured in the same pass of the workflow, so whatever slowed both cancels
-    in the ratio of their means. So that it does, a round that a slow moment has left with fewer runs on one
-    side counts as much as the others. The interval is Student's for the mean of these ratios' logarithms,
-    with one degree of freedom less than there are rounds: runs of one round say nothing about how much rounds
-    differ.
+    in the ratio of their means. The interval is Student's for the mean of these ratios' logarithms, with one
+    degree of freedom less than there are rounds: runs of one round say nothing about how much rounds differ.
     ``benchmarks/protocols.py`` simulates how often it contains the true ratio.
 
     With a single round, the interval is that of Student and Welch for the runs, and knows nothing of what a

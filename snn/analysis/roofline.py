@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -251,22 +250,17 @@ def with_floors(frame: pd.DataFrame, *records: Record) -> pd.DataFrame:
     """
     known = {device_of(record): Measured.of(record) for record in records}
     backends = [record["provenance"]["backend"] for record in records]
-    rows = frame[frame["backend"].isin(backends) & frame["mean_s"].notna()]
-    devices = {
-        i: [(row["device"], gpu) for gpu in (row["device_uuid"] or "").split(", ")]
-        for i, row in rows.astype({"device_uuid": object}).fillna({"device_uuid": ""}).iterrows()
-    }
-    if devices and known.keys().isdisjoint(chain.from_iterable(devices.values())):
-        row = rows.iloc[0]
+    floors, others = {}, []
+    for i, row in frame[frame["backend"].isin(backends) & frame["mean_s"].notna()].iterrows():
+        gpus = "" if pd.isna(row["device_uuid"]) else row["device_uuid"]
+        on = [(row["device"], gpu) for gpu in gpus.split(", ")]
+        others += [(row["device"], gpus)] if known.keys().isdisjoint(on) else []
+        floors[i] = np.min([_floor(row, known[one]) if one in known else np.nan for one in on])
+    if floors and len(others) == len(floors):
         raise RecordError(
-            f"the limits are of {_names(known)}, times of "
-            f"{row['device']} {row['device_uuid']}: measure the limits there, or the cells here, again"
+            f"the limits are of {_names(known)}, times of {_names(others[:1])}: "
+            "measure the limits there, or the cells here, again"
         )
-    floors = {
-        i: np.min([_floor(rows.loc[i], known[one]) for one in on])
-        for i, on in devices.items()
-        if known.keys() >= set(on)
-    }
     return frame.assign(**{FLOOR: pd.Series(floors, dtype=float).reindex(frame.index)})
 
 
@@ -292,13 +286,19 @@ def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
     Where one launch trains several members it is the launch's time, which is no less than one member takes.
     Raises MeasurementError where a time is below its floor: then one of the two was measured wrongly.
     """
+    name = "fraction_of_limit"
     if FLOOR not in frame:
-        return pd.Series(np.nan, frame.index)
+        return pd.Series(np.nan, frame.index, name=name)
     seconds = frame["mean_s"] * frame["members"] / steps(frame)
     for i, row in frame[frame[FLOOR].notna()].iterrows():
         cell = (row[name] for name in ("dataset", "network", "strategy", "kernel", "precision"))
         check(", ".join(filter(None, cell)), seconds[i], row[FLOOR])
-    return frame[FLOOR] / seconds
+    return (frame[FLOOR] / seconds).rename(name)
+
+
+def step_us(frame: pd.DataFrame) -> pd.Series:
+    """Microseconds per step of the mean time."""
+    return 1e6 * frame["mean_s"] / steps(frame)
 
 
 def steps(frame: pd.DataFrame) -> pd.Series:
@@ -306,7 +306,7 @@ def steps(frame: pd.DataFrame) -> pd.Series:
 
     Rows that fill no batch are a step of their own, unless the training leaves them out (``drop_last``).
     """
-    rows = frame["dataset.rows"] if "dataset.rows" in frame else pd.Series(np.nan, frame.index)
+    rows = frame.get("dataset.rows", pd.Series(np.nan, frame.index))
     batches = rows.astype(float) / frame["training.batch_size"]
     drops_last = frame.get("training.drop_last", pd.Series(False, frame.index)).astype(bool)
     return frame["training.epochs"] * batches.map(np.floor).where(drops_last, batches.map(np.ceil))

@@ -1,11 +1,10 @@
 """Speedups: ratios of two mean times, whether these may be divided, verdicts, and the rounds they need."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isnan, log, sqrt
 from statistics import NormalDist
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from snn.analysis.intervals import Ratio, Rounds, ratio, ratio_verdict, speedup_verdict
@@ -25,11 +24,12 @@ _EQUAL = {
 
 _OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work", "precision")
 
-COMPARED = (
+_COMPARED = (
     *(*_EQUAL, *_OF_KERNEL),
     *("strategy", "status", "runs", "rounds", "gpus", "device_uuid", "runtime", "probe", "surroundings"),
+    *("mean_s", "machine"),
 )
-"""Columns that ``reason`` and ``common_rounds`` read."""
+"""Columns that comparisons read."""
 
 
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
@@ -90,36 +90,31 @@ def _gpus(row: Mapping[str, Any]) -> list[str | None]:
 SPEEDUP = ("speedup", "speedup_ci_low", "speedup_ci_high")
 """The columns of a ratio and its 95% interval."""
 
-_COLUMNS = (*SPEEDUP, "verdict", "note")
+_COLUMNS = [*SPEEDUP, "verdict", "note", "machine"]
 
 
 def speedup(baseline: pd.DataFrame, other: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """Row by row ``speedup`` = baseline mean_s / other mean_s, its 95% interval, a verdict and a note.
 
-    ``verdict`` is ``same`` where the interval lies within the threshold of that name of 1, ``faster`` or
-    ``slower`` where it excludes 1, otherwise ``not significant``, as all but large ratios of a single round
-    are; or ``not comparable``, without a ratio, for the reason in ``note``. Elsewhere ``note`` warns of an
-    interval that is wide, or of a single round.
-    ``machine`` joins the states of both machines.
+    The verdict is that of ``ratio_verdict``, or ``not comparable``, without a ratio, for the reason in
+    ``note``; elsewhere ``note`` is a ``warning``. ``machine`` joins the states of both machines.
     """
-    both = (side[[key for key in COMPARED if key in side]].to_dict("records") for side in (baseline, other))
-    compared = [_compared(a, b, thresholds) for a, b in zip(*both, strict=True)]
-    table = pd.DataFrame(compared, index=other.index, columns=list(_COLUMNS))
-    return table.assign(machine=joint(QUIET, baseline["machine"], other["machine"]))
+    both = zip(_rows(baseline), _rows(other), strict=True)
+    return pd.DataFrame([_compare(a, b, thresholds) for a, b in both], other.index, _COLUMNS)
 
 
-def _compared(
-    baseline: Mapping[str, Any], other: Mapping[str, Any], thresholds: Thresholds
-) -> dict[str, Any]:
-    note = reason(baseline, other, thresholds)
-    if note:
-        return dict.fromkeys(SPEEDUP, np.nan) | {"verdict": NOT_COMPARABLE, "note": note}
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return frame[[key for key in _COMPARED if key in frame]].to_dict("records")
+
+
+def _compare(baseline: Mapping[str, Any], other: Mapping[str, Any], thresholds: Thresholds) -> dict[str, Any]:
+    (machine,) = joint(QUIET, [baseline["machine"]], [other["machine"]])
+    if note := reason(baseline, other, thresholds):
+        return {"verdict": NOT_COMPARABLE, "note": note, "machine": machine}
     found = ratio(*common_rounds(baseline, other))
-    return {
-        **dict(zip(SPEEDUP, found[:3], strict=True)),
-        "verdict": ratio_verdict(found, thresholds["same"], thresholds["one_round"]),
-        "note": warning(found, thresholds),
-    }
+    word = ratio_verdict(found, thresholds["same"], thresholds["one_round"])
+    texts = {"verdict": word, "note": warning(found, thresholds), "machine": machine}
+    return dict(zip(SPEEDUP, found[:3], strict=True)) | texts
 
 
 MORE_ROUNDS = "snn more-rounds adds rounds"
@@ -145,20 +140,20 @@ def over_baselines(frame: pd.DataFrame, baselines: Sequence[int], thresholds: Th
     A baseline's own speedup is 1, its verdict ``reference`` where it is that, otherwise ``baseline``. A row
     without a time has neither.
     """
-    numbers = np.array(baselines)
-    compared = (numbers >= 0) & frame["mean_s"].notna().to_numpy()
-    table = speedup(frame.iloc[numbers[compared]], frame[compared], thresholds).reindex(frame.index)
-    table = table.astype(dict.fromkeys(("verdict", "note", "machine"), object))
-    table.loc[~compared, ["verdict", "note"]] = ""
-    table.loc[~compared, "machine"] = frame.loc[~compared, "machine"]
-    itself = (numbers == np.arange(len(frame))) & frame["mean_s"].notna().to_numpy()
-    table.loc[itself, list(SPEEDUP)] = 1.0
-    table.loc[itself, "note"] = ""
-    table.loc[itself, "verdict"] = (frame["strategy"] == "reference").map({True: REFERENCE, False: BASELINE})
-    return table
+    rows, found = _rows(frame), []
+    for i, (row, number) in enumerate(zip(rows, baselines, strict=True)):
+        alone = {"verdict": "", "note": "", "machine": row["machine"]}
+        if number < 0 or pd.isna(row["mean_s"]):
+            found.append(alone)
+        elif number == i:
+            word = REFERENCE if row["strategy"] == "reference" else BASELINE
+            found.append(alone | dict.fromkeys(SPEEDUP, 1.0) | {"verdict": word})
+        else:
+            found.append(_compare(rows[number], row, thresholds))
+    return pd.DataFrame(found, frame.index, _COLUMNS)
 
 
-def joint(best: str, *columns: pd.Series) -> list[str]:
+def joint(best: str, *columns: Iterable[str]) -> list[str]:
     """Row by row ``best`` (``ok``, ``quiet``) where no column holds another word, otherwise the others."""
     rows = zip(*columns, strict=True)
     return [

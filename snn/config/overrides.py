@@ -20,7 +20,7 @@ _MOST_TEXT = 1 << 14
 
 _OF_GRIDS = "a grid file is run by snakemake --cores 1 --config grid=FILE"
 
-_OPTIONS = ("--help", "--strict", "--version")
+_OPTIONS = ("--help", "--strict")
 
 _KEY = re.compile(r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?")
 _LIKE_A_KEY = re.compile(r"[\s+~-]*(.*?)\s*(?:[=:]+\s*(.*))?", re.DOTALL)
@@ -85,7 +85,7 @@ def instead(arguments: Sequence[str]) -> str:
     if argument.startswith(("+", "~")):
         note = "; none is added (+) or removed (~)"
     elif argument.startswith("-"):
-        note = f"; the options are --help, --strict and --version{meant(argument, _OPTIONS)}"
+        note = f"; the options are --help and --strict{meant(argument, _OPTIONS)}"
         value = value or next((one for one in others[:1] if "=" not in one), "")
     found = nearest(re.sub(r"[/\[]", ".", word).strip(".]"), known)
     if not found and "=" in argument and not note:

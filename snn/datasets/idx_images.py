@@ -29,6 +29,7 @@ _COPIES = 6
 _MOST_PACKED = 1032
 """Bytes that gzip (deflate) packs into one, at the most."""
 
+_GZIP = b"\x1f\x8b"
 _UNSIGNED_BYTES = 8
 _TYPES = {
     _UNSIGNED_BYTES: "unsigned bytes",
@@ -54,11 +55,6 @@ class Content:
         """The bytes behind the header, uint8 of these sizes."""
         return np.frombuffer(self.raw, np.uint8, offset=_length(len(self.sizes))).reshape(self.sizes)
 
-    @property
-    def sha256(self) -> str:
-        """The digest of the unpacked bytes."""
-        return hashlib.sha256(self.raw).hexdigest()
-
 
 def sizes_in_header(file: Path, dimensions: int) -> tuple[int, ...]:
     """The sizes in the header of an IDX file of unsigned bytes; the rest is not read.
@@ -83,7 +79,7 @@ def read_idx(file: Path, dimensions: int) -> Content:
     raw = read_into_memory(file, _COPIES, LARGEST_FILE)
     found = _parsed(file, _beginning(file, io.BytesIO(raw), _length(dimensions)), dimensions)
     length = _length(dimensions) + prod(found)
-    if _is_packed(raw):
+    if raw.startswith(_GZIP):
         if length > _MOST_PACKED * len(raw):
             raise DataError(
                 f"{file}: its header says {in_words(found)}, but {len(raw)} bytes cannot hold them"
@@ -109,15 +105,11 @@ def _length(dimensions: int) -> int:
     return 4 + 4 * dimensions
 
 
-def _is_packed(content: bytes) -> bool:
-    return content.startswith(b"\x1f\x8b")
-
-
 def _beginning(file: Path, content: BinaryIO, length: int) -> bytes:
     """The first bytes, unpacked, of an open file; fewer where it has no more."""
     found = content.read(length)
     content.seek(0)
-    if _is_packed(found):
+    if found.startswith(_GZIP):
         with _unpacking(file), gzip.open(content) as unpacked:
             return unpacked.read(length)
     return found
@@ -181,15 +173,6 @@ Files = Mapping[str, Path]
 """The path of each of ``PARTS``."""
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Images to train and to test on, and the [channels, height, width] of each."""
-
-    rows: int
-    test_rows: int
-    shape: list[int]
-
-
 def spellings(part: str) -> list[str]:
     """The names that a file may have, in the order in which they are looked for."""
     kind = f"idx{_DIMENSIONS[part]}-ubyte"
@@ -243,29 +226,28 @@ def chosen(
     rows: int | None,
     test_rows: int | None,
     shape: Sequence[int] | None,
-) -> Sizes:
-    """The sizes that a choice asks for; what it leaves open is as ``found`` in the files.
+) -> dict[str, Any]:
+    """The rows, the test rows and the shape that a choice asks for; open ones are as ``found`` in the files.
 
     Raises DataError, naming file or key, where files do not fit each other, for more rows than they hold, and
     for another shape.
     """
     _check_fit(files, found)
-    held = (
-        ("rows", rows, found["train-images"][0], "train-images"),
-        ("test_rows", test_rows, found["t10k-images"][0], "t10k-images"),
-    )
-    for key, asked, most, part in held:
+    wanted: dict[str, Any] = {}
+    for key, asked, part in (("rows", rows, PARTS[0]), ("test_rows", test_rows, PARTS[2])):
+        most = found[part][0]
         if asked is not None and asked > most:
             raise DataError(
                 f"dataset.{key} is {asked}: it must be at most {most}, the number of images in {files[part]}"
             )
+        wanted[key] = asked or most
     shape_of_files = [1, *found["train-images"][1:]]
     if shape is not None and list(shape) != shape_of_files:
         raise DataError(
             f"dataset.shape is {list(shape)}: it must be {shape_of_files}, that of the images in "
             f"{files['train-images']}"
         )
-    return Sizes(rows or held[0][2], test_rows or held[1][2], shape_of_files)
+    return {**wanted, "shape": shape_of_files}
 
 
 def _check_fit(files: Files, found: Mapping[str, tuple[int, ...]]) -> None:
@@ -297,16 +279,15 @@ def digest_contents(contents: Mapping[str, Content]) -> str:
     return sha.hexdigest()
 
 
-def make_table(contents: Mapping[str, Content], wanted: Sizes) -> np.ndarray:
+def make_table(
+    contents: Mapping[str, Content], rows: int, test_rows: int, shape: Sequence[int]
+) -> np.ndarray:
     """The float32 table (rows + test_rows, pixels + 1) of the first training and the first test images.
 
     A pixel is its byte / 255, computed in float32; the last column is the label.
     """
-    rows = wanted.rows + wanted.test_rows
-    made = np.empty((rows, np.prod(wanted.shape) + 1), np.float32)
-    for (images, labels), part in zip(
-        (PARTS[:2], PARTS[2:]), (made[: wanted.rows], made[wanted.rows :]), strict=True
-    ):
+    made = np.empty((rows + test_rows, prod(shape) + 1), np.float32)
+    for (images, labels), part in ((PARTS[:2], made[:rows]), (PARTS[2:], made[rows:])):
         pixels = contents[images].values[: len(part)].reshape(len(part), -1)
         np.divide(pixels, np.float32(255), out=part[:, :-1], dtype=np.float32)
         part[:, -1] = contents[labels].values[: len(part)]
@@ -338,11 +319,6 @@ class Published:
     content: Sequence[str]
     packed: Sequence[str]
 
-    @property
-    def system(self) -> Path:
-        """The folder of the system in which the files may be."""
-        return SYSTEM / self.folder
-
     def make(self, path: str | None, rows: int, test_rows: int, shape: list[int]) -> np.ndarray:
         """The float32 table (rows + test_rows, 785) of the first images, as ``make_table`` makes it.
 
@@ -354,7 +330,7 @@ class Published:
         contents = read_files(files)
         for part, known in zip(PARTS, self.content, strict=True):
             self._check(files[part], contents[part], _SIZES[part], known)
-        return make_table(contents, chosen(files, _SIZES, rows, test_rows, shape))
+        return make_table(contents, **chosen(files, _SIZES, rows, test_rows, shape))
 
     def sizes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Nothing, for the choice says all sizes. Raises DataError for more rows than there are."""
@@ -377,30 +353,31 @@ class Published:
                 f"{file}: label {row} (from 0) is {content.values[row]}: it must be from 0 to {LABELS - 1}"
                 f"{others}"
             )
-        if content.sha256 != sha256:
+        if (found := hashlib.sha256(content.raw).hexdigest()) != sha256:
             raise DataError(
                 f"{file}: it is another file than was published: the SHA-256 of its content, unpacked, is "
-                f"{content.sha256}, not {sha256}{others}"
+                f"{found}, not {sha256}{others}"
             )
 
     def _found(self) -> dict[str, Path]:
         """The files on this machine, or those that are downloaded."""
+        system = SYSTEM / self.folder
         try:
-            files = within(self.system)
+            files = within(system)
         except OSError:
             files = {}
         if len(files) == len(PARTS):
             return files
         from snn.datasets import download
 
-        by_system = f"the same files in {self.system} (Debian has no package of them)"
+        by_system = f"the same files in {system} (Debian has no package of them)"
         if self.package:
             by_system = f"apt-get install {self.package} (Debian's package)"
         return download.fetched(
             self.name,
             {part: (f"{spellings(part)[0]}.gz", sha) for part, sha in zip(PARTS, self.packed, strict=True)},
             self.mirrors,
-            elsewhere=str(self.system),
+            elsewhere=str(system),
             ways=f"dataset.path=FOLDER, with the files {looked_for()}; {by_system}",
         )
 
@@ -428,7 +405,7 @@ def make(
         raise DataError(
             f"{path}: the image files have changed since the workflow was planned; run the workflow again"
         )
-    return make_table(contents, wanted)
+    return make_table(contents, **wanted)
 
 
 def sizes(choice: Mapping[str, Any]) -> dict[str, Any]:
@@ -438,7 +415,7 @@ def sizes(choice: Mapping[str, Any]) -> dict[str, Any]:
     found = files_in(choice["path"])
     asked = (choice[key] for key in ("rows", "test_rows", "shape"))
     in_headers = {part: sizes_in_header(found[part], number) for part, number in _DIMENSIONS.items()}
-    return vars(chosen(found, in_headers, *asked))
+    return chosen(found, in_headers, *asked)
 
 
 def digest(choice: Mapping[str, Any]) -> str:

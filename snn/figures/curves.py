@@ -9,7 +9,7 @@ import pandas as pd
 
 from snn.analysis.verdicts import DIVERGED, NOT_SIGNIFICANT
 from snn.figures.form import Drawing, Values, points, with_rule
-from snn.figures.names import texts, varied, where
+from snn.figures.names import texts, varied
 from snn.figures.style import BLACK, Look, look, looks, numbered
 
 # ---- the paper's Figures 1 and 2
@@ -143,27 +143,9 @@ def _title(table: pd.DataFrame, frame: pd.DataFrame, what: str) -> str:
     return f"{what} by {' and '.join(['epoch', *(names[name] for name in varied(table, [*names]))])}"
 
 
-def _about(table: pd.DataFrame, trained: str) -> list[str]:
-    measured = table[table["device"].notna()]
-    images = measured["data"].str.partition(":")[0].drop_duplicates()
-    return [f"Device: {where(measured)}.", trained or f"Data: {'; '.join(images)}."]
-
-
 def _of_published(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     devices = ", ".join(table["published_device"].dropna().unique())
     return f"Open markers, dashed: published, {devices}, without an interval." if devices else ""
-
-
-def _of_gradients(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says of gradients and reductions, whose names stand above panels and in keys."""
-    known = {
-        "as published": "the gradient that the published programs compute",
-        "exact": "the gradient that they were meant to compute",
-    }
-    said = "; ".join(f"{name}: {what}" for name, what in known.items() if (table["gradient"] == name).any())
-    several = table.groupby(["dataset", "gradient"])["reduction"].nunique().max() > 1  # else a key names none
-    both = [f"{said[0].upper()}{said[1:]}."] if said else []
-    return " ".join([*both, *["Sum, mean: of the losses of a batch."] * bool(several)])
 
 
 def _epochs(column: str, spread: str | None, axis: str, title: str, note: str) -> Values:
@@ -171,15 +153,18 @@ def _epochs(column: str, spread: str | None, axis: str, title: str, note: str) -
     return Values(
         title=partial(_title, what=title),
         frame=partial(_by_epoch, column=column, spread=spread),
-        about=_about,
         axes={axis: True},
         x="epoch",
         log_x=False,
         most=2,
         has_one_scale=True,
         keys=1,
-        note=(note, _of_published, _of_gradients),
-        empty=f"{axis} by epoch: no cell has a time",
+        note=(
+            note,
+            _of_published,
+            "As published: the gradient that the published programs compute; exact: the gradient that they "
+            "were meant to compute. Sum, mean: of the losses of a batch.",
+        ),
     )
 
 
@@ -194,7 +179,6 @@ FORMS: dict[str, Drawing] = {
             "Diamonds: mean time of reference over that of combined; bars: 95% confidence interval of the "
             "ratio. Open squares: published, without an interval.",
         ),
-        empty="speedup_vs_neurons: no network has a speedup",
     ),
     "time_by_depth": Values(
         title="Training time by depth",
@@ -207,7 +191,6 @@ FORMS: dict[str, Drawing] = {
             "no interval. The two devices have axes of their own.",
             _of_depths,
         ),
-        empty="time_by_depth: no network has a time",
     ),
     "learning_rates": Values(
         title=_of_members,
@@ -219,7 +202,6 @@ FORMS: dict[str, Drawing] = {
             "loss; bars: their standard deviation, where there are several. Crosses: all trainings diverged.",
             _of_diverged,
         ),
-        empty="learning_rates: no training ended with a finite loss",
     ),
     "time_by_epoch": _epochs(
         "cumulative_s",

@@ -104,7 +104,6 @@ def draw(table: pd.DataFrame) -> Figure:
             usual_kernel(shown),
             _of_published(shown, names),
         ),
-        empty="no row has a speedup",
     )
     return form(table)
 
@@ -208,6 +207,5 @@ def draw_comparison(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
             "Markers: ratio of two mean times, on a log axis; bars: 95% confidence interval of the ratio. "
             "Dashed line: equal times. Rows: data set, network, strategy.",
         ),
-        empty="no cell has a time in both sets",
     )
     return form(table)

@@ -51,6 +51,11 @@ _LEAST = 0.1
 _USUAL = Look()
 
 
+def about(table: pd.DataFrame, trained: str) -> list[str]:
+    """What a figure is of: the devices of a table, and what was trained, or that it measures no training."""
+    return [f"Device: {where(table)}.", trained or "Microbenchmark, without a training."]
+
+
 def points(
     table: pd.DataFrame, value: str, ends: str | Sequence[str] = (), look: Any = _USUAL, **columns: Any
 ) -> pd.DataFrame:
@@ -75,26 +80,6 @@ def points(
     return frame
 
 
-def about(table: pd.DataFrame, trained: str = "") -> list[str]:
-    """What a figure is of: the devices of a table, and what was trained.
-
-    ``trained`` is the text of ``snn.figures.trained``; without it, data sets and networks are read from the
-    table, if it has them.
-    """
-    columns = {"Data": "dataset", "Network": "network"}
-    found = [
-        f"{said}: {', '.join(map(str, table[name].dropna().unique()))}."
-        for said, name in columns.items()
-        if name in table and table[name].notna().any()
-    ]
-    return [f"Device: {where(table)}.", trained or " ".join(found)]
-
-
-def about_microbenchmark(table: pd.DataFrame, trained: str = "") -> list[str]:
-    """What a figure is of that measures no training."""
-    return [f"Device: {where(table)}.", "Microbenchmark, without a training."]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Form(ABC):
     """A declaration of a figure: ``frame`` makes of a table what is drawn, a row for each dot."""
@@ -105,9 +90,8 @@ class Form(ABC):
     """The title of each axis of values, and whether it is logarithmic; None: if its values span much."""
     note: tuple[Words, ...]
     """What dots, bars and lines are, before what else is to be said. What ``remarks`` say is added."""
-    empty: str
-    """What is said if no row has a value."""
     about: Callable[[pd.DataFrame, str], list[str]] = about
+    """The lines above the panels."""
     most: int = 3
     """Panels side by side."""
     has_one_scale: bool = False
@@ -118,7 +102,7 @@ class Form(ABC):
         table = table.assign(paper_device=paper_device)
         frame = self.frame(table)
         if not frame["value"].notna().any():
-            return layout.nothing(self.empty)
+            return layout.nothing(f"no row has a value: {', '.join(self.axes)}")
         frame = self._on_axes(frame)
         figure, key = self.draw(frame.reset_index(drop=True))
         words = (self.title, self.note[0], *self.remarks(frame), *self.note[1:])
@@ -225,7 +209,7 @@ class Rows(Form):
     """Whether each line of panels has its own rows."""
 
     def draw(self, frame: pd.DataFrame) -> tuple[Figure, list[Artist]]:
-        frame = frame.assign(slot=frame["slot"].where(frame["slot"].notna(), frame.index))
+        frame = frame.assign(slot=np.where(frame["slot"].notna(), frame["slot"], frame.index))
         known = frame[frame["value"].notna()]
         titles = list(dict.fromkeys(frame["panel"]))
         several = int(known.groupby(["panel", "row"])["slot"].nunique().max())

@@ -17,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.legend import Legend
-from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 from PIL import Image
 
@@ -161,17 +160,10 @@ def _legend(figure: Figure, entries: list[Artist]) -> Legend | None:
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
     for columns in range(min(len(entries), 8), 0, -1):
         legend = figure.legend(handles=entries, ncols=columns, **place)
-        _literally(legend)
         if columns == 1 or legend.get_window_extent().width <= (WIDTH - 2 * _EDGE) * figure.dpi:
             return legend
         legend.remove()
     return None
-
-
-def _literally(artist: Artist) -> None:
-    """Show the texts within an artist as they are: a dollar sign in a user's name begins no formula."""
-    for text in artist.findobj(Text):
-        text.set_parse_math(False)
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
@@ -180,7 +172,6 @@ def save(figure: Figure, paths: Sequence[str]) -> None:
     A figure of very many rows has fewer pixels per inch, so that a PNG file can hold it.
     """
     figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
-    _literally(figure)
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
     drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}

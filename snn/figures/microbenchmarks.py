@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR
 from snn.figures import layout, style
-from snn.figures.form import Drawing, Rows, Values, about_microbenchmark, points, with_rule
+from snn.figures.form import Drawing, Rows, Values, about, points, with_rule
 from snn.figures.style import RULE, Look, binary_size, numbered
 from snn.figures.ticks import linear_axis
 from snn.microbenchmarks.allocators import ALLOCATORS, CUPY_POOL, FIRST_FIT, MALLOC, MALLOC_ASYNC
@@ -165,22 +165,6 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([*found, with_rule(frame, 1.0)], ignore_index=True)
 
 
-def _title_of_calls(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    kinds = ["Time of memory calls"] if (frame["panel"] != _OVERLAP).any() else []
-    kinds += ["overlap of copies and kernels"] if (frame["panel"] == _OVERLAP).any() else []
-    title = ", and ".join(kinds)
-    return title[0].upper() + title[1:]
-
-
-def _of_overlap(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    said = (
-        "Fraction hidden: the time that both together save, over the shorter of copies alone and kernels "
-        "alone; 1: all of it. Below 0: both together take longer than one after the other, as alternating "
-        "between them has an overhead. Above 1: noise of the three times."
-    )
-    return said if (frame["panel"] == _OVERLAP).any() else ""
-
-
 # ---- networks of any shape
 
 
@@ -238,14 +222,13 @@ def memory_map(table: pd.DataFrame, paper_device: str = "", trained: str = "") -
     bar.set_ticks(shown, labels=[binary_size(size) for size in shown])
     bar.set_label("size of the block")
     trace = rows["trace"].iloc[0].replace("_", " ")
-    about = [*about_microbenchmark(table), f"Trace: {trace}."]
     note = (
         "Boxes: blocks, from the call that allocates one to the call that frees it. Places: addresses, "
         "without those that no block touches. Lines: amounts; they end at the last call that allocates. One "
         "replay of the trace, without an interval."
     )
     key = [look.entry(label) for label, look in _AMOUNTS.items()]
-    return layout.framed(figure, "Memory map over time", about, note, key)
+    return layout.framed(figure, "Memory map over time", [*about(table, ""), f"Trace: {trace}."], note, key)
 
 
 def _boxes(axes: Axes, rows: pd.DataFrame, sizes: LogNorm) -> None:
@@ -269,19 +252,16 @@ FORMS: dict[str, Drawing] = {
     "fragmentation": Rows(
         title="Fragmentation by trace and allocator",
         frame=_fragments,
-        about=about_microbenchmark,
         axes=dict.fromkeys(_QUANTITIES.values(), True),
         note=(
             "Memory: counted, without an interval. Times: median of the samples; bars: its 95% confidence "
             "interval. Traces of strategies have their names; the others are made by a rule.",
             _of_ratios,
         ),
-        empty="fragmentation: no trace was replayed",
     ),
     "memory_access": Values(
         title="Bandwidth by pattern of memory access",
         frame=_accesses,
-        about=about_microbenchmark,
         axes={"bandwidth (GB/s)": True},
         log_x=True,
         most=2,
@@ -292,30 +272,27 @@ FORMS: dict[str, Drawing] = {
             "neighbours share counts for each, but a cache may have it: so this can exceed the limit. "
             "Dashed: the device's measured limit.",
         ),
-        empty="memory_access: no access was measured",
     ),
     "memory_calls": Values(
-        title=_title_of_calls,
+        title="Time of memory calls",
         frame=_calls,
-        about=about_microbenchmark,
         axes={_CALL_TIME: True, _HIDDEN: False},
         x="size of the block",
         most=2,
         keys=2,
         note=(
             "Markers: median of the samples; bars: its 95% confidence interval. Dashed lines of allocation: "
-            "while another block is alive.",
-            _of_overlap,
+            "while another block is alive. Fraction hidden: the time that copies and kernels together save, "
+            "over the shorter of copies alone and kernels alone; 1: all of it. Below 0: both together take "
+            "longer than one after the other, as alternating between them has an overhead. Above 1: noise of "
+            "the three times.",
         ),
-        empty="memory_calls: no call was measured",
     ),
     "shapes": Values(
         title="Training in one launch beside a CUDA graph, by shape",
         frame=_shapes,
-        about=about_microbenchmark,
         axes={"speedup over graph": True},
         x="time per step of graph (µs)",
         note=(_of_shapes,),
-        empty="shapes: no shape was trained both in one launch and by graph",
     ),
 }

@@ -92,18 +92,13 @@ def _steps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says of the kernels of this project's strategies, of those that rows do not name.
-
-    A strategy that has several has them in different panels, which are named.
-    """
-    kernel = table["kernel"].astype(object).fillna("")
-    unnamed = ~_is_peer(table) & (frame["row"] == table["strategy"]) & kernel.ne("")
-    said = []
-    for strategy, cells in table[unnamed].groupby("strategy", sort=False):
-        panels = frame["panel"][cells.index].groupby(cells["kernel"], sort=False).agg(", ".join)
-        kernels = [name if len(panels) == 1 else f"{name} ({where})" for name, where in panels.items()]
-        said.append(f"{strategy} {', '.join(kernels)}")
-    return f"Kernels: {'; '.join(said)}." if said else ""
+    """What the note says of the kernels of this project's strategies, of those that rows do not name."""
+    is_unnamed = ~_is_peer(table) & (frame["row"] == table["strategy"])
+    ours = table[is_unnamed & table["kernel"].astype(object).fillna("").ne("")]
+    if ours.empty:
+        return ""
+    kernels = ours.groupby("strategy", sort=False)["kernel"].agg(lambda names: ", ".join(names.unique()))
+    return f"Kernels: {'; '.join(kernels.index + ' ' + kernels)}."
 
 
 def _usual_precision(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -194,7 +189,6 @@ FORMS: dict[str, Drawing] = {
             common_rounds("the reference in the same rounds, not over the dashed line"),
             usual_kernel,
         ),
-        empty="no strategy has a time",
     ),
     "cpu": Rows(
         title="Speedup over one CPU core",
@@ -207,7 +201,6 @@ FORMS: dict[str, Drawing] = {
             "the right; bars: 95% confidence interval of the ratio; ? marks what is not significant at 95%.",
             common_rounds("sequential in the same rounds, not the quotient of the mean times"),
         ),
-        empty="cpu: there is no time of one core to compare with",
     ),
     "peers": Rows(
         title="Time per training step",
@@ -221,7 +214,6 @@ FORMS: dict[str, Drawing] = {
             _kernels,
             _usual_precision,
         ),
-        empty="peers: no cell has a time per step",
     ),
     "neighbours": Rows(
         title="Time beside a busy neighbour over time alone",
@@ -230,7 +222,6 @@ FORMS: dict[str, Drawing] = {
         most=2,
         has_one_scale=True,
         note=(_of_slowdowns, usual_kernel),
-        empty="neighbours: no cell has a time beside a neighbour",
     ),
     "precision": Rows(
         title="Reduced precision",
@@ -242,7 +233,6 @@ FORMS: dict[str, Drawing] = {
             "that of fp32, less one; bars: 95% confidence interval over the seeds, and whether the training "
             "converges as that in fp32.",
         ),
-        empty="precision: no cell has a time",
     ),
     "memory_remedies": Rows(
         title="Training in less memory",
@@ -256,6 +246,5 @@ FORMS: dict[str, Drawing] = {
             "interval of the ratio.",
             _of_batches,
         ),
-        empty="memory_remedies: no cell has a peak and a time",
     ),
 }

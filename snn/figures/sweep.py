@@ -60,7 +60,6 @@ def _in_rows(table: pd.DataFrame, groups: Sequence[str], title: str) -> Form:
         frame=lambda table: points(table, "mean_s", "std_s", HOST, panel=panel, row=row, label=hosts(table)),
         axes={_TIME: None},
         note=("Dots: mean time of a training; bars: standard deviation of the runs.", usual_kernel),
-        empty="",
     )
 
 
@@ -143,7 +142,6 @@ def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) ->
             f"Crosses: cells without a time ({', '.join(failed)})." if len(failed) else "",
             usual_kernel,
         ),
-        empty="",
     )
 
 

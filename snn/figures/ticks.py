@@ -40,7 +40,7 @@ def linear_axis(axis: Axis, most: int = 5) -> None:
 
 def at_values(axis: Axis, values: Iterable[float], text: Callable[[float], str] = plain) -> None:
     """Label these values of an axis: all of them, or as many as fit."""
-    _label(axis, _Values(text, sorted(set(values))), lambda value, _: text(value))
+    _label(axis, _Values(text, sorted(set(map(float, values)))), lambda value, _: text(value))
 
 
 def log_limits(values: np.ndarray) -> tuple[float, float]:

@@ -4,7 +4,6 @@ That nobody can read what is printed must not cost the result.
 """
 
 import os
-import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator
@@ -20,7 +19,7 @@ _MOST_LINKS = 40
 def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: str = "output") -> Path:
     """The path of the file to write: a new file, or a regular one to be replaced. Its folder is created.
 
-    A link is kept, and its target is written. Raises ConfigError for a folder, a device, a pipe or one of the
+    A link is kept, and its target is written. Raises ConfigError for anything else, for one of the
     ``inputs``, and if no file can be created there.
     """
     import tempfile  # which imports random, perhaps a user's own before the paths are in order
@@ -57,10 +56,9 @@ def reported(path: Path, lost: str = "; what it would hold is lost") -> Iterator
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file that is renamed to ``path`` at the end; its folder is created.
+    """A temporary file that is renamed to ``path`` at the end; its folder is created. Raises OutputError.
 
-    ``path`` is complete or as it was before, even if the process is killed. Raises OutputError if the system
-    refuses to write.
+    ``path`` is complete or as it was before, even if the process is killed.
     """
     with reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,8 +91,7 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
     """A new folder, which at the end becomes ``path`` with the files of these names: all of them, or none.
 
     ``path`` may be a folder with such files and no others, which they replace; a kill leaves it there, or in
-    the hidden folder beside it. Raises OutputError, before the block is entered, where it is something else
-    or cannot be made, and if the system refuses to write.
+    the hidden folder beside it. Raises OutputError, before the block is entered if it is something else.
     """
     with reported(path, lost=""):
         others = sorted({other.name for other in path.iterdir()} - {*names}) if path.is_dir() else []
@@ -121,6 +118,8 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
         finally:
             if old.is_dir() and not target.exists():  # nothing came in its place
                 old.rename(target)
+            import shutil  # only here, since every command imports this module
+
             shutil.rmtree(scratch, ignore_errors=True)
 
 

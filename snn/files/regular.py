@@ -67,9 +67,7 @@ def read_into_memory(path: Path, copies: int, largest: int | None = None) -> byt
     with opened(path, DataError) as file:
         size = os.fstat(file.fileno()).st_size
         if largest is not None and size > largest:
-            raise DataError(
-                f"{path}: it has {size} bytes, more than the {largest} that are read of such a file"
-            )
+            raise DataError(f"{path}: it has {size} bytes, more than the {largest} that are read of one")
         check_memory(path, size, copies)
         content = file.read(size + 1)
     if len(content) != size:

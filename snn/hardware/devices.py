@@ -71,8 +71,7 @@ class _NoGpuError(Exception):
 def find(backend: str = "auto") -> Device:
     """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine.
 
-    Raises DeviceError if ``cuda`` is requested but cannot be used: no driver, one that is too old or does not
-    work, no GPU, or no CuPy.
+    Raises DeviceError, saying why, if ``cuda`` is requested but cannot be used.
     """
     return choices(backend)[0]
 
@@ -93,11 +92,10 @@ def why_unused() -> str:
 
 
 def choices(backend: str, name: str | None = None) -> list[Device]:
-    """The devices of this machine that ``auto``, ``cuda`` or ``cpu`` may mean, all of one name.
+    """The devices of this machine that ``auto``, ``cuda`` or ``cpu`` may mean, in the order of CUDA.
 
-    Of the GPUs that this process may see, they are those with the name of the first, or with the name that is
-    given, in the order of CUDA. Raises DeviceError as ``find`` does, and, with both names, where no device
-    has the name.
+    All have the given name, or that of the first GPU that this process may see. Raises DeviceError as
+    ``find`` does, and if no device has the name.
     """
     if backend not in BACKENDS:
         raise DeviceError(f"device is {backend!r}: it must be one of {', '.join(BACKENDS)}")
@@ -153,10 +151,9 @@ def open_gpu(uuid: str) -> Iterator[Any]:
 
 
 def _visible_gpus(starts_driver: bool) -> list[Device]:
-    """The GPUs that this process may see and use, in the order of CUDA: at least one.
+    """The GPUs that this process may see and use, in the order of CUDA: at least one. Raises _NoGpuError.
 
-    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second. Raises
-    _NoGpuError.
+    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second.
     """
     try:
         pynvml.nvmlInit()

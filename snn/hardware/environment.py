@@ -25,9 +25,7 @@ def of_jobs() -> dict[str, str]:
 
     Of PYTHONPATH, folders of installed packages stay, which a cluster's `module load` adds.
     """
-    kept = {
-        name: value for name, value in os.environ.items() if name in _KEPT or not name.startswith("PYTHON")
-    }
+    kept = {name: one for name, one in os.environ.items() if name in _KEPT or not name.startswith("PYTHON")}
     path = os.pathsep.join([str(_ROOT), *filter(_has_packages, _python_path())])
     return kept | {"PYTHONPATH": path, "MPLBACKEND": "Agg"}
 

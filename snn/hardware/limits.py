@@ -31,11 +31,10 @@ def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> 
 
 @dataclass(frozen=True)
 class Limit:
-    """One measured limit, ``what``, with its samples in ``unit``.
+    """One measured limit, ``what``, with its samples in ``unit``; without any, the ``reason`` why.
 
     ``blocks`` is the number of blocks that it was measured with, None for the whole device or the host.
-    ``how`` describes what was timed. Without ``samples`` there is a ``reason`` why the device has no such
-    limit.
+    ``how`` describes what was timed.
     """
 
     what: str
@@ -54,8 +53,7 @@ class Limit:
 class Measured:
     """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU.
 
-    ``properties`` are what the system reports: the memory, and a GPU's cores, copy engines and so on. Earlier
-    records have none.
+    ``properties`` are what the system reports; earlier records have none.
     """
 
     limits: tuple[Limit, ...]

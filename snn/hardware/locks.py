@@ -234,9 +234,8 @@ def _flock(descriptor: int, kind: int) -> None:
 def _open(path: Path, mode: int) -> int:
     """The descriptor of a lock's file, which is created if needed.
 
-    One that is opened for reading can be read by all users despite the umask; one that is opened for writing
-    can be written by whom the umask lets. Raises LockedError for a link, a FIFO or anything else that is not
-    a regular file, and if permission is denied.
+    Opened for reading, all users can read it despite the umask; for writing, those whom the umask lets can
+    write it. Raises LockedError for anything but a regular file, and if permission is denied.
     """
     flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: opening a FIFO would block
     try:
@@ -298,8 +297,8 @@ def folder_lock(folder: Path, planned: str | None) -> int:
 def file_lock(path: Path) -> Iterator[None]:
     """A context that one process at a time is in for this file, so that what is read there can be replaced.
 
-    The file need not exist. Raises OutputError where its folder cannot be made, and LockedError where the
-    lock beside it cannot be opened or locked.
+    The file need not exist. Raises OutputError if its folder cannot be made, LockedError if it cannot be
+    locked.
     """
     with outputs.reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)

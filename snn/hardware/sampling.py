@@ -315,9 +315,7 @@ class Sampler:
         """All readings, with a last one for the time since the previous one if that is long enough.
 
         One has ``seconds`` since the one before; ``other_cores`` and ``stolen_cores``, averages over these in
-        numbers of CPUs; on a GPU also clocks (MHz), temperature (C), power (W), memory in use (bytes), the
-        number of other processes that compute on it, and the current reasons for throttling. Values that
-        the system does not provide are None.
+        numbers of CPUs; and on a GPU its state. What the system does not provide is None.
         """
         if not self._readings or time.perf_counter() - self._looked >= _LEAST_SECONDS:
             self._look()

@@ -48,11 +48,8 @@ def errors(
 
 
 def accuracy(network: Network, weights: list[np.ndarray], X: np.ndarray, labels: np.ndarray) -> float:
-    """The fraction of rows whose largest output, the first of equal ones, is that of their label.
-
-    X is float32 (n, features), ``labels`` holds whole numbers, (n,). A row with an output that is not a
-    number is wrong.
-    """
+    """The fraction of rows X (n, features), float32, whose largest output, the first of equal ones, is that
+    of their label, a whole number. A row with an output that is not a number is wrong."""
     outputs = predicted(network, weights, X)
     right = (outputs.argmax(axis=1) == labels) & ~np.isnan(outputs).any(axis=1)
     return float(np.mean(right))

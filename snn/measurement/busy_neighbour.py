@@ -29,7 +29,7 @@ UNSUPPORTED = 3
 """The status of a process whose strategy cannot train this here."""
 
 _MOMENT = 0.02
-_NOTED = 0.05
+_NOTED = 0.01
 """Seconds between two moments that it notes, at least."""
 
 _MOST_WAIT = 120.0
@@ -61,11 +61,8 @@ class BusyNeighbour:
         self._since, self._epochs_before = 0.0, 0
 
     def await_work(self) -> None:
-        """Wait until the neighbour trains.
-
-        Raises Unsupported where its strategy cannot train this here, and NeighbourError where it ends, or
-        is not at work in time.
-        """
+        """Wait until the neighbour trains. Raises Unsupported if its strategy cannot train this here, and
+        NeighbourError if it ends, or is not at work in time."""
         limit = time.monotonic() + _MOST_WAIT
         while (epochs := self._noted()[1][-1][0]) < _EPOCHS_BEFORE:
             if self.process.poll() == UNSUPPORTED:
@@ -129,8 +126,7 @@ def beside(
     """Start the neighbour that a cell asks for, if it does, on another device; it ends with this context.
 
     It trains what the cell trains, with the strategy ``protocol.neighbour``; on the CPU it shares the cell's.
-    ``data`` is the prepared copy of the data set, if there is one. Raises Unsupported where there is no other
-    GPU.
+    ``data`` is the prepared copy of the data set, if any. Raises Unsupported if there is no other GPU.
     """
     strategy = Cell(cell).strategy_beside
     if strategy is None:
@@ -169,6 +165,8 @@ def main() -> int:
 
 
 def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent: int) -> None:
+    notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no note
     threads.assign()  # before NumPy is imported
 
     import numpy as np
@@ -181,8 +179,6 @@ def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent
     with ExitStack() as held:
         uuid = held.enter_context(gpu_lock(*gpus)).uuid if gpus else None
         backend = make_backend(cell)
-        notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no note
         strategy = start(job, backend)
         held.callback(strategy.close)
         strategy.prepare(job.epochs)

@@ -38,8 +38,7 @@ from snn.strategies.factory import Job, traits
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
     """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record.
 
-    Raises DataError, DeviceError or ConfigError before any training, and NeighbourError where the neighbour
-    that the cell asks for was not at work all the time.
+    Raises DataError, DeviceError or ConfigError before any training, and NeighbourError.
     """
     with nvml_open(config["device"]["backend"]):
         return _run(config)
@@ -110,13 +109,9 @@ def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
     if instrument == "none":
         return
     if cell["device"]["backend"] == "cpu":
-        raise ConfigError(
-            "profile=nvtx is for Nsight Systems, which shows CUDA devices: device=cpu has no ranges"
-        )
+        raise ConfigError("profile=nvtx is for Nsight Systems, which shows CUDA devices, not device=cpu")
     if factory.class_of(cell["strategy"]).own_runtime:
-        raise ConfigError(
-            f"profile=nvtx sees no call of {cell['strategy']['name']}, which has its own runtime"
-        )
+        raise ConfigError(f"profile=nvtx sees no call of {cell['strategy']['name']}: it has its own runtime")
 
 
 def _annotate(job: Job, backend: Backend) -> None:

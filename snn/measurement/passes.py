@@ -133,10 +133,8 @@ def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:
 def probe(backend: Backend) -> dict[str, float]:
     """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
 
-    A short fixed measurement of what calls of the backend cost, which reveals drift over time. Each call is
-    followed by a synchronisation. The probe frees what it allocates, even on errors. What it allocates for
-    the first is 4 MiB: a small block costs a tenth where a page is partly used by anybody in the process,
-    such as PyTorch.
+    It reveals drift over time, and frees what it allocates, even on errors. The first is of 4 MiB: a small
+    block costs a tenth where a page is partly used by anybody in the process, such as PyTorch.
     """
     matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
     costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(_ALLOCATED)))}

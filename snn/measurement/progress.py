@@ -113,8 +113,8 @@ def made_since_start(path: Path) -> bool:
 class Printer:
     """Prints a line to standard error, at most every two seconds, and one at the end of the job.
 
-    During a long run, the epochs that are done, if standard error is a terminal; and the state of the
-    machine, ten seconds after the last other line.
+    During a long run it prints the epochs done, if that is a terminal, and every ten seconds the machine's
+    state.
     """
 
     def __init__(

@@ -29,9 +29,8 @@ class Round:
     def stop(self, seconds: Sequence[float]) -> str | None:
         """The rule that ends the round after these runs, or None if another run follows.
 
-        ``runs``: all runs are done. ``relative_error``: the half-width of the mean's 95% confidence interval,
-        Student's, is at most this fraction of it. ``max_seconds``: the next run would probably exceed the
-        limit.
+        ``runs``: all are done. ``relative_error``: the half-width of the mean's 95% confidence interval is at
+        most this fraction of it. ``max_seconds``: the next run would probably exceed the limit.
         """
         if len(seconds) >= self.runs:
             return "runs"

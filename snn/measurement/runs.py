@@ -40,11 +40,10 @@ class Epoch(NamedTuple):
 class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
-    ``began`` is its start by ``time.perf_counter``, which no record has.
-    With several networks per launch, the seconds are those of the launch, ``losses`` has one loss per
-    network, and ``final_loss`` is their mean. Of a classification, ``epochs`` has every epoch, whose seconds
-    add up to the run's; with test rows there are the accuracy on them and the seconds of predicting them. Of
-    a regression with test rows there are the ``test_errors`` on them, if a launch trains one network.
+    ``began`` is its start by ``time.perf_counter``. With several networks per launch, the seconds are those
+    of the launch, ``losses`` has one loss per network, and ``final_loss`` is their mean. Of a classification,
+    ``epochs`` has every epoch, whose seconds add up to the run's. With test rows there are, of a
+    classification, the accuracy on them and the seconds of predicting them, else the ``test_errors``.
     """
 
     seconds: float
@@ -69,9 +68,8 @@ class WarmUp(NamedTuple):
 class Measurement:
     """The result of measuring a cell in one round: what a record has under the same keys.
 
-    ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members``
-    describes the networks that one launch trains, where there are several. ``plan`` describes how a strategy
-    trains, where it has a choice, ``launch`` the kernel and launch configuration of a training in one launch.
+    ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members`` are
+    the networks that one launch trains, if several; ``plan`` is how a strategy trains, if it has a choice.
     """
 
     status: str = "ok"
@@ -121,9 +119,8 @@ def measure(
     if lost and measurement.status == "ok":
         measurement.status = "diverged"
         noun = "trainings" if measurement.members else "runs"
-        measurement.reason = (
-            f"the loss is not finite after {job.epochs} epochs in {lost} of {len(losses)} {noun}"
-        )
+        where = f"{lost} of {len(losses)} {noun}"
+        measurement.reason = f"the loss is not finite after {job.epochs} epochs in {where}"
     return measurement
 
 
@@ -132,9 +129,8 @@ def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     """The ledger of one run including setup, and its memory use, from a separate instrumented pass.
 
     Both are empty for a strategy with a runtime of its own, whose calls cannot be observed. The counts are
-    exact, though only three epochs are run: a strategy's calls depend on shapes alone, so if the second and
-    the third epoch make the same calls, all later ones do too. Otherwise every epoch is run. For the same
-    reason no kernel runs twice for the same numbers.
+    exact, though only three epochs are run: calls depend on shapes alone, so if the second and the third
+    epoch make the same, all later ones do. Otherwise every epoch is run.
     """
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}

@@ -6,8 +6,8 @@ Traces are of strategies that train, or made by a rule.
 import ctypes
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -182,12 +182,7 @@ def _convolutions() -> Network:
     return Network((1, 28, 28), tuple(map(parse, layers.split(", "))), CROSS_ENTROPY)
 
 
-_RULES: dict[str, Callable[[int, int, random.Random], Iterator[Event]]] = {
-    "random_lifetimes": random_lifetimes,
-    "growing": growing,
-    "alternating": alternating,
-    "batches": batches,
-}
+_RULES = {rule.__name__: rule for rule in (random_lifetimes, growing, alternating, batches)}
 _RECORDED: dict[str, Callable[[], Iterator[Event]]] = {
     "reference_mlp": lambda: recorded(Reference, _perceptron(), 8192, epochs=4),
     "streams_mlp": lambda: recorded(Streams, _perceptron(), 8192, epochs=4),
@@ -256,30 +251,21 @@ class FirstFit:
 @contextmanager
 def allocator(backend: Backend, name: str) -> Iterator[Allocator]:
     """An allocator by its name, new. Raises Unsupported where the device has none of that name."""
-    if name == MALLOC:
-        yield Allocator(backend.malloc, backend.free)
-    elif name == FIRST_FIT:
-        fitting = FirstFit(backend)
-        try:
+    with ExitStack() as stack:
+        if name == MALLOC:
+            yield Allocator(backend.malloc, backend.free)
+        elif name == FIRST_FIT:
+            fitting = FirstFit(backend)
+            stack.callback(fitting.close)
             yield Allocator(fitting.malloc, fitting.free)
-        finally:
-            fitting.close()
-    else:
-        stream = backend.stream_create() if name == MALLOC_ASYNC else None
-        try:
+        else:
+            stream = None
+            if name == MALLOC_ASYNC:
+                stream = backend.stream_create()
+                stack.callback(backend.stream_destroy, stream)
             pool = backend.pool_create(stream)
-            try:
-                yield Allocator(partial(backend.pool_malloc, pool), partial(backend.pool_free, pool))
-            finally:
-                backend.pool_destroy(pool)
-        finally:
-            if stream is not None:
-                backend.stream_destroy(stream)
-
-
-def address(backend: Backend, block: Any) -> int:
-    """Where a block of an allocator lies."""
-    return backend.address(block[0] if isinstance(block, list) else block)
+            stack.callback(backend.pool_destroy, pool)
+            yield Allocator(partial(backend.pool_malloc, pool), partial(backend.pool_free, pool))
 
 
 def replay(trace: Trace, of: Allocator, after: Callable[[int, Any], None] | None = None) -> None:
@@ -304,28 +290,21 @@ def replay(trace: Trace, of: Allocator, after: Callable[[int, Any], None] | None
             of.free(made)
 
 
-@dataclass
-class Watched:
-    """Bytes reserved from the system and in use, after each event of a trace, and where blocks were put."""
-
-    reserved: list[int] = field(default_factory=list)
-    addresses: dict[int, int] = field(default_factory=dict)
-    """By the number of the event that allocates a block: its address."""
-
-
-def watched(backend: Backend, trace: Trace, of: Allocator, reserved: Callable[[], int]) -> Watched:
-    """A replay, with what the system has handed out after every allocation."""
-    found = Watched()
+def watch(
+    backend: Backend, trace: Trace, of: Allocator, reserved: Callable[[], int]
+) -> tuple[list[int], dict[int, int]]:
+    """A replay: the bytes reserved from the system after each event, and by the number of an event that
+    allocates a block its address."""
+    after_each: list[int] = []
+    addresses: dict[int, int] = {}
 
     def after(at: int, block: Any) -> None:
         if block is not None:
-            found.addresses[at] = address(backend, block)
-            found.reserved.append(reserved())
-        else:
-            found.reserved.append(found.reserved[-1])
+            addresses[at] = backend.address(block[0] if isinstance(block, list) else block)
+        after_each.append(after_each[-1] if block is None else reserved())
 
     replay(trace, of, after)
-    return found
+    return after_each, addresses
 
 
 def reserved_bytes(backend: Backend) -> Callable[[], int]:
@@ -334,25 +313,9 @@ def reserved_bytes(backend: Backend) -> Callable[[], int]:
     On a CPU free parts of the process's heap count too, as malloc keeps them. Raises Unsupported where malloc
     does not say what it has.
     """
-    if backend.is_processor:
-        return _of_glibc()
-    free = backend.memory()[0]
-    return lambda: free - backend.memory()[0]
-
-
-class _Mallinfo2(ctypes.Structure):
-    """What glibc has of the system: ``arena`` bytes by sbrk, ``uordblks`` in use; ``hblkhd`` by mmap."""
-
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
-            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    ]
-
-
-def _of_glibc() -> Callable[[], int]:
+    if not backend.is_processor:
+        free = backend.memory()[0]
+        return lambda: free - backend.memory()[0]
     try:
         library = ctypes.CDLL(None)
         mallinfo2, trim = library.mallinfo2, library.malloc_trim
@@ -368,6 +331,18 @@ def _of_glibc() -> Callable[[], int]:
         return int(said.arena + said.hblkhd - in_use)
 
     return reserved
+
+
+class _Mallinfo2(ctypes.Structure):
+    """What glibc has of the system: ``arena`` bytes by sbrk, ``uordblks`` in use; ``hblkhd`` by mmap."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
 
 
 @contextmanager

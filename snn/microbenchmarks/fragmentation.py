@@ -19,7 +19,7 @@ from snn.microbenchmarks.allocators import (
     replay,
     reserved_bytes,
     trace,
-    watched,
+    watch,
 )
 from snn.microbenchmarks.readings import OUT_OF_MEMORY, UNSUPPORTED, Effort, Point, Reading, reading, refused
 from snn.profiling.memory import CHUNK
@@ -52,35 +52,36 @@ def _replayed(device: Backend, traced: Trace, of: str, effort: Effort) -> Iterat
     try:
         reserved = reserved_bytes(device)
         with allocator(device, of) as made:
-            first["reserved_bytes"] = max(0, *watched(device, traced, made, reserved).reserved)
+            first["reserved_bytes"] = max(0, *watch(device, traced, made, reserved)[0])
     except (Unsupported, OutOfMemory) as error:
         yield refused(first, error)
         return
-    yield reading(first, lambda: _through_new(device, traced, of, effort))
+
+    def replay_all(made: Allocator) -> None:
+        replay(traced, made)
+        device.synchronize()
+
+    def through_new() -> list[float]:
+        with ExitStack() as stack:
+            made: list[Allocator] = []
+            return effort.prepared(
+                lambda: replay_all(made[0]),
+                lambda: made.insert(0, stack.enter_context(allocator(device, of))),
+                stack.close,
+            )
+
+    def through_one() -> list[float]:
+        with allocator(device, of) as made:
+            return effort.prepared(lambda: replay_all(made), lambda: None)
+
+    yield reading(first, through_new)
     if of != MALLOC:
-        yield reading(again, lambda: _through_one(device, traced, of, effort))
+        yield reading(again, through_one)
 
 
-def _through_new(device: Backend, traced: Trace, of: str, effort: Effort) -> list[float]:
-    """Seconds of replays, each through a new allocator."""
-    with ExitStack() as stack:
-        made: list[Allocator] = []
-        return effort.prepared(
-            lambda: _replay(device, traced, made[0]),
-            lambda: made.insert(0, stack.enter_context(allocator(device, of))),
-            stack.close,
-        )
-
-
-def _through_one(device: Backend, traced: Trace, of: str, effort: Effort) -> list[float]:
-    """Seconds of replays through one allocator, but for the first."""
-    with allocator(device, of) as made:
-        return effort.prepared(lambda: _replay(device, traced, made), lambda: None)
-
-
-def _replay(device: Backend, traced: Trace, made: Allocator) -> None:
-    replay(traced, made)
-    device.synchronize()
+def _left(traced: Trace, percent: int) -> int:
+    """Bytes that a cap leaves: whole chunks, as the driver maps them."""
+    return -(-traced.peak_bytes * percent // (100 * CHUNK)) * CHUNK
 
 
 def _capped(device: Backend, traced: Trace, caps: Sequence[int]) -> Iterator[Reading]:
@@ -99,11 +100,6 @@ def _capped(device: Backend, traced: Trace, caps: Sequence[int]) -> Iterator[Rea
                 yield found
                 if found.status != OUT_OF_MEMORY:
                     break
-
-
-def _left(traced: Trace, percent: int) -> int:
-    """Bytes that a cap leaves: whole chunks, as the driver maps them."""
-    return -(-traced.peak_bytes * percent // (100 * CHUNK)) * CHUNK
 
 
 def _under(device: Backend, traced: Trace, of: str, percent: int) -> Reading:

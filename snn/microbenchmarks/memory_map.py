@@ -7,7 +7,7 @@ from snn import backends
 from snn.backends.base import Backend
 from snn.config import groups
 from snn.errors import OutOfMemory, Unsupported
-from snn.microbenchmarks.allocators import ALLOCATORS, Trace, allocator, reserved_bytes, trace, watched
+from snn.microbenchmarks.allocators import ALLOCATORS, Trace, allocator, reserved_bytes, trace, watch
 from snn.microbenchmarks.readings import Reading, refused
 from snn.profiling.memory import CHUNK
 
@@ -30,7 +30,7 @@ def _mapped(device: Backend, traced: Trace, of: str) -> dict[str, list[int]]:
     """Of each block the calls that allocate and free it, its place and bytes, and all that is held then."""
     reserved = reserved_bytes(device)
     with allocator(device, of) as made:
-        found = watched(device, traced, made, reserved)
+        after_each, addresses = watch(device, traced, made, reserved)
     in_use = list(traced.in_use())
     allocated = [at for at, event in enumerate(traced.events) if event.nbytes]
     freed = {event.block: at for at, event in enumerate(traced.events) if not event.nbytes}
@@ -38,10 +38,10 @@ def _mapped(device: Backend, traced: Trace, of: str) -> dict[str, list[int]]:
     return {
         "allocated": allocated,
         "freed": [freed[traced.events[at].block] for at in allocated],
-        "place": places([found.addresses[at] for at in allocated], sizes),
+        "place": places([addresses[at] for at in allocated], sizes),
         "bytes": sizes,
         "in_use_bytes": [in_use[at] for at in allocated],
-        "reserved_bytes": [max(0, found.reserved[at]) for at in allocated],
+        "reserved_bytes": [max(0, after_each[at]) for at in allocated],
     }
 
 

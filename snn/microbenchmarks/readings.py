@@ -21,10 +21,6 @@ _Sample = TypeVar("_Sample")
 OK, UNSUPPORTED, OUT_OF_MEMORY = "ok", "unsupported", "out_of_memory"
 
 
-def _nothing() -> None:
-    """Nothing to do, or to wait for."""
-
-
 @dataclass(frozen=True)
 class Reading:
     """The samples at one ``point``, in seconds; without any there is a ``reason``, and the ``status``.
@@ -67,11 +63,11 @@ class Effort:
     samples: int
     seconds: float
 
-    def repeated(self, call: Callable[[], object], wait: Callable[[], object] = _nothing) -> list[float]:
+    def repeated(self, call: Callable[[], object], wait: Callable[[], object] = lambda: None) -> list[float]:
         """Seconds per call: each sample is of many consecutive calls, and of one ``wait`` for the last."""
         call()  # what is loaded or grown at the first call is not timed
         wait()
-        calls, seconds = 1, _timed(call, wait, 1)
+        calls, seconds = 1, _timed(call, wait)
         while seconds < _LEAST_SECONDS:
             calls *= min(16, max(2, math.ceil(_LEAST_SECONDS / max(seconds, 1e-9))))
             seconds = _timed(call, wait, calls)
@@ -81,14 +77,14 @@ class Effort:
         self,
         call: Callable[[], object],
         before: Callable[[], object],
-        after: Callable[[], object] = _nothing,
+        after: Callable[[], object] = lambda: None,
     ) -> list[float]:
         """Seconds of one call per sample, each with work before and after it that is not timed."""
 
         def take() -> float:
             before()
             try:
-                return _timed(call, _nothing, 1)
+                return _timed(call)
             finally:
                 after()
 
@@ -99,7 +95,7 @@ class Effort:
         """Seconds of each of several calls, a sample of each in turn; the calls wait for their work."""
 
         def take() -> list[float]:
-            return [_timed(call, _nothing, 1) for call in calls]
+            return [_timed(call) for call in calls]
 
         take()
         return [list(of_call) for of_call in zip(*self._taken(take), strict=True)]
@@ -112,7 +108,7 @@ class Effort:
         return found
 
 
-def _timed(call: Callable[[], object], wait: Callable[[], object], calls: int) -> float:
+def _timed(call: Callable[[], object], wait: Callable[[], object] = lambda: None, calls: int = 1) -> float:
     started = time.perf_counter()
     for _ in range(calls):
         call()

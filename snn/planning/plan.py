@@ -4,7 +4,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import inf, prod
 from typing import Any, NamedTuple
@@ -34,68 +34,33 @@ _FEW = 128  # rows: the launches of a larger batch are not known before it is re
 _MOST_LAUNCHES = 2000  # of a step that is rehearsed
 
 
+Remedy = dict[str, Any]
+
+
 class TooLargeHere(ConfigError):
     """This machine has too little memory to plan a cell."""
 
 
-@dataclass(frozen=True)
-class Remedy:
-    """A change of a cell's settings: the bytes at the peak with it, and what it costs, in words.
-
-    ``than``: the change that it is compared with, where that is not the cell as it is.
-    """
-
-    setting: str
-    peak_bytes: int
-    saves_bytes: int
-    fits: bool
-    cost: str
-    than: str = ""
+def _check_here(nbytes: int, what: str, instead: str) -> None:
+    """Raise TooLargeHere unless this machine has so much memory for a plan of something."""
+    if nbytes > (has := usable_bytes()):
+        raise TooLargeHere(
+            f"a plan {what} takes {nbytes / 1e9:.3g} GB of memory here, but this machine has "
+            f"{has / 1e9:.3g} GB: plan {instead}"
+        )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a cell needs, by kind, and its budget, in bytes.
+def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> dict[str, Any]:
+    """What a cell needs on a GPU, and what would help it into the budget, as JSON values; sizes are in bytes.
 
-    ``largest_batch`` is None where no batch fits; ``limit``, where it is not the budget that a larger one
-    would exceed: "rows" where there are no more, or else why a larger one is not planned. The ``remedies``
-    that save most are first; some that are often named are there also where they save nothing. ``plan`` is
-    that of a strategy which chooses among ways to train, as records and tables have it.
-    """
+    ``bytes`` are those of ``predicted``, ``peak_bytes`` their sum. ``largest_batch`` is None if no batch
+    fits; ``limit``, if a larger one would not exceed the budget: "rows" if there are no more, or else why a
+    larger one is not planned. ``plan`` is that of a strategy which chooses among ways to train, as records
+    and tables have it. ``remedies`` are changes of settings, those that save most first, also some that are
+    often named and save nothing: each has ``setting``, ``peak_bytes`` and ``fits`` with it, ``cost`` in
+    words, and ``saves_bytes`` compared with the change ``than``, or with the cell as it is.
 
-    bytes: dict[str, int]
-    budget_bytes: int
-    largest_batch: int | None
-    limit: str
-    remedies: tuple[Remedy, ...]
-    plan: str | None = None
-
-    @property
-    def peak_bytes(self) -> int:
-        return sum(self.bytes.values())
-
-    @property
-    def fits(self) -> bool:
-        return self.peak_bytes <= self.budget_bytes
-
-    def plain(self) -> dict[str, Any]:
-        """The plan as JSON values."""
-        return {
-            "bytes": self.bytes,
-            "peak_bytes": self.peak_bytes,
-            "budget_bytes": self.budget_bytes,
-            "fits": self.fits,
-            "largest_batch": self.largest_batch,
-            "limit": self.limit,
-            "plan": self.plan,
-            "remedies": [vars(remedy) for remedy in self.remedies],
-        }
-
-
-def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> Plan:
-    """What a cell needs on a GPU, and what would help it into the budget.
-
-    Raises ConfigError for a strategy whose memory cannot be known, Unsupported where it cannot train.
+    Raises ConfigError for a strategy whose memory cannot be known, Unsupported if it cannot train.
     """
     cell = Cell(cell)
     needs = _needs(cell, gpu)
@@ -123,8 +88,16 @@ def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> Plan:
         limit = f"{parts} equal micro-batches take no more of the {rows} rows"
     if of_part and (near := [n for n in refused if n <= of_part + _apart(of_part)]):
         limit = refused[min(near)]
-    found = _remedies(cell, gpu, budget_bytes, needs, largest)
-    return Plan(needed, budget_bytes, largest, limit, tuple(found), needs.plan)
+    return {
+        "bytes": needed,
+        "peak_bytes": sum(needed.values()),
+        "budget_bytes": budget_bytes,
+        "fits": sum(needed.values()) <= budget_bytes,
+        "largest_batch": largest,
+        "limit": limit,
+        "plan": needs.plan,
+        "remedies": _remedies(cell, gpu, budget_bytes, needs, largest),
+    }
 
 
 def predicted(cell: Mapping[str, Any], gpu: Gpu) -> dict[str, int]:
@@ -175,24 +148,11 @@ def _needs(cell: Cell, gpu: Gpu) -> Needs:
     if factory.on_host(strategy):
         raise ConfigError(f"strategy={cell.strategy} trains on the CPU and uses no device memory")
     check_matrices(cell)
-    _check_host(cell)
+    if issubclass(factory.class_of(strategy), HostDriven):  # it keeps weights on the host
+        nbytes = _COPIES_OF_WEIGHTS * _FLOAT * sum(map(prod, planned(cell).job.network.shapes))
+        what = f"for network {cell.network} with strategy={cell.strategy}, which keeps weights on the host,"
+        _check_here(nbytes, what, "a device-driven strategy, such as graph, or a smaller network")
     return _of_batch(cell, cell.batch_size, lambda n: _rehearsed(_batch(cell, n), gpu))
-
-
-def _check_host(cell: Cell) -> None:
-    """Raise TooLargeHere where a strategy keeps weights on the host that this machine has no memory for."""
-    strategy = cell["strategy"]
-    if not issubclass(factory.class_of(strategy), HostDriven):
-        return
-    network = planned(cell).job.network
-    needed = _COPIES_OF_WEIGHTS * _FLOAT * sum(map(prod, network.shapes))
-    if needed > usable_bytes():
-        raise TooLargeHere(
-            f"strategy={cell.strategy} keeps weights on the host, so a plan for network "
-            f"{cell.network} takes {needed / 1e9:.3g} GB of memory here, but this machine "
-            f"has {usable_bytes() / 1e9:.3g} GB: plan a device-driven strategy, such as graph, or a smaller "
-            "network"
-        )
 
 
 def _of_batch(cell: Cell, batch: int, rehearsed: Callable[[int], Needs]) -> Needs:
@@ -230,83 +190,62 @@ def _by_kind(cell: Cell, gpu: Gpu, needs: Needs) -> dict[str, int]:
     return needs.by_kind(gpu.pool_step) | {"runtime": gpu.runtime_bytes(cell.kernel, needs)}
 
 
-def _total(cell: Cell, gpu: Gpu) -> int:
-    return sum(predicted(cell, gpu).values())
-
-
 def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | None) -> list[Remedy]:
-    """What saves memory, the most first; behind it, what ``_other_steps`` and bf16 do not save.
-
-    bf16 that takes another kernel is compared with the kernel that saves most without it.
-    """
+    """What saves memory, the most first; behind it, what other steps and bf16 do not save."""
     peak, batch = sum(_by_kind(cell, gpu, needs).values()), cell.batch_size
-    found = []
-    if peak > budget and largest is not None and largest < batch:
-        smaller = _batch(cell, largest)
-        cost = remedies.steps(planned(cell).steps, planned(smaller).steps)
-        found.append(_remedy(f"training.batch_size={largest}", _total(smaller, gpu), peak, budget, cost))
+    network = planned(cell).job.network
+
+    def remedy(setting: str, nbytes: int, cost: str) -> Remedy:
+        found = {"setting": setting, "peak_bytes": nbytes, "saves_bytes": peak - nbytes}
+        return found | {"fits": nbytes <= budget, "cost": cost, "than": ""}
+
+    def total(changed: Cell) -> int:
+        return sum(predicted(changed, gpu).values())
 
     def chosen(changes: Iterable[Change]) -> list[Remedy]:
         """Those of other choices that save memory."""
         tried = []
         for setting, changed in changes:
-            try:
+            with suppress(Unsupported, ConfigError):
                 others = _needs(changed, gpu)
-            except (Unsupported, ConfigError):
-                continue
-            nbytes = sum(_by_kind(changed, gpu, others).values())
-            cost = remedies.calls(needs.per_step, others.per_step)
-            tried.append(_remedy(setting, nbytes, peak, budget, cost))
-        return [one for one in tried if one.saves_bytes > 0]
+                nbytes = sum(_by_kind(changed, gpu, others).values())
+                tried.append(remedy(setting, nbytes, remedies.calls(needs.per_step, others.per_step)))
+        return [one for one in tried if one["saves_bytes"] > 0]
 
+    def steps(accumulate: int | None = None, recompute: Sequence[int] = ()) -> Remedy:
+        """Micro-batches, layers computed again, or both."""
+        setting, changed = remedies.changed(cell, accumulate, recompute)
+        cost = remedies.work(network, planned(changed).job.network, batch, _backend(cell, gpu))
+        return remedy(setting, total(changed), cost)
+
+    found = []
+    if peak > budget and largest is not None and largest < batch:
+        smaller = _batch(cell, largest)
+        cost = remedies.steps(planned(cell).steps, planned(smaller).steps)
+        found.append(remedy(f"training.batch_size={largest}", total(smaller), cost))
     kernels = chosen(remedies.kernels(cell))
     found += chosen(remedies.strategies(cell)) + kernels
     if factory.class_of(cell["strategy"]).remedies and cell["training"]["gradient"] == EXACT.name:
-        found += _other_steps(cell, gpu, budget, peak)
+        divisors = remedies.micro_batches(cell)
+        found += [steps(n) for n in divisors if n in remedies.USUAL]
+        # Of the layers to compute again those that save most.
+        ways = [(steps(recompute=layers), layers) for layers in remedies.layers_again(cell)]
+        again = min(ways, key=lambda way: way[0]["peak_bytes"], default=None)
+        found += [again[0]] if again else []
+        if peak > budget:  # the fewest micro-batches with which it fits, without such layers and with them
+            for layers in [(), *([again[1]] if again else [])]:
+                first = bisect_left(divisors, True, key=lambda n: steps(n, layers)["fits"])
+                found += [steps(n, layers) for n in divisors[first : first + 1]]
     with suppress(Unsupported):  # a strategy may train in fp32 alone
-        found += _rounded(cell, gpu, budget, peak, kernels)
-    return sorted(found, key=lambda one: -one.saves_bytes)
-
-
-def _rounded(cell: Cell, gpu: Gpu, budget: int, peak: int, kernels: Sequence[Remedy]) -> list[Remedy]:
-    """What bf16 does not save; where it takes another kernel, compared with the best of those that save."""
-    change = remedies.rounded(cell)
-    if change is None:
-        return []
-    one = _remedy(change.settings, _total(change.cell, gpu), peak, budget, remedies.ROUNDED)
-    if kernels and change.cell["kernel"] != cell["kernel"]:
-        best = min(kernels, key=lambda one: one.peak_bytes)
-        one = replace(one, saves_bytes=best.peak_bytes - one.peak_bytes, than=best.setting)
-    return [one]
-
-
-def _other_steps(cell: Cell, gpu: Gpu, budget: int, peak: int) -> list[Remedy]:
-    """What micro-batches, layers computed again, and both together would save.
-
-    Of the layers to compute again those that save most. Where the cell does not fit, the fewest
-    micro-batches with which it does, without such layers and with them.
-    """
-    network, batch = planned(cell).job.network, cell.batch_size
-
-    def tried(accumulate: int | None = None, recompute: Sequence[int] = ()) -> Remedy:
-        change = remedies.changed(cell, accumulate, recompute)
-        cost = remedies.work(network, planned(change.cell).job.network, batch, _backend(cell, gpu))
-        return _remedy(change.settings, _total(change.cell, gpu), peak, budget, cost)
-
-    divisors = remedies.micro_batches(cell)
-    found = [tried(n) for n in divisors if n in remedies.USUAL]
-    ways = {tried(recompute=layers): layers for layers in remedies.layers_again(cell)}
-    again = min(ways, key=lambda one: one.peak_bytes, default=None)
-    found += [again] if again else []
-    if peak > budget:
-        for layers in [(), *([ways[again]] if again else [])]:
-            first = bisect_left(divisors, True, key=lambda n: tried(n, layers).fits)
-            found += [tried(n, layers) for n in divisors[first : first + 1]]
-    return list(dict.fromkeys(found))
-
-
-def _remedy(setting: str, nbytes: int, peak: int, budget: int, cost: str) -> Remedy:
-    return Remedy(setting, nbytes, peak - nbytes, nbytes <= budget, cost)
+        if change := remedies.rounded(cell):
+            one = remedy(change.settings, total(change.cell), remedies.ROUNDED)
+            if kernels and change.cell["kernel"] != cell["kernel"]:
+                # Compared with the kernel that saves most without bf16.
+                best = min(kernels, key=lambda one: one["peak_bytes"])
+                one |= {"saves_bytes": best["peak_bytes"] - one["peak_bytes"], "than": best["setting"]}
+            found.append(one)
+    by_setting = {one["setting"]: one for one in found}
+    return sorted(by_setting.values(), key=lambda one: -one["saves_bytes"])
 
 
 def _batch(cell: Cell, batch: int) -> Cell:
@@ -340,12 +279,11 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     if cell["training"]["drop_last"]:
         rows = rows // batch * batch
     few = min(rows, batches * batch + rows % batch)
-    needed = _COPIES_OF_ROWS * _FLOAT * few * columns
-    if needed > usable_bytes():
-        raise TooLargeHere(
-            f"a plan of {few} rows of dataset={cell['dataset']['name']} takes {needed / 1e9:.3g} GB of "
-            f"memory here, but this machine has {usable_bytes() / 1e9:.3g} GB: plan a smaller batch"
-        )
+    _check_here(
+        _COPIES_OF_ROWS * _FLOAT * few * columns,
+        f"of {few} rows of dataset={cell['dataset']['name']}",
+        "a smaller batch",
+    )
     dataset = {key: value for key, value in cell["dataset"].items() if key not in _OF_ROWS}
     zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32), facts)
     job = job_of({**cell, "dataset": dataset}, zeros)

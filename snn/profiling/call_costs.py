@@ -36,11 +36,9 @@ class CallCost(NamedTuple):
 def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> dict[Signature, CallCost]:
     """The median cost of each call of a trace. Everything allocated for it is freed.
 
-    The calls are made again in the trace's order, since a call costs more after others than after itself: on
-    memory of the same sizes, without the training between them, each waited for before the next. Work
-    that the host does not wait for is timed three times: the call, the call until it is done, and, with
-    marks around it, the device's part; what the second has beyond the others is latency.
-    Managed memory that training touches on the host is touched there before each call that moves it.
+    The calls are made again in the trace's order, since a call costs more after others than after itself,
+    each waited for before the next. Work that the host does not wait for is timed three times: the call, the
+    call until it is done, and, with marks around it, the device's part; the rest of the second is latency.
     """
     if not traced.events:
         return {}

@@ -171,9 +171,8 @@ class NullBackend(EveryCall):
 class Unlaunched(EveryCall):
     """The backend given, of which an operation runs once for the same numbers, and a graph once.
 
-    For passes that only count, where an epoch of kernels may take seconds: what a strategy asks for does not
-    depend on what was computed. What is captured in a graph is whole, and all else is the backend's own. Of a
-    training in one launch one step runs, and it counts as one launch, however long it would take.
+    For passes that only count: what a strategy asks for does not depend on what was computed. What is
+    captured in a graph is whole. A training in one launch runs one step, and counts as one launch.
     """
 
     def __init__(self, inner: Backend) -> None:

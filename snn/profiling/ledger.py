@@ -20,8 +20,7 @@ class Ledger(Observer):
 
     Its fields are those that the lines of ``EveryCall`` name. ``mallocs`` are cudaMalloc's; what pools and
     managed memory give is counted apart. Device bytes are those of all three, ``peak_pool_bytes`` those that
-    pools have had from the system, in use or kept. What a graph has captured is counted as ``graph_kernels``
-    each time it is launched.
+    pools have had from the system. A graph's launches are ``graph_kernels`` each time it is launched.
     """
 
     def __init__(self) -> None:

@@ -54,10 +54,9 @@ class Call(NamedTuple):
     """One call of a backend method: all that is needed to count it, to draw it or to make it again.
 
     ``arguments`` are those of the method without the stream, with a ``Ref`` in place of every resource; of
-    ``graph_end`` they are the calls that were captured. A ``captured`` call is recorded into a graph, not
-    done. ``makes`` and ``ends`` are the numbers of the resource that the call makes or ends; ``nbytes`` and
-    ``purpose`` are of the memory that it is about, ``page_locked`` of its host array. ``call_site``: the line
-    of the strategy that makes it.
+    ``graph_end`` the calls that were ``captured``, which are recorded into a graph, not done. ``makes`` and
+    ``ends`` are numbers of resources; ``nbytes`` and ``purpose`` are of the memory that it is about,
+    ``page_locked`` of its host array.
     """
 
     name: str
@@ -143,9 +142,7 @@ class Live:
     def array(self, array: np.ndarray, *makers: str) -> Ref:
         """Which allocated array this is, or is a part of: one of these calls made it."""
         if array.dtype != np.float32 or not array.flags.c_contiguous:
-            raise LeakError(
-                f"the device needs a C-contiguous float32 array, not {array.dtype} {array.strides}"
-            )
+            raise LeakError(f"it needs a C-contiguous float32 array, not {array.dtype} {array.strides}")
         address = _address(array)
         exact = self._arrays.get(address)
         for block in self._arrays.values() if exact is None else (exact,):

@@ -55,9 +55,8 @@ class TimingBackend(EveryCall):
 def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, Any]:
     """The ``seconds`` of one run by part, ``host_arithmetic`` the rest, scaled from the ``epochs`` timed.
 
-    Two epochs before them are not counted. At least one is timed, and as many as take ``max_seconds``. Of
-    long epochs only the first steps are taken, unless the strategy is asked for a whole epoch at a time.
-    What the timers themselves take outside of the calls is measured and left out of the rest.
+    Two epochs before them are not counted. As many are timed as take ``max_seconds``, of long ones only the
+    first steps. What the timers take outside of the calls is measured and left out of the rest.
     """
     timing = TimingBackend(backend)
     steps = -(-len(job.X) // job.batch_size)

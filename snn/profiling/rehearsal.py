@@ -104,9 +104,8 @@ class Needs:
 def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
     """What the strategy of a job holds at most with so many rows: set up, or in a step.
 
-    ``job`` needs at least three batches and the rest of them that ``rows`` leave; what they hold does not
-    matter. Two trainings of so few are rehearsed, and what grows with the data is extrapolated. ``backend``
-    takes the decisions of the real one. Raises Unsupported where the strategy cannot train the network.
+    Two trainings of a few batches of the job are rehearsed, and what grows with the data is extrapolated.
+    ``backend`` takes the decisions of the real one. Raises Unsupported if it cannot train the network.
     """
     rest = rows % job.batch_size
     counts = [n * job.batch_size + rest for n in _BATCHES]
@@ -147,16 +146,12 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
 def extrapolated(few: Needs, more: Needs, times: float) -> Needs:
     """The needs ``times`` the step from ``few`` to ``more`` beyond ``few``: all on straight lines."""
     if len(few.blocks) != len(more.blocks):
-        raise Unsupported(
-            "its number of blocks depends on the number of rows, so they cannot be extrapolated"
-        )
+        raise Unsupported("its number of blocks depends on the rows, so they cannot be extrapolated")
     blocks = [
         Block(b.kind, round(a.nbytes + times * (b.nbytes - a.nbytes)))
         for a, b in zip(few.blocks, more.blocks, strict=True)
     ]
-    per_step = {
-        key: round(few.per_step[key] + times * (n - few.per_step[key])) for key, n in more.per_step.items()
-    }
+    per_step = {key: round(n + times * (more.per_step[key] - n)) for key, n in few.per_step.items()}
     return replace(more, blocks=tuple(blocks), per_step=per_step)
 
 

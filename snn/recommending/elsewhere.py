@@ -30,11 +30,15 @@ _SIMILAR = 4.0
 """By which factor the widths of two similar networks may differ at most."""
 _UNLIKE = "No network like this one is published"
 _PAIR = "but of one strategy and the reference alone: others may be faster"
-_COLUMNS = (
-    *("case", "answer", "dataset", "network", "fastest", "fastest_status", "strategies", "mean_s", "speedup"),
-    *("device", "backend"),
+_NOT_KNOWN = (
+    "  Not known: the times of your own training there. Rows, columns, batch size and layers change\n"
+    "  the order of strategies. Run the same command on that GPU."
 )
-_TYPES = {name: float if name in ("strategies", "mean_s", "speedup") else str for name in _COLUMNS}
+_TYPES: dict[Any, type] = dict.fromkeys(("strategies", "mean_s", "speedup"), float)
+_TYPES |= dict.fromkeys(
+    ("case", "answer", "dataset", "network", "fastest", "fastest_status", "device", "backend"), str
+)
+"""The columns that are read of an overview."""
 _ALIKE = 1.05
 """Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
 
@@ -75,30 +79,24 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     near = near.drop_duplicates(["network", "dataset"]).head(_SHOWN)
     same, like = near["distance"] == 0, near["is_like"]
     lines = _of_paper(cell, name)
-    lines += [] if lines or len(near) or len(pairs) else [f"Nothing is published for {name}."]
+    if not (lines or len(near) or len(pairs)):
+        lines.append(f"Nothing is published for {name}.")
     for title, rows in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),
         (f"Published for an {name}, of this network, {_PAIR}:", pairs),
         (f"Published for an {name}, of similar networks on these data sets:", near[like & ~same]),
         (f"{_UNLIKE} for an {name}; of the nearest, whose strategies may be ordered otherwise:", near[~like]),
     ):
-        lines += [title] if len(rows) else []
-        lines += [
+        said = [
             f"  {row['case']}: {row['answer']} [{row['folder']}, of {row['strategies']:.0f} candidates]"
             for row in rows.to_dict("records")
         ]
+        lines += [title, *said] if said else []
     if others and not is_answered:
         results = "results of more strategies" if len(pairs) else "results"
         lines.append(f"  Of this network there are {results} for {', '.join(others)} (--device).")
     memory = _memory(cell, name, [*near["fastest"][:1]])
-    return "\n".join(
-        [
-            *lines,
-            f"  Device memory that your training would take there: {memory}.",
-            "  Not known: the times of your own training there. Rows, columns, batch size and layers change",
-            "  the order of strategies. Run the same command on that GPU.",
-        ]
-    )
+    return "\n".join([*lines, f"  Device memory that your training would take there: {memory}.", _NOT_KNOWN])
 
 
 def _answers(cell: Mapping[str, Any]) -> pd.DataFrame:
@@ -123,11 +121,11 @@ def _answers(cell: Mapping[str, Any]) -> pd.DataFrame:
 def _rows() -> pd.DataFrame:
     """The published overviews, each with the name of its set. Raises RecordError for what is none."""
     tables = [
-        read(path, "overview", _COLUMNS, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
+        read(path, "overview", _TYPES, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
         for folder in published_sets.sets()
         if (path := folder / "tables/overview.csv").exists()
     ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_COLUMNS, "folder"])
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_TYPES, "folder"])
 
 
 def _factors(one: str, other: str) -> list[float]:

@@ -5,16 +5,16 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from snn.config import groups
+from snn import datasets
+from snn.config import compose, groups, overrides
 from snn.config.choices import BESIDE_THE_CELL
-from snn.config.options import Options
+from snn.config.overrides import written
+from snn.datasets import Table
 from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
-
-if TYPE_CHECKING:
-    from snn.datasets import Table
+from snn.measurement.passes import job_of
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -33,54 +33,6 @@ _TAKES_IMAGES = re.compile(r"\[\W*(conv2d|maxpool2d)\b")
 """How the layers of a network begin that needs images."""
 
 
-DESCRIPTION = """Which strategy trains your network fastest on this device, and why.
-
-Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
-while there is time, and leaves a ranked table and a report. What was measured stays: the same command
-continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
-results of a GPU."""
-
-EPILOG = """KEY=VALUE are settings of the training as for snn run, such as training.epochs=20, or layers:
-network=layers 'network.layers=[linear 64, relu, linear 1]'
-How a table is written is detected; dataset.header, delimiter, decimal, thousands, encoding, comment and
-na_values set it, as in dataset.header=false"""
-
-
-def parser() -> Options:
-    """The options, as they are read, helped with and completed."""
-    made = Options("recommend", DESCRIPTION, EPILOG)
-    made.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings of the training")
-
-    def add(option: str, text: str) -> None:
-        name, _, metavar = option.partition(" ")
-        value: dict[str, Any] = {"metavar": metavar} if metavar else {"action": "store_true"}
-        made.add_argument(name, help=text, **value)
-
-    add("--csv FILE", "a CSV file to train on, one sample per row")
-    add("--target COLUMN", "the column to predict: its name, or else its number from 0")
-    images = "patterns for a network that takes images"
-    add(
-        "--dataset NAME", f"another data set (default: small; {images}): {', '.join(groups.names('dataset'))}"
-    )
-    add("--hidden N,N", "widths of the hidden layers, as 64,64 (fully connected, ReLU)")
-    add("--classify", "the target of the table is a class, a text or a whole number")
-    add("--network NAME", f"another network: {', '.join(groups.names('network'))}")
-    add(
-        "--budget TIME",
-        "how long it may take, as 90s (default: 2min); if whole trainings take too long, runs have fewer "
-        "epochs, or fewer rows; if even these take too long there is an error, and a first round that has "
-        "begun is finished",
-    )
-    add(
-        "--device NAME",
-        "auto, cuda, cpu, or a GPU's name: for one not in this machine, only published results",
-    )
-    add("--all", "measure every strategy, not only the usual candidates")
-    add("--output FOLDER", "for the table and the report, which are replaced (default: recommendation-NAME)")
-    made.set_defaults(budget="2min", device="auto")
-    return made
-
-
 @dataclass(frozen=True)
 class Question:
     """``cell`` is the training; ``sweep`` has the settings that were given, as a grid has them.
@@ -91,7 +43,7 @@ class Question:
 
     cell: Mapping[str, Any]
     sweep: Mapping[str, Any]
-    table: "Table | None"
+    table: Table | None
     budget: float
     device: str
     choice: str
@@ -99,50 +51,44 @@ class Question:
 
 
 def ask(
-    settings: Sequence[str] = (),
-    csv: str | None = None,
-    target: str | None = None,
-    dataset: str | None = None,
-    network: str | None = None,
-    hidden: str | None = None,
-    classify: bool = False,
-    budget: str = "2min",
-    device: str = "auto",
-    output: str | None = None,
-    all: bool = False,
+    settings: Sequence[str],
+    *,
+    csv: str | None,
+    target: str | None,
+    classify: bool,
+    dataset: str | None,
+    hidden: str | None,
+    network: str | None,
+    budget: str,
+    device: str,
+    all: bool,
+    output: str | None,
 ) -> Question:
     """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
 
     Raises ConfigError, naming option or key and the value, and DataError for a table that cannot be used.
     """
-    from snn import datasets  # with NumPy, for which the help does not wait
-    from snn.config import compose, overrides
-    from snn.measurement.passes import job_of
-
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
-    base = given = [*_expand(csv, target, dataset, network, hidden), *_checked(settings)]
-    if classify:
-        given = _with_outputs(base, 2)
-    elif "network.hidden" in _texts(given):
-        given = _with_default(given, "network=mlp")  # the paper's weights are all positive, and diverge
+    base = _texts([*_expand(csv, target, dataset, network, hidden), *settings])
+    given = _with_outputs(base, 2) if classify else {**base}
+    if "network.hidden" in given:
+        given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
     if _takes_images(given):
-        given = _with_default(given, "dataset=patterns")
-    cell, table = compose.composed(given), None
+        given.setdefault("dataset", "patterns")
+    cell, table = compose.composed(_line(given)), None
     if "target" in cell["dataset"]:
         table = datasets.make(cell["dataset"])
         if classify:
             given = _with_outputs(base, _count_classes(table, cell["dataset"]))
         rows, _ = datasets.counts(len(table.values), cell["dataset"])
-        given = _with_default(
-            given, f"training.batch_size={min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))}"
-        )
-        cell = compose.composed(given)
+        given.setdefault("training.batch_size", str(min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))))
+        cell = compose.composed(_line(given))
         job_of(cell, table)
     elif classify:
         raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
-    sweep = overrides.read(given)
+    sweep = overrides.read(_line(given))
     if path := cell["dataset"].get("path"):
         sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
@@ -165,8 +111,6 @@ def _expand(
     csv: str | None, target: str | None, dataset: str | None, network: str | None, hidden: str | None
 ) -> list[str]:
     """The settings that options stand for."""
-    from snn.config.overrides import written
-
     if (csv is None) != (target is None):
         given, lacking = ("--csv", "--target COLUMN") if target is None else ("--target", "--csv FILE")
         raise ConfigError(f"{given} is given without {lacking}: a table needs both")
@@ -179,43 +123,42 @@ def _expand(
     return arguments + ([] if hidden is None else [f"network.hidden=[{hidden}]"])
 
 
-def _checked(settings: Sequence[str]) -> Sequence[str]:
-    """The settings. Raises ConfigError for a table without --csv, and for what is not of the training."""
+def _texts(settings: Sequence[str]) -> dict[str, str]:
+    """The text of each value by key. Raises ConfigError for what is not a setting of the training."""
+    found: dict[str, str] = {}
     for one in settings:
-        key, equals, _ = one.partition("=")
-        if not equals and one.lower().endswith(_TABLES):
+        key, equals, text = one.partition("=")
+        if not equals:
+            is_table = one.lower().endswith(_TABLES)
+            as_option = f"a table is given as --csv {shlex.quote(one)} --target COLUMN"
             raise ConfigError(
-                f"{shown(one)} is no setting: a table is given as --csv {shlex.quote(one)} --target COLUMN"
+                f"{shown(one)} is no setting: {as_option if is_table else overrides.instead([one])}"
             )
         if key.partition(".")[0] in _NOT_OF_TRAINING:
             raise ConfigError(
                 f"{shown(one)}: snn recommend chooses strategies, the protocol and the device: see --all, "
                 "--budget, --device and --output; a grid compares what you choose"
             )
-    return settings
+        if key in found:
+            raise ConfigError(f"{one}: {key} is given twice, {key}={found[key]} before: leave one out")
+        found[key] = text
+    return found
 
 
-def _texts(arguments: Sequence[str]) -> dict[str, str]:
-    """The text of each value by key."""
-    return dict(one.partition("=")[::2] for one in arguments)
+def _line(texts: Mapping[str, str]) -> list[str]:
+    return [f"{key}={text}" for key, text in texts.items()]
 
 
-def _with_default(arguments: Sequence[str], one: str) -> list[str]:
-    """The arguments, with another unless its key is given."""
-    return [*arguments] if one.partition("=")[0] in _texts(arguments) else [*arguments, one]
-
-
-def _takes_images(arguments: Sequence[str]) -> bool:
+def _takes_images(texts: Mapping[str, str]) -> bool:
     """Whether the network's first layer needs images. Raises ConfigError if the data set has none."""
-    texts = _texts(arguments)
     network, dataset = texts.get("network"), texts.get("dataset")
     layers = texts.get("network.layers", "")
     if not layers and network in groups.names("network"):
         layers = str(groups.load("network", network).get("layers", ""))
     if not _TAKES_IMAGES.match(layers):
         return False
-    if dataset in groups.names("dataset") and "shape" not in groups.load("dataset", dataset):
-        images = [name for name in groups.names("dataset") if "shape" in groups.load("dataset", name)]
+    images = [name for name in groups.names("dataset") if "shape" in groups.load("dataset", name)]
+    if dataset in groups.names("dataset") and dataset not in images:
         raise ConfigError(
             f"network={network} has convolutions, which need images, and dataset={dataset} has none: "
             f"leave out one of the two, or choose dataset={', '.join(images)}"
@@ -223,10 +166,9 @@ def _takes_images(arguments: Sequence[str]) -> bool:
     return True
 
 
-def _with_outputs(arguments: Sequence[str], count: int) -> list[str]:
-    """The arguments for so many classes: cross-entropy, an output each, and a larger learning rate, since its
+def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:
+    """The settings for so many classes: cross-entropy, an output each, and a larger learning rate, since its
     gradients are smaller than those of squared errors. Raises ConfigError if they choose a network."""
-    texts = _texts(arguments)
     for key in ("network", "network.layers", "network.loss"):
         if key in texts:
             raise ConfigError(
@@ -235,13 +177,13 @@ def _with_outputs(arguments: Sequence[str], count: int) -> list[str]:
             )
     widths = texts.get("network.hidden", str(groups.load("network", "mlp")["hidden"])).strip("[] ").split(",")
     hidden = [layer for width in widths for layer in (f"linear {width.strip()}", "relu")]
-    found = [one for one in arguments if not one.startswith("network.hidden=")]
-    found += ["network=layers", "network.loss=cross_entropy"]
-    found.append(f"network.layers=[{', '.join([*hidden, f'linear {count}'])}]")
-    return _with_default(found, "training.learning_rate=0.02")
+    layers = f"[{', '.join([*hidden, f'linear {count}'])}]"
+    others = {key: text for key, text in texts.items() if key != "network.hidden"}
+    chosen = {"network": "layers", "network.loss": "cross_entropy", "network.layers": layers}
+    return {"training.learning_rate": "0.02"} | others | chosen
 
 
-def _count_classes(table: "Table", dataset: Mapping[str, Any]) -> int:
+def _count_classes(table: Table, dataset: Mapping[str, Any]) -> int:
     """How many classes a table has. Raises ConfigError if it is one."""
     classes: list[str] = table.facts["classes"]
     if len(classes) < 2:

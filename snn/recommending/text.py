@@ -15,6 +15,7 @@ from snn.hardware.devices import Device
 from snn.models.network import network_label
 from snn.recommending.budget import Length
 from snn.recommending.question import Question
+from snn.report.opening import duration
 from snn.tables.recommend import preliminary, scores_in_words
 from snn.tables.recommendation import Ratio
 
@@ -41,7 +42,7 @@ def announcement(asked: Question, device: Device, candidates: int) -> str:
 
 def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, cell: Mapping[str, Any]) -> str:
     """The answer with its reason, then a line per candidate; times are of what was ``trained``."""
-    names, thresholds = _names(ranking), read_yaml(CONFIG / "verdicts.yaml")
+    thresholds = read_yaml(CONFIG / "verdicts.yaml")
     if not ranking["rank"].notna().any():
         compared = "can be compared with the reference" if (ranking["status"] == OK).any() else "ended well"
         lines = [f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip()]
@@ -51,14 +52,15 @@ def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, ce
     times = (
         f"{part}: what is done once per training weighs more than in a whole one" if part else trained.words()
     )
-    notes = [f"Times are of trainings of {times}.", *_notes(ranking, names, thresholds)]
-    return "\n".join(
-        ["", *lines, *filter(None, [preliminary(ranking, thresholds)]), "", table(ranking), *notes]
-    )
+    lines += filter(None, [preliminary(ranking, thresholds)])
+    notes = [f"Times are of trainings of {times}.", *_notes(ranking, thresholds)]
+    return "\n".join(["", *lines, "", table(ranking), *notes])
 
 
-def _notes(ranking: pd.DataFrame, names: pd.Series, thresholds: Mapping[str, Any]) -> Iterator[str]:
+def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str]:
     """What a reader of the table must know of its rows."""
+    with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
+    names = ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
     is_ranked, ended_well = ranking["rank"].notna(), ranking["status"] == OK
     if scores := scores_in_words(ranking):
         yield scores
@@ -116,41 +118,20 @@ def _failures(ranking: pd.DataFrame, cell: Mapping[str, Any]) -> str:
     )
 
 
-def _names(ranking: pd.DataFrame) -> pd.Series:
-    """The strategies, with the kernel if there are several of a name: ``graph (tiled_fused)``."""
-    with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
-    return ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
-
-
 def table(ranking: pd.DataFrame) -> str:
     """The ranking as lines of text."""
-
-    def ratios(name: str) -> list[object]:
-        return [Ratio.read(row, name) or _NOTHING for row in ranking.to_dict("records")]
-
-    rows = pd.DataFrame(
+    rows = ranking.to_dict("records")
+    shown = pd.DataFrame(
         {
-            "rank": [_NOTHING if pd.isna(rank) else f"{rank:.0f}" for rank in ranking["rank"]],
+            "rank": [_NOTHING if pd.isna(row["rank"]) else f"{row['rank']:.0f}" for row in rows],
             "strategy": ranking["strategy"],
             "kernel": ranking["kernel"].mask(ranking["kernel"].map(is_empty), _OWN_KERNEL),
-            "time": [_seconds(value) for value in ranking["mean_s"]],
-            "vs reference": [str(one) for one in ratios("speedup")],
+            "time": [_NOTHING if is_empty(row["mean_s"]) else duration(row["mean_s"], 3) for row in rows],
+            "vs reference": [str(Ratio.read(row, "speedup") or _NOTHING) for row in rows],
             "verdict": ranking["verdict"].astype(object).fillna(""),
-            "behind": [str(one) for one in ratios("behind")],
+            "behind": [str(Ratio.read(row, "behind") or _NOTHING) for row in rows],
             "against fastest": ranking["against_fastest"].fillna(""),
-            "rounds": ranking["rounds"],
-            "status": ranking["status"],
+            **{key: ranking[key] for key in ("rounds", "status")},
         }
     )
-    return rows.to_string(index=False)
-
-
-def _seconds(value: float) -> str:
-    if pd.isna(value):
-        return _NOTHING
-    unit, factor = next(
-        (unit, factor)
-        for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6))
-        if value * factor >= 1 or unit == "µs"
-    )
-    return f"{value * factor:.3g} {unit}"
+    return shown.to_string(index=False)

@@ -59,8 +59,7 @@ def unchecked(folder: Path) -> dict[str, Entry]:
     """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or such a file) by line.
 
     Each is whole in itself; two of them may be of one round, or of two devices. Raises RecordError, naming
-    file and line, where there is something else, or no record at all; then it names folders within that have
-    some.
+    file and line, or the folders within that have records if there are none.
     """
     problem, found = "there are no records in it", {}
     try:
@@ -97,9 +96,7 @@ def of_microbenchmarks(folder: Path) -> bool:
 
 def _within(folder: Path) -> str:
     """The folders of results that a folder and those in it hold, for the end of a message, if there are."""
-    inside = sorted(
-        path for level in ("[!.]*", "[!.]*/[!.]*") for path in folder.glob(level) if path.is_dir()
-    )
+    inside = sorted(one for level in ("[!.]*", "[!.]*/[!.]*") for one in folder.glob(level) if one.is_dir())
     found = [str(path) for path in inside if has_cells(path) or of_microbenchmarks(path)]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return f"; it holds folders of results: {', '.join(found[:_NAMED])}{more}: name those" if found else ""

@@ -47,10 +47,10 @@ def read_limits(path: Path) -> dict[str, Any]:
 
 
 def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str, dict[str, Any]]:
-    """By name the records of an archive or a folder of results, of GPUs if it has any of them.
+    """By name the records of an archive or a folder of results, of GPUs if it has any, of ``devices`` if
+    given.
 
-    Those of other devices than ``devices`` are left out, if those are given. Raises RecordError if the folder
-    cannot be read, or if two are of one microbenchmark, for a table is about one device.
+    Raises RecordError if the folder cannot be read, or if two are of one microbenchmark.
     """
     try:
         paths = sorted((folder / FOLDER).rglob("*.json"))

@@ -96,9 +96,7 @@ def check_replaced(path: Path, key: str) -> None:
         found = untrusted.read_json(path)
         if isinstance(found, dict) and "schema_version" in found:
             return
-    raise ConfigError(
-        f"{key} is {shown(str(path))}: this file is no record, and would be lost: name another, or remove it"
-    )
+    raise ConfigError(f"{key} is {shown(str(path))}: this file is no record, and would be lost: name another")
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -147,11 +145,10 @@ def check_sources(record: Mapping[str, Any], path: Path | str, wanted: str) -> N
 
 
 def checked(record: Any, place: str) -> dict[str, Any]:
-    """The record in today's form.
+    """The record in today's form. Raises RecordError, naming the place.
 
-    Raises RecordError, naming the place, if the record was changed after it was written, has an unknown
-    schema version, does not fit the schema, or has parts of different lengths. Versions 2 and 3 have no
-    digest.
+    It does if the record was changed after it was written (versions 2 and 3 have no digest), has an unknown
+    schema version, does not fit the schema, or has parts of different lengths.
     """
     version = record.get("schema_version") if isinstance(record, dict) else None
     if type(version) is not int or version not in _READ:
@@ -283,11 +280,8 @@ NUMA = "NUMA node of the process"
 
 
 def check_rounds(records: Mapping[str, Record]) -> None:
-    """Raise RecordError, naming both places, where two records by place do not belong together.
-
-    They do not where they are of one round of one cell, or of two rounds of a cell that differ in their
-    sources, the versions of what took part, their threads, surroundings or ledgers.
-    """
+    """Raise RecordError, naming both places, if two records are of one round of one cell, or of two rounds
+    that differ in sources, versions of what took part, threads, surroundings or ledgers."""
     cells: dict[str, dict[str, Record]] = {}
     for place, record in records.items():
         cells.setdefault(json.dumps(record["cell"], sort_keys=True), {})[place] = record

@@ -141,9 +141,7 @@ def _complaint(error: Any) -> str:
     if error.rule in ("required", "dependencies"):
         needed = error.rule_definition
         if error.rule == "dependencies":
-            needed = [
-                other for present, others in needed.items() if present in error.value for other in others
-            ]
+            needed = [one for given, others in needed.items() if given in error.value for one in others]
         return f"{key} lacks {', '.join(sorted(set(needed) - error.value.keys()))}"
     if error.rule == "additionalProperties":
         unknown = error.value.keys() - error.definition["properties"].keys()

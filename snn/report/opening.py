@@ -39,12 +39,13 @@ def fragment(
         said = " ".join(
             filter(None, [*recommended["answer"], recommend.preliminary(rankings[0], thresholds)])
         )
-    return _macro("opening")(
-        _cases(recommended.head(len(rankings)), rankings),
-        len(table) - len(rankings),
-        _paragraphs(table, said, trained, provenance),
-        _caveats(table, points),
-    )
+    rows = recommended.head(len(rankings)).to_dict("records")
+    cases = [
+        (row, ranking.to_dict("records"), _why(row, ranking))
+        for row, ranking in zip(rows, rankings, strict=True)
+    ]
+    paragraphs = _paragraphs(table, said, trained, provenance)
+    return _macro("opening")(cases, len(table) - len(rankings), paragraphs, _caveats(table, points))
 
 
 def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:
@@ -53,55 +54,16 @@ def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.
     return _macro("summary")(paragraphs, _caveats(table, points))
 
 
-def answer(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame] = ()) -> str:
-    """An HTML table of the rows of ``recommendation``, one per data set and network, each with its reason.
-
-    ``rankings``: for each row, in its order, the strategies as ``snn.tables.recommend`` lists them;
-    they are folded below the answer, unfolded if there is only one. A strategy is called the fastest
-    only if its lead is significant, and never one whose training did not end well.
-    """
-    return _macro("answer")(_cases(recommended, rankings))
-
-
-def ranking(ranked: pd.DataFrame, of: str = "") -> str:
-    """An HTML table of the rows of ``snn.tables.recommend``, the shortest mean time first.
-
-    ``of``: the data set and the network, by which a screen reader tells the tables of a page apart.
-    """
-    return _macro("ranking")(_ranked(ranked), of)
-
-
 def _macro(name: str) -> Any:
-    page = template("opening.html", duration=duration)
+    known = {"duration": duration, "kernel": _kernel, "over_reference": over_reference}
+    page = template("opening.html", **known, ratio_of=Ratio.read, reservation=reservation)
     return getattr(page.module, name)
 
 
-def _cases(recommended: pd.DataFrame, rankings: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
-    """What the template shows of each case."""
-    cases = []
-    for i, row in enumerate(recommended.to_dict("records")):
-        note, scores = row["note"], recommend.scores_in_words(rankings[i]) if rankings else ""
-        sentence = "" if is_empty(note) else f"{note[0].upper()}{note[1:]}."
-        cases.append(
-            {
-                **row,
-                "kernel": _kernel(row),
-                "over_reference": over_reference(row),
-                "lead": Ratio.read(row, "lead"),
-                "reservation": reservation(row),
-                "why": list(filter(None, (row["reason"], scores, sentence))),
-                "ranked": _ranked(rankings[i]) if rankings else [],
-            }
-        )
-    return cases
-
-
-def _ranked(ranked: pd.DataFrame) -> list[dict[str, Any]]:
-    """What the template shows of each row of a ranking."""
-    return [
-        {**row, "kernel": _kernel(row), "behind": row["rank"] != 1 and Ratio.read(row, "behind")}
-        for row in ranked.to_dict("records")
-    ]
+def _why(row: Mapping[Any, Any], ranking: pd.DataFrame) -> list[str]:
+    """The reason of an answer, the scores, and the note."""
+    note = "" if is_empty(row["note"]) else f"{row['note'][0].upper()}{row['note'][1:]}."
+    return [text for text in (row["reason"], recommend.scores_in_words(ranking), note) if text]
 
 
 def _kernel(row: Mapping[str, Any]) -> str:
@@ -112,12 +74,12 @@ def _kernel(row: Mapping[str, Any]) -> str:
     )
 
 
-def duration(seconds: Any) -> str:
-    """Seconds in the unit that suits them, to four digits: ``24.72 ms``; a dash if there are none."""
+def duration(seconds: Any, digits: int = 4) -> str:
+    """Seconds in the unit that suits them: ``24.72 ms``; a dash if there are none."""
     if is_empty(seconds):
         return "–"
     unit, factor = next((unit, factor) for unit, factor, least in _UNITS if abs(seconds) >= least)
-    return f"{seconds * factor:.4g} {unit}"
+    return f"{seconds * factor:.{digits}g} {unit}"
 
 
 def headline(table: pd.DataFrame) -> str:

@@ -4,7 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from statistics import fmean
@@ -83,11 +83,11 @@ class LaunchedTraining:
             started = time.perf_counter()
             self._launch(self._shape, done, of_launch, buffers, stream)
             if self._after_stop:
-                before_stop = self._before_stop(buffers[-1], stream)
-                if before_stop is not None:
-                    if before_stop:
-                        self._launch(self._shape, done, before_stop, buffers, stream)
-                    done += before_stop
+                stopped = int(self._head(buffers[-1], stream)[STOPPED : STOPPED + 1].view(np.uint32)[0])
+                if stopped > 1:
+                    self._launch(self._shape, done, stopped - 1, buffers, stream)
+                if stopped:
+                    done += stopped - 1
                     of_launch = min(_AFTER_STOP, steps - done)
                     self._launch(self._after_stop, done, of_launch, buffers, stream)
             done += of_launch
@@ -103,11 +103,6 @@ class LaunchedTraining:
     ) -> None:
         steps = Steps(self._rows, done % self._batches, count, self._rate, self._max_norm)
         self._backend.train(shape, buffers, steps, stream)
-
-    def _before_stop(self, workspace: Any, stream: Any) -> int | None:
-        """Number of steps before the one at which the last launch stopped; None if it did not stop."""
-        stopped = int(self._head(workspace, stream)[STOPPED : STOPPED + 1].view(np.uint32)[0])
-        return stopped - 1 if stopped else None
 
     def _head(self, workspace: Any, stream: Any = None) -> np.ndarray:
         """A copy of the workspace's head, once the stream has done its work."""
@@ -446,16 +441,6 @@ class Persistent(Strategy):
     weights, close = _delegated("weights"), _delegated("close")
 
 
-@dataclass(frozen=True)
-class Member:
-    """One training: its learning rate, and the ``start``-th draw (from 1) of a seed as initial weights."""
-
-    seed: int
-    init: str
-    learning_rate: float
-    start: int
-
-
 class Ensemble(OneLaunch):
     """Training of many members in one launch: every combination of the listed values, times ``starts``.
 
@@ -490,7 +475,7 @@ class Ensemble(OneLaunch):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self._rate = rate
         any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
-        self.rates = [member.learning_rate for member in self._members_for(network, any_seed)]
+        self.rates = [member["learning_rate"] for member in self._members_for(network, any_seed)]
         super().setup(network, X, Y, batch_size, rate)
 
     def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
@@ -502,21 +487,25 @@ class Ensemble(OneLaunch):
         }
         members = self._members_for(network, seed)
         yield from itertools.repeat(
-            [W for member in members for W in streams[member.seed, member.init][member.start - 1]]
+            [W for one in members for W in streams[one["seed"], one["init"]][one["start"] - 1]]
         )
 
     def members(self, seed: int) -> list[dict[str, Any]]:
-        return [asdict(member) for member in self._members_for(self.network, seed)]
+        return self._members_for(self.network, seed)
 
-    def _members_for(self, network: Network, seed: int) -> list[Member]:
-        """The members, given the cell's network and seed for what is not listed."""
+    def _members_for(self, network: Network, seed: int) -> list[dict[str, Any]]:
+        """The members, given the cell's network and seed for what is not listed.
+
+        Each has a learning rate, and the ``start``-th draw (from 1) of a seed as initial weights.
+        """
+        names = ("seed", "init", "learning_rate", "start")
         combinations = itertools.product(
             self._seeds or [seed],
             self._initialisers or [network.init],
             self._learning_rates or [self._rate],
             range(1, self._starts + 1),
         )
-        return [Member(*combination) for combination in combinations]
+        return [dict(zip(names, combination, strict=True)) for combination in combinations]
 
 
 def _first_draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:

@@ -31,8 +31,7 @@ LABELS = {
 def _breakdown(rows: Rows) -> pd.DataFrame:
     """Parts of an instrumented pass with a timer around every call, and the time predicted from calls' costs.
 
-    ``predicted_s`` is the host arithmetic plus the ledger's calls at their costs, which are measured without
-    any training; ``predicted_speedup`` the reference's over the row's, if both are of one GPU.
+    Predictions are divided if both are of one GPU.
     """
     cells = rows.frame
     parts = cells[[name for name in cells if name.startswith(PART)]]
@@ -118,9 +117,8 @@ _TOO_MUCH = 1.25
 def reason(winner: pd.Series, reference: pd.Series | None) -> str:
     """What the winner does less and more often than the reference, and in which parts the times differ.
 
-    Counts are exact, per training. Seconds are of instrumented passes, so they add up to the difference only
-    approximately; if the winner's passes took longer, they explain no shorter run, and nothing is said of
-    them.
+    Counts are exact, per training. Seconds are of instrumented passes: they add up to the difference only
+    approximately, and nothing is said of them if the winner's passes took longer.
     """
     if reference is None:
         return "There is no reference to compare it with."

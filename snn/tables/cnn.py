@@ -13,11 +13,11 @@ import pandas as pd
 
 from snn.analysis.grouping import first_at, texts
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.roofline import steps
+from snn.analysis.roofline import step_us, steps
 from snn.analysis.verdicts import AGREES, DIFFERS
 from snn.models import gradients
 from snn.models.gradients import EXACT, PublishedNaive, PublishedOptimised
-from snn.tables.table import Column, Row, Rows, Table, assemble, cells_table, ratio, status, step_us
+from snn.tables.table import Column, Row, Rows, Table, assemble, cells_table, ratio, status
 
 Published = Mapping[str, Any]
 
@@ -128,8 +128,7 @@ _END: tuple[Column, ...] = (status, "machine", _data, "device backend")
 def _published_programs(rows: Rows) -> pd.DataFrame:
     """What the report has of a row's data set and of the program with its gradient, and whether it agrees.
 
-    ``images_apart`` is how many more test images are right than published, with ``drop_last`` of those of
-    whole batches; the accuracy ``agrees`` if it is within ``agrees_accuracy`` of the published one.
+    Test images are those of whole batches with ``drop_last``.
     """
     devices, cells = rows.published["devices"], rows.frame
     columns = [f"published_{name}{end}" for end in ("_s", "_step_us", "_test_s") for name in devices]
@@ -257,12 +256,7 @@ BLOCK = 256
 
 
 def _used(rows: Rows) -> pd.DataFrame:
-    """How much of a batch's gradient is computed with a row's block.
-
-    ``logit_gradients`` are the gradients of a batch's outputs that are computed, ``samples_used`` the rows of
-    the batch that they are of, and ``mean_loss_step`` the learning rate along the gradient of a mean loss
-    over as many rows of which a step is as long.
-    """
+    """How much of a batch's gradient is computed with a row's block."""
     found = []
     for row in rows.frame.to_dict("records"):
         batch, outputs = row["training.batch_size"], int(re.findall(r"linear(\d+)", row["network"])[-1])

@@ -13,8 +13,7 @@ _known = cache(lambda: read_yaml(PATH))
 def describe(table: str, column: str) -> str | None:
     """What a column of a table contains; None if nobody has said so.
 
-    A column of one device, such as ``speedup NVIDIA H200``, is described by its first word; a column of a
-    setting, such as ``training.batch_size``, is that setting.
+    ``speedup NVIDIA H200`` is described by its first word; ``training.batch_size`` is that setting.
     """
     name = column.partition(" ")[0]
     if words := own(table).get(name) or _known()["any"].get(name):

@@ -1,13 +1,13 @@
 """Two sets of results side by side: the cells measured in both, divided only where they are comparable."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from snn.analysis.grouping import is_empty, settings
+from snn.analysis.grouping import is_empty, settings, work_of
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, common_rounds, over_baselines, speedup
@@ -19,7 +19,6 @@ NEIGHBOUR = "protocol.neighbour"
 _NAMES = ["dataset", "strategy", "network", "kernel"]
 _SHOWN_BY_NAMES = ("network.hidden", "network.layers", "dataset.name", "strategy.name", "kernel.name")
 _TRAINED = ("dataset", "network", "training")
-_OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work")
 
 
 def keyed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -32,7 +31,13 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
     if NEIGHBOUR in frame:
         frame = frame[frame[NEIGHBOUR].fillna(NONE) == NONE]
     listed = frame.to_dict("records")
-    points, keys = ([_key(row, of) for row in listed] for of in (_TRAINED, (*_TRAINED, "strategy")))
+    points, keys = (
+        [
+            json.dumps(work_of(row, sections) | {"in": row["precision"]}, sort_keys=True, default=str)
+            for row in listed
+        ]
+        for sections in ((*_TRAINED, "kernel"), (*_TRAINED, "strategy", "kernel"))
+    )
     frame = frame.assign(point=points, key=keys)
     return frame.sort_values("runs").drop_duplicates("key", keep="last").set_index("key").sort_index()
 
@@ -40,10 +45,7 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
 def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell that both of these frames of ``keyed`` hold.
 
-    ``ratio`` is of the rounds in common, by their numbers. ``speedup_a`` and ``speedup_b`` are each side's
-    own, over its own reference: these may be compared whatever the devices. ``agreement`` is ``agrees`` if
-    the interval of their quotient, which takes the two for independent, is within the threshold ``same`` of
-    1, ``differs`` if it excludes 1, otherwise ``inconclusive``.
+    ``agreement`` is by the interval of the quotient of both speedups, which takes the two for independent.
     """
     both = [key for key in a.index if key in b.index]
     sides = {"a": a.loc[both], "b": b.loc[both]}
@@ -81,16 +83,6 @@ def _left_out(a: Mapping[str, Any], b: Mapping[str, Any], found: Mapping[str, An
     if is_empty(found[SPEEDUP[0]]) or common == max(sum(map(bool, row["rounds"])) for row in (a, b)):
         return ""
     return f"rounds are unequal: the ratio is of {common} in common, the times are of all"
-
-
-def _key(row: Mapping[str, Any], sections: Sequence[str]) -> str:
-    """A row's kernel, precision and settings in these sections, as JSON; one that is empty is left out."""
-    cell = {
-        key: value
-        for key, value in row.items()
-        if (key in _OF_KERNEL or ("." in key and key.partition(".")[0] in sections)) and not is_empty(value)
-    }
-    return json.dumps(cell | {"precision": row["precision"]}, sort_keys=True, default=str)
 
 
 def _further_settings(rows: pd.DataFrame) -> list[str]:

@@ -3,40 +3,31 @@
 The only table that divides times of two devices by each other: a CPU's by those of the GPU in the same host.
 """
 
-from collections.abc import Mapping
+from dataclasses import replace
 from math import nan
-from typing import Any
 
 import pandas as pd
 
-from snn.analysis.grouping import first_at, settings, texts, varied
+from snn.analysis.grouping import first_at, settings, texts
 from snn.analysis.intervals import Ratio, ratio, ratio_verdict
-from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import common_rounds, warning
 from snn.tables.sweep import full_name, with_options
-from snn.tables.table import DEVICE, Pairs, Rows, Table, assemble, scores, status
+from snn.tables.table import DEVICE, Pairs, Rows, cells_table, further, scores, status
 
-_TRAINED = ("dataset", "network", "training")
 _ITSELF = Ratio(1.0, 1.0, 1.0, 2, 0.0)
 
 
-def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per cell of one machine, with the device it was measured on, and its speedups."""
+def _rows(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of one machine, with the device that each was measured on; of threads always how many."""
     rows = with_options(cells).assign(ran_on=cells["on_host"].map({True: "host", False: "device"}))
-    if "strategy.threads" in cells:  # of threads always how many
+    if "strategy.threads" in cells:
         threads = cells["strategy.threads"].map("threads {:.0f}".format, na_action="ignore").fillna("")
         rows["options"] = rows["options"].where(rows["options"] != "", threads)
-    more = varied(cells, settings(cells, _TRAINED), ["dataset", "network"])
-    precision = ["precision"] if cells["precision"].nunique() > 1 else []
-    return assemble(
-        Rows(rows, paper, thresholds),
-        " ".join(["strategy options dataset network kernel", *precision, *more, "ran_on mean_s std_s"]),
-        scores,
-        "runs",
-        _speedups,
-        status,
-        DEVICE,
-    )
+    return rows
+
+
+def _trained(cells: pd.DataFrame) -> list[str]:
+    return settings(cells, ("dataset", "network", "training"))
 
 
 def _pairs(cells: pd.DataFrame) -> Pairs:
@@ -46,7 +37,7 @@ def _pairs(cells: pd.DataFrame) -> Pairs:
 
 def _baselines(cells: pd.DataFrame) -> dict[str, list[int]]:
     """At each row's point, the number of ``sequential`` and that of the fastest row of the host; or -1."""
-    points = texts(cells, settings(cells, _TRAINED))
+    points = texts(cells, _trained(cells))
     timed = cells[cells["on_host"] & cells["mean_s"].notna()]
     return {
         "sequential": first_at(points, timed.index[timed["strategy"] == "sequential"]),
@@ -80,4 +71,17 @@ def _ratio(cells: pd.DataFrame, number: int, i: int) -> Ratio | None:
     return _ITSELF if number == i else ratio(*common_rounds(cells.iloc[number], cells.iloc[i]))
 
 
-cpu = cnn_cpu = Table("CPU and GPU of the same machine", _build, _pairs)
+_table = cells_table(
+    "CPU and GPU of the same machine",
+    "strategy options dataset network kernel",
+    lambda rows: rows.frame[["precision"] if rows.frame["precision"].nunique() > 1 else []],
+    further(_trained, "dataset", "network"),
+    "ran_on mean_s std_s",
+    scores,
+    "runs",
+    _speedups,
+    status,
+    DEVICE,
+    rows=_rows,
+)
+cpu = cnn_cpu = replace(_table, pairs=_pairs)

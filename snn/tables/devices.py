@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis import frame, published, verdicts
-from snn.analysis.grouping import baselines, is_empty, setting, varied
+from snn.analysis.grouping import OF_KERNEL, baselines, is_empty, varied, work_of
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
@@ -26,9 +26,9 @@ PER_DEVICE = (*SPEEDUP, "verdict", "mean_s", "runs", "status", "machine", "note"
 _NAMES = ("dataset", "network", "strategy", "kernel", "precision")
 _SHOWN_BY_NAMES = {*SHOWN_BY_NETWORK, *(f"{name}.name" for name in _NAMES)}
 _WORK = ("dataset", "network", "training")
+_CHOSEN = (*_WORK, "strategy", "kernel")
 _WHERE_VARIED = ("kernel", "precision")
 _OF_CHOICE = ("strategy.name", "strategy._target_")
-_OPTIONS_OF_KERNEL = ("block", "work")
 _TO_BASELINE = {
     FASTER: "than",
     SAME: "as",
@@ -57,42 +57,46 @@ def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresho
     measured = {device: records for device, records in alone.items() if records}
     if not measured:
         raise RecordError("every record is of a cell beside a neighbour: there is no time of one alone")
+    by_work: dict[str, Row] = {}
+    for one in _speedups(measured, thresholds):
+        work, device = _text([work_of(one, _CHOSEN), one["precision"], one["baseline"]]), one["measured_on"]
+        found = by_work.setdefault(work, {})
+        found[device] = max(found.get(device, one), one, key=_weight)
+    rows = list(by_work.values())
     listed = [Cell(record["cell"]) for records in measured.values() for record in records.values()]
     cells = {cell.name: cell for cell in listed}
-    rows: dict[str, Row] = {}
-    for one in _speedups(measured, cells, thresholds):
-        cell, baseline, device = cells[one["cell"]], one["baseline"], one["measured_on"]
-        row = {"cell": cell, "baseline": baseline, "devices": {}}
-        found = rows.setdefault(_text([_settings(cell), baseline]), row)["devices"]
-        found[device] = max(found.get(device, one), one, key=_weight)
-    return _table(list(rows.values()), list(measured), paper, paper_device, thresholds)
+    of_paper = [published.speedups(cells[_first(row)["cell"]], paper) for row in rows]
+    pairs = zip(rows, of_paper, strict=True)
+    words = [_words(row, values, paper_device, thresholds) for row, values in pairs]
+    table = _what_rows_are_of(rows).assign(baseline=[_first(row)["baseline"] for row in rows])
+    table[ON_ALL] = [_on_all(of_row) for of_row in words]
+    table["advice"] = [_advice(*row) for row in zip(table["strategy"], table["baseline"], words, strict=True)]
+    columns: dict[str, list[Any]] = {
+        f"{column} {device}": [row.get(device, {}).get(column) for row in rows]
+        for device in measured
+        for column in PER_DEVICE
+    }
+    columns[f"published_speedup {paper_device}"] = [next(iter(values), None) for values in of_paper]
+    others = [", ".join(f"{value:.2f}" for value in values[1:]) for values in of_paper]
+    columns["published_note"] = [f"elsewhere in the paper {said}" if said else "" for said in others]
+    filled = {name: values for name, values in columns.items() if not all(map(is_empty, values))}
+    return table.join(pd.DataFrame(filled, table.index, dtype=object))
 
 
-def _speedups(devices: Records, cells: Mapping[str, Cell], thresholds: Thresholds) -> list[Row]:
+def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
     """A row per device and cell, with its speedup. Each device is a point of its own: no ratio spans two."""
     frames = [
         frame.tabulate(records, thresholds).assign(measured_on=name) for name, records in devices.items()
     ]
     rows = pd.concat([one.astype(object) for one in frames], ignore_index=True).copy()  # in one piece
-    work = [_text([_settings(cells[name], _WORK), cells[name]["protocol"]]) for name in rows["cell"]]
-    rows = rows.assign(work=work)
+    rows = rows.assign(work=[_text(work_of(row, (*_WORK, "protocol"))) for row in rows.to_dict("records")])
     options = [name for name in rows if name.startswith("strategy.") and name not in _OF_CHOICE]
-    options += [f"kernel.{name}" for name in _OPTIONS_OF_KERNEL]
-    numbers, names = baselines(rows, ["measured_on", "work", *options])
+    numbers, names = baselines(rows, ["measured_on", "work", *options, *OF_KERNEL[1:]])
     return rows.assign(**over_baselines(rows, numbers, thresholds), baseline=names).to_dict("records")
 
 
-def _settings(cell: Cell, sections: Sequence[str] = (*_WORK, "strategy", "kernel", "precision")) -> Row:
-    """What was trained and how, by the names of the settings; without what says where the code is."""
-    found = {}
-    for section in sections:
-        for key, value in cell.get(section, {"name": "fp32"}).items():
-            of_kernel = section == "kernel" and key not in ("name", *_OPTIONS_OF_KERNEL)
-            if not (of_kernel or key == "_target_" or is_empty(value)):
-                found[f"{section}.{key}"] = setting(value)
-    if "dataset.sha256" in found:
-        found.pop("dataset.path", None)
-    return found | ({"kernel.work": "1-1"} if "kernel" in sections and "work" not in cell["kernel"] else {})
+def _first(row: Row) -> Row:
+    return next(iter(row.values()))
 
 
 def _text(value: Any) -> str:
@@ -103,40 +107,13 @@ def _weight(row: Row) -> tuple[bool, int, float]:
     return not is_empty(row["speedup"]), row["runs"], float(row["protocol.max_seconds"])
 
 
-def _table(
-    rows: Sequence[Row], devices: Sequence[str], paper: Paper, paper_device: str, thresholds: Thresholds
-) -> pd.DataFrame:
-    """The rows in the order in which they were met, with the columns in which they differ.
-
-    ``on_all`` is the verdict of all devices that have one, the paper's as published among them; ``differs``
-    where two of them exclude each other, otherwise ``inconclusive``; empty where there are fewer than two.
-    ``advice`` says it in words.
-    """
-    of_paper = [published.speedups(row["cell"], paper) for row in rows]
-    pairs = zip(rows, of_paper, strict=True)
-    words = [_words(row, values, paper_device, thresholds) for row, values in pairs]
-    table = _what_rows_are_of(rows).assign(baseline=[row["baseline"] for row in rows])
-    table[ON_ALL] = [_on_all(of_row) for of_row in words]
-    table["advice"] = [_advice(*row) for row in zip(table["strategy"], table["baseline"], words, strict=True)]
-    columns: dict[str, list[Any]] = {
-        f"{column} {device}": [row["devices"].get(device, {}).get(column) for row in rows]
-        for device in devices
-        for column in PER_DEVICE
-    }
-    columns[f"published_speedup {paper_device}"] = [next(iter(values), None) for values in of_paper]
-    others = [", ".join(f"{value:.2f}" for value in values[1:]) for values in of_paper]
-    columns["published_note"] = [f"elsewhere in the paper {said}" if said else "" for said in others]
-    filled = {name: values for name, values in columns.items() if not all(map(is_empty, values))}
-    return table.join(pd.DataFrame(filled, table.index, dtype=object))
-
-
 def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
     """Data set, network and strategy of each row, kernel and precision where they vary, and the settings in
     which rows differ that have all of these in common."""
-    firsts = [next(iter(row["devices"].values())) for row in rows]
-    kernels = [frame.joined(one["kernel"] for one in row["devices"].values()) for row in rows]
+    firsts = [_first(row) for row in rows]
+    kernels = [frame.joined(one["kernel"] for one in row.values()) for row in rows]
     names = pd.DataFrame(firsts)[list(_NAMES)].assign(kernel=kernels)
-    texts = [{key: str(value) for key, value in _settings(row["cell"]).items()} for row in rows]
+    texts = [{key: str(value) for key, value in work_of(row, _CHOSEN).items()} for row in firsts]
     settings = pd.DataFrame(texts).fillna("")
     settings = settings[[name for name in settings if name not in _SHOWN_BY_NAMES]]
     differing = varied(names.join(settings), list(settings), list(_NAMES))
@@ -152,8 +129,7 @@ def as_published(device: str) -> str:
 def _words(row: Row, of_paper: Sequence[float], paper_device: str, thresholds: Thresholds) -> dict[str, str]:
     """The verdict on each device, or its status where it has no time; empty on none where nothing is said."""
     words = {
-        name: one["verdict"] if not is_empty(one["mean_s"]) else one["status"]
-        for name, one in row["devices"].items()
+        name: one["verdict"] if not is_empty(one["mean_s"]) else one["status"] for name, one in row.items()
     }
     words = {name: word for name, word in words.items() if word not in _TRIVIAL}
     if words and of_paper:

@@ -141,13 +141,7 @@ memory_calls = readings_table("Time of memory calls", _calls)
 
 
 def _fragmentation(readings: Readings) -> list[Row]:
-    """One row per trace and allocator.
-
-    Times per call are through a new allocator (``first_us``), and through one that has served the trace
-    before (``again_us``); of cudaMalloc, which keeps nothing, both are the same. ``suffices`` is the least of
-    the caps, as a multiple of the peak in use, with which no allocation failed; ``fails`` the largest with
-    which one did, after the share ``served`` of the calls.
-    """
+    """One row per trace and allocator; of cudaMalloc, which keeps nothing, both times are the same."""
     rows = []
     for (trace, allocator), kinds in _group(readings, "trace", "allocator", "kind").items():
         first = kinds[FIRST][0]
@@ -180,11 +174,9 @@ _BLOCK = ("allocated", "freed", "place", "bytes", "in_use_bytes", "reserved_byte
 
 
 def _map(readings: Readings) -> list[Row]:
-    """One row per allocator and block: the calls that allocate and free it, its place and its bytes.
+    """One row per allocator and block, or with the reason of an allocator that the device does not have.
 
     ``place`` counts bytes without the parts of the address space that no block of the trace touches.
-    ``in_use_bytes`` and ``reserved_bytes`` are those of all blocks right after the allocation. An allocator
-    that the device does not have is one row, with the reason.
     """
     rows = []
     for reading in readings:
@@ -202,11 +194,7 @@ memory_map = readings_table("Memory map over time", _map)
 
 
 def _shapes(readings: Readings) -> list[Row]:
-    """One row per shape: time per step, in us, of ``persistent`` and ``graph``.
-
-    ``persistent`` is measured without its fallback: if no plan takes the shape, ``status`` and ``reason``
-    say so, and there is no time. ``best_peer`` is the fastest of the peers that trained the shape.
-    """
+    """One row per shape: time per step of ``persistent`` without its fallback, of ``graph`` and peers."""
     rows = []
     for strategies in _group(readings, "shape", "strategy").values():
         own = strategies[PERSISTENT][-1]

@@ -1,20 +1,20 @@
 """What a busy neighbour, a training on another GPU of the host, does to the time of each strategy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import inf, nan
 from typing import Any
 
 import pandas as pd
 
-from snn.analysis.grouping import first_at, settings, texts, varied
+from snn.analysis.grouping import first_at, settings, texts
 from snn.analysis.intervals import Ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import common_rounds, speedup
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, TOUCHED, UNTOUCHED
 from snn.config import groups
 from snn.config.cell import NONE
-from snn.tables.sweep import NAMES, SHOWN_BY_NETWORK
-from snn.tables.table import DEVICE, Pairs, Rows, Table, assemble, ratio, status
+from snn.tables.sweep import NAMES
+from snn.tables.table import DEVICE, Pairs, Rows, Table, assemble, further, ratio, status
 
 _NEIGHBOUR = "protocol.neighbour"
 _YES_NO = {True: "yes", False: "no"}
@@ -24,14 +24,11 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
     """One row per cell and neighbour: its time alone, beside the neighbour, and ``slowdown``, their ratio.
 
     The interval is over the rounds that both had on one GPU. The probe's costs are not compared, for the
-    neighbour may change them, too. ``untouched`` says whether the strategy is that in every row of it, and
-    ``in_file`` whether config/neighbours.yaml says so, which is about GPUs; ``note`` says where they differ.
+    neighbour may change them, too. config/neighbours.yaml is about GPUs.
     """
     numbers = _pairs(cells)
     alone, beside = (cells.iloc[[pair[i] for pair in numbers]].reset_index(drop=True) for i in (0, 1))
     ratios = speedup(beside, alone, {**thresholds, "drifted": inf})
-    hidden = (_NEIGHBOUR, *SHOWN_BY_NETWORK)
-    more = [key for key in varied(beside, _settings(beside), list(NAMES)) if key not in hidden]
     both = zip(alone.to_dict("records"), beside.to_dict("records"), strict=True)
     made = beside.assign(
         **ratios,
@@ -43,8 +40,8 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
         rounds=[sum(map(all, zip(*common_rounds(*pair), strict=True))) for pair in both],
     )
     rows = Rows(made, paper, thresholds)
-    names = " ".join([*NAMES, *more, "neighbour alone_s alone_std_s beside_s beside_std_s rounds"])
-    table = assemble(rows, names, ratio("slowdown"))
+    times = "neighbour alone_s alone_std_s beside_s beside_std_s rounds"
+    table = assemble(rows, " ".join(NAMES), further(_settings, *NAMES), times, ratio("slowdown"))
     words = pd.Series([verdict(row, thresholds) for row in table.to_dict("records")], dtype=object)
     table["verdict"] = words.mask(ratios["verdict"] == NOT_COMPARABLE, NOT_COMPARABLE)
     measured, in_file = table["strategy"].map(_untouched(table)), table["strategy"].isin(groups.untouched())
@@ -68,12 +65,6 @@ def _settings(cells: pd.DataFrame) -> list[str]:
     """Everything that a cell and the same beside a neighbour have in common."""
     sections = ("dataset", "network", "training", "strategy", "kernel", "precision", "protocol")
     return [name for name in settings(cells, sections) if name != _NEIGHBOUR]
-
-
-def measured_untouched(tables: Iterable[pd.DataFrame]) -> dict[str, bool]:
-    """By strategy whether it is untouched in every row of these tables that has a time on a GPU beside a
-    neighbour; strategies without such a row are left out."""
-    return _untouched(pd.concat([table[table["backend"] == "cuda"] for table in tables]))
 
 
 def _untouched(table: pd.DataFrame) -> dict[str, bool]:

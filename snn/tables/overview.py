@@ -131,12 +131,8 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
 
 def ranked(cells: pd.DataFrame, thresholds: Thresholds) -> list[dict[str, Any]]:
     """The rows of a point that compete for the shortest mean time, in its order."""
-    timed = _timed(cells)
-    return timed.loc[_order(timed, _over_reference(timed, thresholds), thresholds)].to_dict("records")
-
-
-def _timed(cells: pd.DataFrame) -> pd.DataFrame:
-    return cells[cells["mean_s"].notna()].reset_index(drop=True)
+    timed = cells[cells["mean_s"].notna()].reset_index(drop=True)
+    return timed.loc[_order(timed, over_reference(timed, thresholds), thresholds)].to_dict("records")
 
 
 def _order(timed: pd.DataFrame, ratios: pd.DataFrame, thresholds: Thresholds) -> pd.Index:
@@ -159,8 +155,8 @@ def _order(timed: pd.DataFrame, ratios: pd.DataFrame, thresholds: Thresholds) ->
 
 def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     cells = cells.assign(name=names(cells))
-    timed = _timed(cells)
-    ratios = _over_reference(timed, thresholds)
+    timed = cells[cells["mean_s"].notna()].reset_index(drop=True)
+    ratios = over_reference(timed, thresholds)
     order = _order(timed, ratios, thresholds)
     answer: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
     apart = list(timed.loc[ratios["verdict"] == NOT_COMPARABLE, "name"])
@@ -170,12 +166,20 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
         leads.index = timed.loc[others, "name"]
         alike = leads["verdict"] != NOT_COMPARABLE
         apart, leads = [*apart, *leads.index[~alike]], leads[alike]
+        ties = leads[leads["verdict"] != FASTER]
+        tied = SAME if (ties["verdict"] == SAME).all() else NOT_SIGNIFICANT
+        if len(leads):
+            answer |= {
+                "runner_up": leads.index[0],
+                **dict(zip(_LEAD, leads.iloc[0][list(SPEEDUP)], strict=True)),
+                "lead_verdict": SIGNIFICANT if ties.empty else tied,
+                "tied_with": ", ".join(ties.index),
+            }
         answer |= {
             "fastest": timed.loc[best, "name"],
             "fastest_status": timed.loc[best, "status"],
             "mean_s": timed.loc[best, "mean_s"],
             **ratios.loc[best, [*SPEEDUP, "verdict"]],
-            **_lead(leads),
             "note": "; ".join(dict.fromkeys(filter(None, [ratios.loc[best, "note"], *leads["note"][:1]]))),
         }
     supported = cells[cells["status"] != "unsupported"]
@@ -189,13 +193,12 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     }
 
 
-def _over_reference(timed: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
-    """Each row's speedup over the reference, whose own is 1; empty where there is no reference."""
-    baseline = reference(timed)
-    columns = [*SPEEDUP, "verdict", "note"]
+def over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
+    """Each row's speedup over the reference, whose own is 1; empty if there is no reference."""
+    baseline, columns = reference(cells), [*SPEEDUP, "verdict", "note"]
     if baseline is None:
-        return pd.DataFrame(index=timed.index, columns=columns).fillna({"note": ""})
-    return over_baselines(timed, [timed.index.get_loc(baseline.name)] * len(timed), thresholds)[columns]
+        return pd.DataFrame(index=cells.index, columns=columns).fillna({"verdict": "", "note": ""})
+    return over_baselines(cells, [cells.index.get_loc(baseline.name)] * len(cells), thresholds)[columns]
 
 
 def reference(cells: pd.DataFrame) -> pd.Series | None:
@@ -205,31 +208,15 @@ def reference(cells: pd.DataFrame) -> pd.Series | None:
     return timed.iloc[0] if len(timed) == 1 else None
 
 
-def _lead(leads: pd.DataFrame) -> dict[str, Any]:
-    """The lead over the runner-up and its verdict, from the ratios of the fastest to all others."""
-    if leads.empty:
-        return {}
-    ties = leads[leads["verdict"] != FASTER]
-    tied = SAME if (ties["verdict"] == SAME).all() else NOT_SIGNIFICANT
-    runner_up = leads.iloc[0]
-    return {
-        "runner_up": runner_up.name,
-        **dict(zip(_LEAD, runner_up[list(SPEEDUP)], strict=True)),
-        "lead_verdict": SIGNIFICANT if ties.empty else tied,
-        "tied_with": ", ".join(ties.index),
-    }
-
-
 def names(cells: pd.DataFrame) -> list[str]:
     """The strategies' names; of one that occurs twice with its options: ``combined (tile_rows 32)``."""
-    full_names = []
-    for _, row in cells.iterrows():
-        options = options_of(row, cells, "strategy")
-        if cells.loc[cells["strategy"] == row["strategy"], "kernel"].nunique() > 1:
-            options.append(f"kernel {row['kernel']}")
-        options += options_of(row, cells, "kernel")
-        full_names.append(f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"])
-    return full_names
+    kernels = cells.groupby("strategy")["kernel"].transform("nunique") > 1
+    found = []
+    for (_, row), has_kernels in zip(cells.iterrows(), kernels, strict=True):
+        kernel = [f"kernel {row['kernel']}"] if has_kernels else []
+        options = [*options_of(row, cells, "strategy"), *kernel, *options_of(row, cells, "kernel")]
+        found.append(f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"])
+    return found
 
 
 def options_of(row: pd.Series, cells: pd.DataFrame, group: str) -> list[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 from snn.analysis.frame import SCORES, beside_times, outcome
 from snn.analysis.intervals import mean_interval, ratio
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, common_rounds, over_baselines, reason, speedup
+from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, common_rounds, reason, speedup
 from snn.analysis.verdicts import (
     AS_FAST,
     FASTER,
@@ -63,8 +63,15 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         ", ".join(option for group in groups for option in overview.options_of(row, cells, group))
         for _, row in cells.iterrows()
     ]
-    apart = _apart(cells, len(order), thresholds)
-    over_reference = _over_reference(cells, thresholds)
+    first, is_well = overview.names(cells)[0], (cells["status"] == OK) & cells["mean_s"].notna()
+    apart = [  # why a row may not be compared with the first
+        reason(row, cells.iloc[0], thresholds) if 0 < len(order) <= i and is_well[i] else ""
+        for i, row in cells.iterrows()
+    ]
+    over_reference = advising_budget(overview.over_reference(cells, thresholds))
+    if overview.reference(cells) is not None:
+        over_reference["baseline"] = "reference"
+    notes = zip(over_reference["note"], over_reference["verdict"], apart, strict=True)
     spread = [f"{score}_std" for score in SCORES if cells[f"{score}_std"].notna().any()]
     tested = [name for name in ("majority_accuracy", "test_rows") if cells[name].notna().any()]
     ended = outcome(cells)
@@ -79,7 +86,10 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         .join(over_reference)
         .join(_behind(cells, len(order), apart, thresholds))
         .assign(
-            note=_notes(over_reference, overview.names(cells)[0], apart),
+            note=[
+                f"{NOT_COMPARABLE} with {first}: {text}" if text and verdict != NOT_COMPARABLE else note
+                for note, verdict, text in notes
+            ],
             rounds=[sum(map(bool, rounds)) for rounds in cells["rounds"]],
             **{key: cells[key] for key in ("runs", "final_loss", "draws")},
         )
@@ -108,17 +118,6 @@ def _order(cells: pd.DataFrame, thresholds: Thresholds) -> list[str]:
     return [best["cell"], *sorted(behind, key=lambda cell: (isnan(behind[cell]), behind[cell]))]
 
 
-def _over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
-    """``speedup`` over the reference with its interval, ``verdict``, ``baseline`` and ``note``."""
-    columns = [*SPEEDUP, "verdict", "note"]
-    reference = overview.reference(cells)
-    if reference is None:
-        return pd.DataFrame(index=cells.index, columns=columns).fillna({"verdict": "", "note": ""})
-    numbers = [cells.index.get_loc(reference.name)] * len(cells)
-    found = over_baselines(cells, numbers, thresholds)[columns]
-    return advising_budget(found).assign(baseline="reference")
-
-
 def advising_budget(table: pd.DataFrame) -> pd.DataFrame:
     """A table whose notes advise a larger budget of ``snn recommend`` instead of more rounds of a grid."""
     return table.assign(note=table["note"].str.replace(MORE_ROUNDS, _MORE_ROUNDS, regex=False))
@@ -134,24 +133,6 @@ def _behind(cells: pd.DataFrame, ranked: int, apart: list[str], thresholds: Thre
     first = FASTEST if words and set(words) == {SLOWER} else SHORTEST
     rest = [NOT_COMPARABLE if why else "" for why in apart[ranked:]]
     return found.assign(against_fastest=[*[first][:ranked], *words, *rest])
-
-
-def _apart(cells: pd.DataFrame, ranked: int, thresholds: Thresholds) -> list[str]:
-    """Why each row may not be compared with the first; empty for ranked rows, for those that did not end
-    well, and if there is no first."""
-    well = (cells["status"] == OK) & cells["mean_s"].notna()
-    return [
-        reason(row, cells.iloc[0], thresholds) if 0 < ranked <= i and well[i] else ""
-        for i, row in cells.iterrows()
-    ]
-
-
-def _notes(over_reference: pd.DataFrame, first: str, apart: list[str]) -> list[str]:
-    """The notes; for a row that may be compared with the reference and not with the first, why."""
-    return [
-        f"{NOT_COMPARABLE} with {first}: {text}" if text and verdict != NOT_COMPARABLE else note
-        for note, verdict, text in zip(over_reference["note"], over_reference["verdict"], apart, strict=True)
-    ]
 
 
 # ---- in words

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.frame import Losses, joined, mean_loss, outcome
-from snn.analysis.grouping import baselines, first_at, settings, texts, varied
+from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
+from snn.analysis.grouping import baselines, first_at, settings, texts
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
-from snn.analysis.roofline import FLOOR
-from snn.analysis.speedups import SPEEDUP, joint, over_baselines
+from snn.analysis.roofline import FLOOR, fraction_of_limit
+from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.protocol import student_quantile
 from snn.tables import table
@@ -41,7 +41,7 @@ def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> 
         cells = cells.assign(**over_baselines(cells, numbers, thresholds), baseline=named)
         compared = (table.ratio(), "verdict baseline note")
     rows = Rows(cells, {}, thresholds)
-    with_floor = [table.fraction_of_limit] if table.fraction_of_limit(rows).notna().any() else []
+    with_floor = [table.fraction_of_limit] if fraction_of_limit(cells).notna().any() else []
     return table.assemble(
         rows,
         " ".join([*NAMES, *shown, *several, "mean_s", "std_s"]),
@@ -88,15 +88,11 @@ def full_name(row: Row) -> str:
     return f"{row['strategy']} ({row['options']})" if row["options"] else row["strategy"]
 
 
-def _trained(rows: Rows) -> pd.DataFrame:
-    more = varied(rows.frame, _point(rows.frame), ["dataset", "network"])
-    options = ["options"] if any(rows.frame["options"]) else []
-    return rows.frame[["network", "dataset", "strategy", *more, *options]]
-
-
 peers = cnn_peers = cells_table(
     "The same training in PyTorch and JAX",
-    _trained,
+    "network dataset strategy",
+    table.further(_point, "dataset", "network"),
+    lambda rows: rows.frame[["options"] if any(rows.frame["options"]) else []],
     "kernel runtime",
     table.step_times,
     lambda rows: (1e6 * rows.frame.get(FLOOR, np.nan * rows.frame["mean_s"])).rename("floor_us"),
@@ -108,7 +104,7 @@ peers = cnn_peers = cells_table(
     "note",
     table.copy(final_mse="final_loss"),
     "draws",
-    lambda rows: table.scores(rows).drop(columns="step_us", errors="ignore"),
+    table.from_frame(lambda cells: beside_times(cells).drop(columns="step_us", errors="ignore")),
     status,
     DEVICE,
     rows=with_options,
@@ -122,7 +118,6 @@ peers = cnn_peers = cells_table(
 def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per learning rate and initialiser of each cell, in the order of its members.
 
-    Losses are of those of its ``trainings`` whose loss is ``finite``; if not all are, ``status`` is diverged.
     A cell whose strategy trains one network per run has one row; one that did not train has no loss.
     """
     ends, rows = outcome(cells), []
@@ -230,11 +225,6 @@ def _fp32(pooled: pd.DataFrame) -> list[int]:
     return [a if a >= 0 else b for a, b in zip(own, first, strict=True)]
 
 
-def _seeds(rows: Rows) -> pd.DataFrame:
-    more = varied(rows.frame, _points(rows.frame), ["dataset", "network", "strategy"])
-    return rows.frame[[*NAMES, "precision", *more, "seeds", "mean_s", "std_s", *SPEEDUP, "verdict"]]
-
-
 _CONVERGENCE = (
     "relative_difference",
     "relative_difference_ci_low",
@@ -300,7 +290,11 @@ def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list
 
 _precision = cells_table(
     "Precision: time, and convergence over several seeds",
-    _seeds,
+    " ".join([*NAMES, "precision"]),
+    table.further(_points, "dataset", "network", "strategy"),
+    "seeds mean_s std_s",
+    table.ratio(),
+    "verdict",
     table.each(baseline=lambda row, fp32: f"{fp32['kernel']} fp32" if fp32 else ""),
     "note",
     _losses,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from snn.analysis import frame, roofline
-from snn.analysis.grouping import first_at, texts
+from snn.analysis.grouping import first_at, texts, varied
 from snn.analysis.intervals import mean_interval
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP, over_baselines
@@ -150,6 +150,11 @@ def each(**columns: Callable[[Row, Any], Any]) -> Callable[[Rows], pd.DataFrame]
     return compute
 
 
+def further(names: Callable[[pd.DataFrame], list[str]], *within: str) -> Column:
+    """The settings with these names in which rows differ that are equal in the columns ``within``."""
+    return lambda rows: rows.frame[varied(rows.frame, names(rows.frame), within)]
+
+
 def ratio(name: str = "speedup") -> Column:
     """The ratio over the baseline under this name, with the ends of its interval."""
     return copy(**{one.replace("speedup", name): one for one in SPEEDUP})
@@ -177,24 +182,19 @@ def optional(prefix: str, names: str) -> Column:
     )
 
 
-def status(rows: Rows) -> pd.DataFrame:
-    """``status``, ``plan`` and ``reason``, the latter two where a row has one."""
-    return frame.outcome(rows.frame)
+def from_frame(function: Callable[[pd.DataFrame], pd.Series | pd.DataFrame]) -> Column:
+    """The columns that a function makes of the frame of the rows."""
+    return lambda rows: function(rows.frame)
 
 
-def scores(rows: Rows) -> pd.DataFrame:
-    """``step_us`` of classifications, and the scores on test rows, where a row has one."""
-    return frame.beside_times(rows.frame)
+status = from_frame(frame.outcome)
+"""``status``, ``plan`` and ``reason``, the latter two where a row has one."""
 
+scores = from_frame(frame.beside_times)
+"""``step_us`` of classifications, and the scores on test rows, where a row has one."""
 
-def fraction_of_limit(rows: Rows) -> pd.Series:
-    """The floor of a step over its time."""
-    return roofline.fraction_of_limit(rows.frame).rename("fraction_of_limit")
-
-
-def step_us(cells: pd.DataFrame) -> pd.Series:
-    """Microseconds per step of the mean time."""
-    return (1e6 * cells["mean_s"] / roofline.steps(cells)).rename("step_us")
+fraction_of_limit = from_frame(roofline.fraction_of_limit)
+"""The floor of a step over its time."""
 
 
 def step_times(rows: Rows) -> pd.DataFrame:

@@ -1,6 +1,5 @@
 """What is said before a workflow starts: of targets that a grid does not have, and cells that do not fit."""
 
-import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -8,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from snn import datasets
 from snn.config import groups, sizes
-from snn.config.groups import MIB, ROOT
+from snn.config.groups import MIB
 from snn.config.suggestions import any_of, meant
 from snn.errors import DeviceError, SnnError
-from snn.grid.catalogue import FIGURES, MICROBENCHMARKS, PAGES, TABLES, Entry
+from snn.grid.catalogue import FIGURES, TABLES
 from snn.grid.plans import Plan
 from snn.grid.sweeps import Cell
 from snn.hardware import devices
@@ -26,15 +25,25 @@ _SECONDS = 10.0
 
 
 def error_of_target(target: str, made: Collection[str], grid: str) -> str | None:
-    """Why a table or figure is refused that is none of those that are ``made`` of the grid; else None.
+    """Error text for a table or figure that is not ``made`` of the grid; None if it is, or for other targets.
 
     ``grid`` is its file, and the devices that it is planned for.
     """
     if not target.startswith(_FOLDERS) or not target.endswith(_FORMS) or target in made:
         return None
     asked = PurePosixPath(target)
+    tables = asked.suffix in (".csv", ".html")
+    entry, source = (TABLES.get(asked.stem), "sweep") if tables else (FIGURES.get(asked.stem), "table")
+    of_devices = sorted(path for path in made if PurePosixPath(path).name == asked.name)
+    if entry is not None and not of_devices:
+        hint = f" (it is made of the {source} {getattr(entry, source)}, which this grid does not have)"
+    else:
+        stems = sorted({PurePosixPath(path).stem for path in made})
+        of_name = [path for path in sorted(made) if PurePosixPath(path).stem == asked.stem]
+        of_name = [path for path in of_name if path.endswith((".csv", ".svg"))]
+        hint = any_of(of_devices or of_name) or meant(asked.stem, stems)
     return (
-        f"{target}: not a table or figure of {grid}{_unmade(asked, made) or _suggestion(asked, made)}: "
+        f"{target}: not a table or figure of {grid}{hint}: "
         "--config grid=FILE names another grid, and with devices=... each device has a folder of its own"
     )
 
@@ -42,10 +51,10 @@ def error_of_target(target: str, made: Collection[str], grid: str) -> str | None
 def error_of_report(
     arguments: Sequence[str], shown: Sequence[str], rules: AbstractSet[str], grid: str
 ) -> str | None:
-    """Why ``snakemake --report`` has nothing to report; None where it has, or where no report is asked for.
+    """Error text if ``snakemake --report`` lacks files; None if it has them, or if no report is asked for.
 
-    A report is of all tables and figures of the grid that it can show, ``shown``, or of those in the
-    arguments; which ones the ``rules`` in the arguments make, is not known here.
+    A report shows all tables and figures of the grid that it can, ``shown``, or those in the arguments; which
+    ones the ``rules`` in the arguments make is not known here.
     """
     asks = any(argument == "--report" or argument.startswith("--report=") for argument in arguments)
     if not asks or not rules.isdisjoint(arguments):
@@ -61,52 +70,16 @@ def error_of_report(
     )
 
 
-def _suggestion(asked: PurePosixPath, made: Collection[str]) -> str:
-    """The same file in a device's folder, a table for a figure, or one of a similar name; else empty."""
-    of_devices = sorted(path for path in made if PurePosixPath(path).name == asked.name)
-    of_name = sorted(
-        path for path in made if PurePosixPath(path).stem == asked.stem and path.endswith((".csv", ".svg"))
-    )
-    return (
-        any_of(of_devices)
-        or any_of(of_name)
-        or meant(asked.stem, sorted({PurePosixPath(path).stem for path in made}))
-    )
-
-
-def _unmade(asked: PurePosixPath, made: Collection[str]) -> str:
-    """What a table or figure with a form of its own lacks: its line, or its sweep in the grid; else empty."""
-    if any(PurePosixPath(path).name == asked.name for path in made):
-        return ""
-    entry: Entry | None
-    name = asked.stem
-    if asked.suffix in (".csv", ".html"):
-        modules, entry, of = f"snn/tables/{name}.py", TABLES.get(name), "sweep"
-        listed, form = "TABLES", rf"^(def build\(|(build|{re.escape(name)}) = )"
-    else:
-        modules, entry, of = "snn/figures/*.py", FIGURES.get(name), "table"
-        listed, form = "FIGURES", rf'^    "{re.escape(name)}": '
-    if entry is not None:
-        return f" (it is made of the {of} {getattr(entry, of)}, which this grid does not have)"
-    if name in (*PAGES, *MICROBENCHMARKS):
-        return ""
-    for module in ROOT.glob(modules):
-        if re.search(form, module.read_text(encoding="utf-8"), re.MULTILINE):
-            found = module.relative_to(ROOT)
-            return f" ({name} is in {found}, but {listed} of snn/grid/catalogue.py has no line for it)"
-    return ""
-
-
 def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
-    """A sentence per sweep with cells that are predicted not to fit; others for those that are not predicted.
+    """A sentence per sweep with cells that are predicted not to fit; one for those that are not predicted.
 
-    Only cells that are large in bytes are predicted; of other cells a bound is enough, which costs little. No
-    file is read for this, as it may take longer than all the rest.
+    Only cells that are large in bytes are predicted; for the others a bound suffices, which costs little. No
+    file is read for this, since that may take longer than everything else.
     """
-    until, left, unplanned = time.monotonic() + seconds, 0, list[str]()
+    until, left = time.monotonic() + seconds, list[str]()
     for plan in plans:
         has = _memory(plan.device)
-        large = list(_large(plan, has)) if has is not None else []
+        large = [] if has is None else list(_large(plan, has))
         if has is None or not large:
             continue
         from snn.planning import gpus  # these import every strategy, which most grids need not
@@ -115,12 +88,12 @@ def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Ite
         sweeps: dict[str, list[str]] = {}
         for sweep, name, cell, is_file in large:
             if is_file or time.monotonic() > until:
-                left += 1
+                left.append(name)
                 continue
             try:
                 peak = sum(predicted(cell, gpus.of_memory(plan.device.name, has)).values())
             except TooLargeHere as error:
-                unplanned.append(f"{name}: {error}")
+                left.append(f"{name}: {error}")
                 continue
             except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
                 continue
@@ -132,10 +105,9 @@ def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Ite
                 f"sweeps.{sweep}: {len(found)} of its cells will not fit into the {has / MIB:.0f} MiB of "
                 f"{plan.device.name}: {', '.join(found[:3])}{more}. snn plan says what would"
             )
-    if unplanned:
-        yield f"{len(unplanned)} large cells cannot be planned on this machine: {unplanned[0]}"
     if left:
-        yield f"{left} large cells were not looked at: snn plan sweep=NAME says whether they fit"
+        said = f"{len(left)} large cells were not predicted (snn plan sweep=NAME says whether they fit)"
+        yield f"{said}: {left[0]}"
 
 
 def _large(plan: Plan, nbytes: int) -> Iterator[tuple[str, str, Cell, bool]]:

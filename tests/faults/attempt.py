@@ -1,4 +1,4 @@
-"""One input given to one of our programs, in this process, and what was wrong with how it was met."""
+"""One input given to one of our programs, in this process, and what was wrong with the response."""
 
 import contextlib
 import io
@@ -9,8 +9,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -25,27 +25,23 @@ from snn.measurement import cell, provenance
 from snn.recommending import budget, candidates, workflow
 
 FAULTS = ("traceback", "hang", "accepted", "not named", "written elsewhere")
-HANGS_AFTER = 10.0
-"""Seconds."""
-
+HANGS_AFTER = 10.0  # seconds
 HERE = "<here>"
 """In arguments and names, the folder of an input's files."""
 
 CPU = Device("cpu", "Abacus")
-_QUICKLY_MADE = 10**6
-"""Values of a data set."""
+_QUICKLY_MADE = 10**6  # values of a data set
 
 
 @dataclass(frozen=True, repr=False)
 class Input:
-    """Files and a command line, made from valid ones by something that is done to them.
+    """A command line and the files it reads, made from valid ones by breaking something.
 
-    ``files`` maps a path in the folder to its content, or to a kind of file of ``KINDS``. Where ``is_wrong``,
-    the input is known to be malformed: it must be refused in one line with ``names`` in it. Else it may be
-    accepted, if it is ``really_valid``.
+    ``files`` maps a path in the folder to its content, or to a kind of file of ``KINDS``. If ``is_wrong``,
+    the input is known to be malformed: the program must reject it in one line that contains ``names``.
+    Otherwise it may accept the input, if that is ``really_valid``.
     """
 
-    what: str
     command: str
     arguments: tuple[str, ...]
     files: Mapping[str, bytes | str] = field(default_factory=dict)
@@ -55,7 +51,13 @@ class Input:
 
     def __repr__(self) -> str:
         files = {name: content[:500] for name, content in self.files.items()}
-        return f"{self.what[:200]}: {self.command} {[each[:200] for each in self.arguments]}, {files}"
+        return f"{self.command} {[each[:200] for each in self.arguments]}, {files}"
+
+    def of_kinds(self, name: str, names: str = "", but: tuple[str, ...] = ()) -> Iterator["Input"]:
+        """The input with each kind of file as the file ``name``."""
+        for kind in KINDS:
+            if kind not in but:
+                yield replace(self, files={**self.files, name: kind}, names=names or name)
 
 
 class Hang(BaseException):
@@ -67,14 +69,16 @@ class Accepted(BaseException):
 
 
 def met(one: Input, folder: Path) -> tuple[str, str]:
-    """How an input was met: refused, valid, or one of ``FAULTS``, then with what was seen of it.
+    """The response to an input: refused, valid, or one of ``FAULTS``, then with what was seen of it.
 
-    ``folder`` is an empty one, of which files may be left.
+    ``folder`` is an empty one; files may be left in it.
     """
     here = folder / "of/this/input"
     here.mkdir(parents=True)
     for name, content in one.files.items():
-        _write(here / name, content)
+        path = here / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content) if isinstance(content, bytes) else KINDS[content](path)
     started = time.monotonic()
     ended, said = _run(one.command, [argument.replace(HERE, str(here)) for argument in one.arguments], here)
     if ended == "hang" or time.monotonic() - started > HANGS_AFTER:
@@ -94,7 +98,7 @@ def met(one: Input, folder: Path) -> tuple[str, str]:
 
 
 def _run(command: str, arguments: list[str], here: Path) -> tuple[str, str]:
-    """The status of a program, 0 where its work would have begun, or how else it ended; what it said."""
+    """The status of a program, 0 once its work would have begun, or how else it ended; what it printed."""
     errors = io.StringIO()
     try:
         with (
@@ -138,24 +142,14 @@ def _without_work() -> Iterator[None]:
             raise Accepted
         return make(rows, features, **others)  # type: ignore[arg-type]
 
-    with (
-        mock.patch.object(cell, "device_lock", side_effect=Accepted),
-        mock.patch.object(provenance, "device_lock", side_effect=Accepted),
-        mock.patch.object(quadratic, "make", make_small),
-        mock.patch.object(idx_images.Published, "_found", side_effect=Accepted),
-        mock.patch.object(budget, "run_pilot", side_effect=Accepted),
-        mock.patch.object(candidates, "ROOT", Path.cwd()),
-        mock.patch.object(workflow, "ROOT", Path.cwd()),
-    ):
+    work = ((cell, "device_lock"), (provenance, "device_lock"), (idx_images.Published, "_found"))
+    with contextlib.ExitStack() as patches:
+        for where, name in (*work, (budget, "run_pilot")):
+            patches.enter_context(mock.patch.object(where, name, side_effect=Accepted))
+        patches.enter_context(mock.patch.object(quadratic, "make", make_small))
+        for module in (candidates, workflow):
+            patches.enter_context(mock.patch.object(module, "ROOT", Path.cwd()))
         yield
-
-
-def _write(path: Path, content: bytes | str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        KINDS[content](path)
 
 
 def _socket(path: Path) -> None:
@@ -184,24 +178,23 @@ KINDS: Mapping[str, Callable[[Path], object]] = {
     "zeros": _zeros,
     "nothing": Path.touch,
 }
-"""What may stand in place of a file that is read: none of them holds what is wanted."""
+"""What may be found instead of a file that is read: none of them holds what is wanted."""
 
 LIKE_NONE = ("no file", "dangling link", "link to itself")
-"""Kinds that are none, to who looks whether there is a file."""
+"""Kinds that look as if there were no file."""
 
 
-def _grid(arguments: list[str]) -> None:
-    """A grid, as a workflow reads it."""
+def _run_command(name: str, arguments: list[str]) -> int:
+    return cli.main([name, *arguments])
+
+
+def _read_grid(arguments: list[str]) -> None:
+    """Read a grid as a workflow does."""
     path = Path(arguments[0])
     sweeps.check_sizes(path, sweeps.read(path, CPU))
 
 
-def _plan(arguments: list[str]) -> None:
-    """The plan of further rounds, as a workflow reads it."""
-    planned_rounds.read(Path(arguments[0]))
-
-
-def _as_command(read: Callable[[list[str]], None]) -> Callable[[list[str]], int]:
+def _as_command(read: Callable[[list[str]], object]) -> Callable[[list[str]], int]:
     def main(arguments: list[str]) -> int:
         try:
             read(arguments)
@@ -213,9 +206,10 @@ def _as_command(read: Callable[[list[str]], None]) -> Callable[[list[str]], int]
     return main
 
 
-_MODULES = "prepare perfetto compare merge retabulate more_rounds measure_limits microbenchmark recommend"
+_NAMES = "run prepare perfetto compare merge retabulate more-rounds measure-limits microbenchmark recommend"
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
-    **{"cli": cli.main, "snn": train.main, "grid": _as_command(_grid), "plan": _as_command(_plan)},
-    **{f"snn.{name}": import_module(f"snn.{name}").main for name in _MODULES.split()},
+    **{"cli": cli.main, "snn": train.main, "grid": _as_command(_read_grid)},
+    "plan": _as_command(lambda arguments: planned_rounds.read(Path(arguments[0]))),
+    **{f"snn {name}": partial(_run_command, name) for name in _NAMES.split()},
 }
-"""The programs, and two files that a workflow reads by itself."""
+"""The programs; ``grid`` and ``plan`` (of further rounds) are files that a workflow reads by itself."""

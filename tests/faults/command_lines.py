@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import image_sets
-from attempt import HERE, KINDS, Input
+import data_files
+from attempt import HERE, Input
 from garbage import CSV, NO_FILES, NO_NUMBERS, given, words
 from hypothesis import strategies as st
 from wrong_settings import Wrong, all_wrong
 
-from snn import cli, listing
+from snn import cli
 from snn.config import groups
 from snn.config.compose import composed
 from snn.config.overrides import written
@@ -23,9 +23,6 @@ TRAINED = ("--device=cpu", "--csv=t.csv", "--target=b", "training.batch_size=1",
 """Options of a recommendation that are right."""
 
 _GRID = b"device: cpu\nsweeps: {mine: {strategy: [reference, combined], training.epochs: 1}}\n"
-_ODD = "\\'\"$%{}[]()=,:;#&|<>*?!~@+- \t\u00e9\u2028a1"
-_PLANNED = ("--free", "1GiB", "dataset=small")
-_WORDS = ["", " ", "\n", "a\nb", "x" * 5000, *words("-- - --verbose \0 \udcff $(ls) é ../run {}")]
 
 
 # ---- cells
@@ -33,8 +30,7 @@ _WORDS = ["", " ", "\n", "a\nb", "x" * 5000, *words("-- - --verbose \0 \udcff $(
 
 def malformed() -> st.SearchStrategy[Input]:
     """Command lines of a cell with something wrong in them, and of other modules."""
-    modules = st.sampled_from(("snn", "snn.prepare"))
-    wrong = st.builds(with_setting, st.sampled_from(all_wrong()), modules)
+    wrong = st.builds(with_setting, st.sampled_from(all_wrong()), st.sampled_from(("snn", "snn prepare")))
     return st.one_of(wrong, wrong, st.sampled_from(list(of_modules())))
 
 
@@ -42,35 +38,31 @@ def garbage() -> st.SearchStrategy[Input]:
     """Keys with any value, and any arguments."""
     keys = [f"{section}.{key}" for section in groups.GROUPS for key in groups.options(section, None)]
     keys += [*groups.GROUPS, *words("training.epochs training.learning_rate round profile strategy.seeds")]
-    texts = st.text(_ODD, max_size=8) | st.text(max_size=5) | st.sampled_from(words("null 1e3 1_0 '1' 01"))
+    odd = st.text("\\'\"$%{}[]()=,:;#&|<>*?!~@+- \t\u00e9\u2028a1", max_size=8)
+    texts = odd | st.text(max_size=5) | st.sampled_from(words("null 1e3 1_0 '1' 01"))
     settings = st.dictionaries(st.sampled_from(keys), texts, min_size=1, max_size=3)
     word = st.text(max_size=12) | st.text("snetwork.=+~@[]{}1", max_size=12)
     lines = settings.map(lambda of: [f"{key}={value}" for key, value in of.items()])
     return (lines | st.lists(word, min_size=1, max_size=3)).map(_any)
 
 
-def _same_settings(arguments: Sequence[str]) -> bool:
-    """Whether a command line that was accepted says the same as the one that is made of its cell."""
-    settings = composed(arguments)
-    again = composed(sweeps.overrides({section: settings[section] for section in SECTIONS}))
-    return all(settings[section] == again[section] for section in SECTIONS)
-
-
 def _any(further: Sequence[str]) -> Input:
     arguments = given(VALID, *further)
 
     def same(here: Path) -> bool:
-        return _same_settings([each for each in arguments if not each.startswith("output=")])
+        """Whether it says the same as the command line that is made of its cell."""
+        settings = composed([each for each in arguments if not each.startswith("output=")])
+        again = composed(sweeps.overrides({section: settings[section] for section in SECTIONS}))
+        return all(settings[section] == again[section] for section in SECTIONS)
 
-    return Input("garbage", "snn", arguments, is_wrong=False, really_valid=same)
+    return Input("snn", arguments, is_wrong=False, really_valid=same)
 
 
 def with_setting(wrong: Wrong, command: str) -> Input:
     """A cell with a value that a key cannot have."""
     settings = {**wrong.beside, wrong.key: wrong.value}
     arguments = given(VALID, *(f"{key}={_text(key, value)}" for key, value in settings.items()))
-    files = {"t.csv": CSV, **image_sets.FOLDER}
-    return Input(str(wrong)[:200], command, arguments, files, wrong.key.partition(".")[0])
+    return Input(command, arguments, {"t.csv": CSV, **data_files.FOLDER}, wrong.key.partition(".")[0])
 
 
 def _text(key: str, value: Any) -> str:
@@ -82,65 +74,58 @@ def _text(key: str, value: Any) -> str:
     return written(value)
 
 
+def _cell(*settings: str, names: str = "") -> Input:
+    return Input("snn", (*VALID, *settings), names=names)
+
+
 def of_modules() -> Iterator[Input]:
-    """Each with what is wrong in it, and what its message names."""
-    for argument in _NO_ARGUMENTS:
-        yield Input("no argument", "snn", (*VALID, argument))
+    """Command lines of a cell, and of other modules, each with what its message names."""
+    yield from (_cell(argument) for argument in _NO_ARGUMENTS)
     for key in words("training.learning_rate network.hidden strategy dataset.seed round data profile"):
         for value in _NO_TEXTS:
-            # A text is as good as any for the path of a prepared data set.
+            # Any text may be the path of a prepared data set.
             if key != "data" or "${" in value or not value.isprintable() or len(value) > 5000:
-                yield Input("no text", "snn", (*VALID, f"{key}={value}"), {}, key.partition(".")[0])
+                yield _cell(f"{key}={value}", names=key.partition(".")[0])
     for one in ("training.epochs=1", "strategy=combined", "output=x", "device=cpu"):
-        yield Input("twice", "snn", (*VALID, one, one), {}, one.partition("=")[0])
+        yield _cell(one, one, names=one.partition("=")[0])
     no_rounds = words("0 -1 1001 1.5 true [1] {a:1} 10000000000000000000")
-    for value in (*no_rounds, "'1 2'", *(text for text in NO_NUMBERS if text != "1_0")):
-        yield Input("a round", "snn", (*VALID, f"round={value}"), {}, "round")
-    for value in ("nvtx", "none2", "null", "[none]", "true", "1", "''", "NVTX"):
-        yield Input("a profile", "snn", (*VALID, f"profile={value}"), {}, "profile")
-    for settings in _TOGETHER:
-        yield Input("settings that do not fit", "snn", (*VALID, *settings))
+    no_rounds += ["'1 2'", *(text for text in NO_NUMBERS if text != "1_0")]
+    no_profiles = words("nvtx none2 null [none] true 1 '' NVTX")
+    for key, values in (("round", no_rounds), ("profile", no_profiles)):
+        yield from (_cell(f"{key}={value}", names=key) for value in values)
+    yield from (_cell(*settings.split("; ")) for settings in _TOGETHER)
     for command, others, key in _WITH_OUTPUT:
-        for kind in KINDS:
-            if kind not in ("no file", "zeros", "nothing", "dangling link"):
-                arguments = (*others, f"{key}o.json")
-                yield Input(f"the output is: {kind}", command, arguments, {"o.json": kind}, "output")
+        written_to = Input(command, (*others, f"{key}o.json"))
+        yield from written_to.of_kinds("o.json", "output", ("no file", "zeros", "nothing", "dangling link"))
         for path in ("''" if key else "", *NO_FILES):
-            yield Input(f"the output {path}", command, (*others, f"{key}{path}"), {}, "output")
-    for kind in KINDS:
-        csv = ("dataset=csv", "dataset.path=t.csv", "dataset.target=0")
-        yield Input(f"the path is: {kind}", "snn", (*VALID, *csv), {"t.csv": kind}, "t.csv")
-        for command, arguments, name in (
-            ("snn.more_rounds", ("mine", "grid=g.yaml"), "g.yaml"),
-            ("snn.perfetto", ("r.json", "t.json"), "r.json"),
-            ("snn.retabulate", ("a", "out"), "a"),
-            ("snn.compare", ("a", "a", "out"), "a"),
-        ):
-            yield Input(f"{name} is: {kind}", command, arguments, {name: kind}, name)
+            yield Input(command, (*others, f"{key}{path}"), names="output")
+    for command, arguments, name in _WITH_INPUT:
+        yield from Input(command, arguments).of_kinds(name)
     for table in ("", "\0", "mine\n", *words("none ../mine = results/tables/none.csv MINE overview.html.x")):
-        yield Input("more rounds of no table", "snn.more_rounds", (table, "grid=g.yaml"), {"g.yaml": _GRID})
+        yield Input("snn more-rounds", (table, "grid=g.yaml"), {"g.yaml": _GRID})
     rounds = [f"rounds={value}" for value in (*NO_NUMBERS, "0", "-1", "1001", "1.5")]
     for one in (*rounds, "colour=1", "device=gpu", "device=", "grid=", "grid=none.yaml", "=1"):
-        arguments = ("mine", *given(["grid=g.yaml"], one))
-        yield Input(
-            "more rounds",
-            "snn.more_rounds",
-            arguments,
-            {"g.yaml": _GRID},
-            one.partition("=")[0].replace("grid", ""),
-        )
-    yield Input("more rounds of two tables", "snn.more_rounds", ("mine", "yours"), {}, "2 tables")
+        names = one.partition("=")[0].replace("grid", "")
+        yield Input("snn more-rounds", ("mine", *given(["grid=g.yaml"], one)), {"g.yaml": _GRID}, names)
+    yield Input("snn more-rounds", ("mine", "yours"), {}, "yours")
     for device in ("gpu", "", "CPU", "auto x", "\0", "../cpu"):
-        yield Input("limits of no device", "snn.measure_limits", (device, "l.json"))
+        yield Input("snn measure-limits", (device, "l.json"))
 
 
 _SETTINGS = '{"trace": "growing", "bytes": "1MiB", "calls": 100, "seed": 1}'
 _WITH_OUTPUT = (
     ("snn", ("device=cpu", "training.epochs=1"), "output="),
-    ("snn.prepare", ("dataset=small",), "output="),
-    ("snn.perfetto", ("none.json",), ""),
-    ("snn.measure_limits", ("cpu",), ""),
-    ("snn.microbenchmark", ("memory_map", _SETTINGS, "cpu"), ""),
+    ("snn prepare", ("dataset=small",), "output="),
+    ("snn perfetto", ("none.json",), ""),
+    ("snn measure-limits", ("cpu",), ""),
+    ("snn microbenchmark", ("memory_map", _SETTINGS, "cpu"), ""),
+)
+_WITH_INPUT = (
+    ("snn", (*VALID, "dataset=csv", "dataset.path=t.csv", "dataset.target=0"), "t.csv"),
+    ("snn more-rounds", ("mine", "grid=g.yaml"), "g.yaml"),
+    ("snn perfetto", ("r.json", "t.json"), "r.json"),
+    ("snn retabulate", ("a", "out"), "a"),
+    ("snn compare", ("a", "a", "out"), "a"),
 )
 _NO_ARGUMENTS = words(
     "+colour=1 ++training.epochs=1 ~strategy ~training.epochs ~training.epochs=1 =1 dataset@training=small",
@@ -155,99 +140,82 @@ _NO_TEXTS = words(
     "!!python/name:os.system extend_list(1) \u202e1 \x1b[31m \0",
 )
 _NO_TEXTS += ["a\nb", "\r", "[" * 300, "'" * 301, "x" * 20_000, "1" + "0" * 17_000]
-_TOGETHER = [
-    of.split()
-    for of in (
-        "dataset.rows=1",
-        "training.batch_size=257",
-        "network.hidden=[1048576,1048576]",
-        "dataset.rows=1000000000 dataset.features=1000000",
-        "strategy=ensemble strategy.starts=100000 strategy.seeds=[1,2]",
-        "network=layers network.hidden=[4]",
-        "dataset=csv",
-        "dataset=csv dataset.path=t.csv",
-        "dataset=csv dataset.target=0",
-        "device.name='another-machine'",
-        "device=cuda",
-    )
-]
-_TOGETHER += [
-    ["network=layers", f"network.layers=[{of}]"] for of in ("linear 4", "conv2d 4 3,linear 1", "maxpool2d 2")
-]
-_TOGETHER += [["network.layers=['linear 1']"]]
+_TOGETHER = """dataset.rows=1
+training.batch_size=257
+network.hidden=[1048576,1048576]
+dataset.rows=1000000000; dataset.features=1000000
+strategy=ensemble; strategy.starts=100000; strategy.seeds=[1,2]
+network=layers; network.hidden=[4]
+dataset=csv
+dataset=csv; dataset.path=t.csv
+dataset=csv; dataset.target=0
+device.name='another-machine'
+device=cuda
+network=layers; network.layers=[linear 4]
+network=layers; network.layers=[conv2d 4 3,linear 1]
+network=layers; network.layers=[maxpool2d 2]
+network.layers=['linear 1']""".splitlines()
+"""Settings that do not fit together, or not the machine."""
 
 
 # ---- commands
 
-_MODULES = {f"snn.{name}": name for name in ("prepare", "perfetto", "compare", "merge", "retabulate")}
-_MODULES |= {"snn": "run", "snn.more_rounds": "more-rounds"}
-"""The command that a module is."""
-
 
 def malformed_commands() -> st.SearchStrategy[Input]:
-    """Commands that are none, and commands with something wrong in them."""
-    wrong = malformed().filter(lambda one: one.command in _MODULES)
-    as_commands = wrong.map(
-        lambda one: replace(one, command="cli", arguments=(_MODULES[one.command], *one.arguments))
-    )
+    """Commands that do not exist, and commands with something wrong in them."""
+    wrong = malformed().map(lambda one: replace(one, command="snn run") if one.command == "snn" else one)
     known = st.sampled_from(list(of_commands()))
-    return st.one_of(known, known, as_commands)
+    return st.one_of(known, known, wrong)
 
 
 def any_commands() -> st.SearchStrategy[Input]:
     """Any words, after a command or without one."""
-    given = [*cli.known(), *listing.TOPICS, *words("words --help --version --json --device strategy=graph =")]
-    arguments = st.lists(st.sampled_from(given) | st.text(max_size=10), max_size=4)
-    return arguments.map(lambda line: Input("garbage", "cli", tuple(line), is_wrong=False))
+    known = [*cli.snn.commands, *cli.LISTS, *words("words --help --version --json --device strategy=graph =")]
+    arguments = st.lists(st.sampled_from(known) | st.text(max_size=10), max_size=4)
+    return arguments.map(lambda line: Input("cli", tuple(line), is_wrong=False))
 
 
 def of_commands() -> Iterator[Input]:
-    """Commands, lists and options that there are not, or that have a wrong number of arguments."""
-    for what, line, names in _known():
-        yield Input(f"{what} {line[-1][:20]!r}", "cli", line, {}, names)
+    """Commands, lists and options that do not exist, or that have a wrong number of arguments."""
+    for names, *line in _lines():
+        yield Input("cli", tuple(line), names=names)
 
 
-def _known() -> Iterator[tuple[str, tuple[str, ...], str]]:
-    for name in cli.known():
-        words_ = (name[:-1], name + name[-1], name.upper(), f"{name} ", f"-{name}", name[1:], f"{name}=1")
-        for word in dict.fromkeys(words_):
-            if word not in cli.known():
-                yield "no command", (word,), word.strip()
-    for word in _WORDS:
-        yield "no command", (word,), ""
-        yield "a list", ("list", word), "list"
-        yield "completion", ("completion", word), "completion takes"
-        yield "an option", ("plan", f"--{word}x", "dataset=small"), ""
-    for group in (*listing.TOPICS.values(), "strategie", "STRATEGIES", "all", "help"):
-        yield "a list", ("list", group), f"list {group!r}"
-    for name, counts in (("compare", (0, 2, 4)), ("retabulate", (0, 1, 4)), ("perfetto", (0, 1))):
-        for count in counts:
-            yield f"{count} arguments", (name, *["a"] * count), f"{name} takes"
-    yield "no arguments", ("merge",), "merge takes"
-    yield "no arguments", ("more-rounds",), "more-rounds takes"
-    yield "no folder", ("merge", f"{HERE}/none"), "none"
+def _lines() -> Iterator[tuple[str, ...]]:
+    """What the message names, and the command line."""
+    for name in cli.snn.commands:
+        for word in (name[:-1], name + name[-1], name.upper(), f"{name} ", f"-{name}", name[1:], f"{name}=1"):
+            if word not in cli.snn.commands:
+                yield word.strip(), word
+    for word in ["", " ", "\n", "a\nb", "x" * 5000, *words("-- - --verbose \0 \udcff $(ls) é ../run {}")]:
+        if word != "--":  # before arguments that begin with a dash
+            yield "", word
+        yield "list", "list", word
+        yield "completion", "completion", word
+        yield "", "plan", f"--{word}x", "dataset=small"
+    for group in (*cli.LISTS.values(), "strategie", "STRATEGIES", "all", "help"):
+        yield f"list is {group!r}", "list", group
+    numbers = (("compare", (0, 2, 4)), ("retabulate", (0, 1, 4)), ("perfetto", (0, 1)))
+    for name, counts in (*numbers, ("merge", (0,)), ("more-rounds", (0,))):
+        yield from ((f"{name}: ", name, *["a"] * count) for count in counts)
+    yield "none", "merge", f"{HERE}/none"
     for option in ("--device", "--free", "--fraction", "--json"):
-        yield "no value", ("plan", option), option
-        yield "cut off", ("plan", option[:-1], "1"), option
+        yield option, "plan", option
+        yield option, "plan", option[:-1], "1"
     for option in ("--csv", "--target", "--hidden", "--budget", "--network"):
-        yield "no value", ("recommend", option), option
-        for value in ("", "x y", "-1", "\0", "nan", "1" * 400):
-            yield option, ("recommend", option, value), ""
-    for device in ("", "T5", "cpu", "../x", "\0", "NVIDIA  H200"):
-        yield "a plan for", ("plan", "--device", device), ""
-    for size in ("0", "GiB", "-1GiB", "1 furlong", "1e3GiB", "1GiBB", "٣GiB", "1" * 400 + "GiB", *NO_NUMBERS):
-        yield "so much free", ("plan", "--free", size, "dataset=small"), "--free"
-    for share in ("0", "-1", "2", "1e-400", "1" * 400, *(text for text in NO_NUMBERS if text != "１")):
-        yield "a share", ("plan", "--fraction", share, *_PLANNED), "--fraction"
-    for output in ("", ".", "o/", "/dev/null", "/proc/x"):
-        yield "a plan in", ("plan", "--json", output, *_PLANNED), "--json"
-    for of in (
-        ["sweep=none"],
-        ["sweep="],
-        ["sweep=mine", "strategy=graph"],
-        ["sweep=mine", "grid=none.yaml"],
-    ):
-        yield "a plan of", ("plan", *of, "--free", "1GiB"), ""
+        yield option, "recommend", option
+        yield from (("", "recommend", option, value) for value in ("", "x y", "-1", "\0", "nan", "1" * 400))
+    yield from (("", "plan", "--device", name) for name in ("", "T5", "cpu", "../x", "\0", "NVIDIA  H200"))
+    sizes = ["0", "GiB", "-1GiB", "1 furlong", "1e3GiB", "1GiBB", "٣GiB", "1" * 400 + "GiB", *NO_NUMBERS]
+    yield from (("--free", "plan", "--free", size, "dataset=small") for size in sizes)
+    shares = ["0", "-1", "2", "1e-400", "1" * 400, *(text for text in NO_NUMBERS if text != "１")]
+    planned = ("--free", "1GiB", "dataset=small")
+    yield from (("--fraction", "plan", "--fraction", share, *planned) for share in shares)
+    yield from (
+        ("--json", "plan", "--json", output, *planned) for output in ("", ".", "o/", "/dev/null", "/proc/x")
+    )
+    for of in ("sweep=none", "sweep=", "sweep=mine strategy=graph", "sweep=mine grid=none.yaml"):
+        yield "", "plan", *of.split(), "--free", "1GiB"
 
 
 # ---- recommendations
@@ -264,26 +232,23 @@ def any_recommendations() -> st.SearchStrategy[Input]:
     options += words("--network cnn patterns --device --output")
     texts = st.text(max_size=5) | st.text("strategy.=+~@[]{}:,&*!1", max_size=12)
     return st.lists(st.sampled_from(options) | texts, max_size=4).map(
-        lambda further: _recommend("garbage", further, is_wrong=False, really_valid=lambda here: True)
+        lambda further: _recommend(*further, is_wrong=False)
     )
 
 
-def _recommend(what: str, further: Sequence[str], names: str = "", files: Any = None, **others: Any) -> Input:
-    files = {"t.csv": CSV, **(files or {})}
-    return Input(what, "snn.recommend", (*TRAINED, *further), files, names, **others)
+def _recommend(*further: str, names: str = "", **others: Any) -> Input:
+    return Input("snn recommend", (*TRAINED, *further), {"t.csv": CSV}, names, **others)
 
 
 def wrong_options() -> Iterator[Input]:
     """Each with the option that the message names."""
-    for value in (*NO_NUMBERS, "0", "-1", "\udcff"):
-        yield _recommend(f"a budget of {value[:9]!r}", [f"--budget={value}"], "--budget")
-    for value in ("x", "0", "-1", "1.5", "", "\udcff"):
-        yield _recommend(f"widths {value!r}", [f"--hidden={value}"], "network.hidden")
-    for kind in KINDS:
-        yield _recommend(f"the table is: {kind}", [], "t.csv", files={"t.csv": kind})
-        if kind not in ("no file", "folder", "dangling link"):
-            yield _recommend(f"the output is: {kind}", ["--output=o"], "--output", files={"o": kind})
-    for setting in ("epochs=2020-01-01", "epochs=!!set {a}", "epochs=[1,2]", "epochs=" + "[" * 2000):
-        yield _recommend(setting[:20], [f"training.{setting}"], "training.epochs")
+    budgets = (*NO_NUMBERS, "0", "-1", "\udcff")
+    yield from (_recommend(f"--budget={value}", names="--budget") for value in budgets)
+    widths = ("x", "0", "-1", "1.5", "", "\udcff")
+    yield from (_recommend(f"--hidden={value}", names="network.hidden") for value in widths)
+    yield from _recommend().of_kinds("t.csv")
+    yield from _recommend("--output=o").of_kinds("o", "--output", ("no file", "folder", "dangling link"))
+    for epochs in ("2020-01-01", "!!set {a}", "[1,2]", "[" * 2000):
+        yield _recommend(f"training.epochs={epochs}", names="training.epochs")
     for option in ("--colour", "--csv", "--classify=1", "-x", "--target=c", "--device=gpu", "union=1", "a"):
-        yield _recommend(option, [option], option.partition("=")[0])
+        yield _recommend(option, names=option.partition("=")[0])

@@ -1,4 +1,4 @@
-"""What is wrong at almost any door: texts that are no numbers or names, values, no JSON, damaged files."""
+"""What is wrong almost anywhere: texts that are not numbers or names, values, broken JSON, damaged files."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 
 def words(*lines: str) -> list[str]:
-    """The words of these lines."""
     return " ".join(lines).split()
 
 
 CSV = b"a,b\n1,2\n3,4\n"
-"""A small table, of which the other files of an input speak."""
+"""A small table, which the other files of an input refer to."""
 
 NO_NUMBERS = [
     *words("x nan -inf 1_0 0x10 ٣ １ 1..2 1e e5 . - --1 +-1 1e1.5 1j 1f 1/2 1, (1) 1% =1+1 1e999 −1"),
@@ -24,7 +23,7 @@ NO_FILES = [
     *words(". .. / o/ o/. /dev/null /dev/stdout /dev/x /dev/fd/1 /proc/x /proc/self/fd/1 /sys/x"),
     *("/proc/sys/kernel/hostname", "x" * 300),
 ]
-"""Paths of which none can be written."""
+"""Paths that cannot be written."""
 
 NO_NAMES = [
     *words(". .. /tmp/X ../../../X a/b A é 1x -x x.csv CON"),
@@ -46,44 +45,29 @@ NO_VALUES = [
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n"
 PAGE = b"<!DOCTYPE html><html><body>404, not found</body></html>\n"
-"""What a download leaves that was not one."""
+"""What a failed download leaves."""
 
 
-def no_json(whole: bytes, key: str) -> Iterator[tuple[str, bytes]]:
-    """What an object in JSON can be spoilt to; the value of the key has no comma in it."""
+def no_json(whole: bytes, key: str) -> Iterator[bytes]:
+    """Broken forms of an object in JSON; the value of the key has no comma in it."""
     text = whole.decode()
-    of_key = f'"{key}": '
-    before, after = text.split(of_key, 1)
+    before, after = text.split(f'"{key}": ', 1)
     old = after.split(",")[0].split("}")[0]
-    yield "nothing", b""
-    yield "two of it", whole + whole
-    yield "something after it", whole + b"x"
-    yield "a NUL after it", whole + b"\0"
-    yield "a list of it", b"[" + whole + b"]"
-    yield "all but its end", whole[:-1]
-    yield "a comma too many", whole[:-1] + b",}"
-    yield "a key twice", (text[:-1] + f", {of_key}{old}}}").encode()
-    yield (
-        "the same key written otherwise",
-        (text[:-1] + f', "\\u{ord(key[0]):04x}{key[1:]}": {old}}}').encode(),
-    )
-    yield "quotes of Python", text.replace('"', "'").encode()
-    yield "a byte order mark", b"\xef\xbb\xbf" + whole
-    yield "no UTF-8", b"\xff" + whole
-    for encoding in ("utf-16", "utf-32", "utf-16-le"):
-        yield encoding, text.encode(encoding)
+    yield from (b"", whole + whole, whole + b"x", whole + b"\0", b"[" + whole + b"]", whole[:-1])
+    yield from (whole[:-1] + b",}", text.replace('"', "'").encode(), b"\xef\xbb\xbf" + whole, b"\xff" + whole)
+    for twice in (key, f"\\u{ord(key[0]):04x}{key[1:]}"):  # the same key, also written in another way
+        yield f'{text[:-1]}, "{twice}": {old}}}'.encode()
+    yield from (text.encode(encoding) for encoding in ("utf-16", "utf-32", "utf-16-le"))
     for word in NO_VALUES:
-        yield f"{key} of {word[:9]}", f"{before}{of_key}{word}{after[len(old) :]}".encode()
-    for value in ("[]", "null", "3", '"x"', "[" * 100_000 + "]" * 100_000):
-        yield f"only {value[:9]}", value.encode()
-    for opening in ("[", '{"a":', "[{"):
-        for levels in (100, 1000, 100_000):
-            yield f"{levels} times {opening}", (opening * levels).encode()
+        yield f'{before}"{key}": {word}{after[len(old) :]}'.encode()
+    yield from (value.encode() for value in ("[]", "null", "3", '"x"', "[" * 100_000 + "]" * 100_000))
+    for opening in (b"[", b'{"a":', b"[{"):
+        yield from (opening * levels for levels in (100, 1000, 100_000))
 
 
 @st.composite
 def damaged(draw: Any, whole: bytes) -> bytes:
-    """A file of which a few bytes, or a part, are changed, gone, doubled or further ones."""
+    """A file in which a few bytes, or a part, are changed, removed, doubled or added."""
     content = whole
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, max(len(content) - 1, 0)))
@@ -100,7 +84,7 @@ def cut(whole: bytes) -> st.SearchStrategy[bytes]:
 
 @st.composite
 def flipped(draw: Any, whole: bytes, first: int = 0) -> bytes:
-    """A file of which one byte, from the first that may be, is another."""
+    """A file with one byte changed, at or after ``first``."""
     content, place = bytearray(whole), draw(st.integers(first, len(whole) - 1))
     content[place] ^= draw(st.integers(1, 255))
     return bytes(content)
@@ -119,6 +103,6 @@ def values(words: Sequence[str], keys: Sequence[str]) -> st.SearchStrategy[Any]:
 
 
 def given(usual: Sequence[str], *further: str) -> tuple[str, ...]:
-    """The arguments KEY=VALUE of a valid command line, of which some are given otherwise."""
+    """The arguments KEY=VALUE of a valid command line, some of them replaced."""
     keys = {each.partition("=")[0] for each in further}
     return (*(each for each in usual if each.partition("=")[0] not in keys), *further)

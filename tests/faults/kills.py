@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,8 +26,7 @@ TARGETS = ("results/tables/killed.csv", "results/figures/killed.svg")
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 VICTIMS = ("workflow", "cell", "group")
 
-ENDS_WITHIN = 10.0
-"""Seconds in which a workflow ends after a signal, and all its processes with it."""
+ENDS_WITHIN = 10.0  # seconds: a workflow after a signal, with all its processes
 
 FAULTS = ("lost", "half-written", "measured twice", "hang", "false success", "traceback", "left behind")
 
@@ -34,17 +34,16 @@ FAULTS = ("lost", "half-written", "measured twice", "hang", "false success", "tr
 class Torture:
     """One project that is killed again and again; ``counts`` holds what happened, faults among it.
 
-    A fault is noted and the work goes on: ``faults`` says what was seen, with the seed that shows it again.
+    ``tell`` is called with each fault that is seen, and the work goes on.
     """
 
-    def __init__(self, project: Project, seed: int) -> None:
-        self.project, self.seed = project, seed
+    def __init__(self, project: Project, seed: int, tell: Callable[[str], object]) -> None:
+        self.project, self._tell = project, tell
         self.counts: Counter[str] = Counter()
-        self.faults: list[str] = []
         self._random = random.Random(seed)
         self._finished: dict[Path, int] = {}
         self._longest = 12.0
-        # Where this process ignores it, as in the background of a script, so would the workflows.
+        # If this process ignores it, as in the background of a script, so would the workflows.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         project.write_grid(GRID)
         (project.folder / "locks").mkdir(exist_ok=True)
@@ -74,17 +73,20 @@ class Torture:
                 self._fault("hang", f"the second workflow beside {what}")
         if not ended:
             self._fault("hang", what)
-        self._check_family(family, what)
+        _, alive = psutil.wait_procs(family, timeout=ENDS_WITHIN)
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                self._fault("left behind", f"{what}: {' '.join(process.cmdline())[:300]}")
+                process.kill()
         self._check_files(what)
         if hit and "Traceback" in (said := self._said(workflow)):
             if "Building DAG" in said or not said.rstrip().endswith("KeyboardInterrupt"):
                 self._fault("traceback", f"{what}: {said[said.index('Traceback') :][:4000]}")
-            else:  # Ctrl-C while Python loads Snakemake itself, which is not ours to say in a line
+            else:  # Ctrl-C while Python loads Snakemake itself, before any code of ours
                 self.counts["interrupted before the Snakefile"] += 1
         if 0 in [each.returncode for each in (workflow, second) if each]:
-            self._longest = (
-                0.9 * self._longest + 0.1 * (time.monotonic() - started) if not hit else self._longest
-            )
+            if not hit:
+                self._longest = 0.9 * self._longest + 0.1 * (time.monotonic() - started)
             self._check_success(what)
             self._begin_again()
 
@@ -97,18 +99,12 @@ class Torture:
         self._check_success("the last run")
 
     def _start(self) -> subprocess.Popen:
-        log = (self.project.folder / f"log-{time.monotonic_ns()}").open("w")
+        log = self.project.folder / f"log-{time.monotonic_ns()}"
         environment = {**os.environ, "TMPDIR": str(self.project.folder / "locks")}
-        started = subprocess.Popen(
-            self.project.command(*TARGETS),
-            cwd=self.project.folder,
-            env=environment,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-        log.close()
-        started.log = Path(log.name)  # type: ignore[attr-defined]
+        options = {"cwd": self.project.folder, "env": environment, "start_new_session": True}
+        with log.open("w") as file:
+            started = subprocess.Popen(self.project.command(*TARGETS), stdout=file, stderr=file, **options)
+        started.log = log  # type: ignore[attr-defined]
         return started
 
     def _said(self, workflow: subprocess.Popen) -> str:
@@ -134,16 +130,8 @@ class Torture:
             return False
         return True
 
-    def _check_family(self, family: list, what: str) -> None:
-        """No process outlives the workflow by long."""
-        _, alive = psutil.wait_procs(family, timeout=ENDS_WITHIN)
-        for process in alive:
-            with suppress(psutil.NoSuchProcess):
-                self._fault("left behind", f"{what}: {' '.join(process.cmdline())[:300]}")
-                process.kill()
-
     def _check_files(self, what: str) -> None:
-        """Every record is whole, and those of before are there untouched."""
+        """Every record is whole, and the earlier ones are there untouched."""
         records = {path: path.stat().st_mtime_ns for path in self._folder("cells").rglob("*.json")}
         for path in records:
             try:
@@ -169,7 +157,7 @@ class Torture:
         self.counts["completed"] += 1
 
     def _begin_again(self) -> None:
-        """Take away all results, or a part of them, so that there is something to do."""
+        """Delete all results, or a part of them, so that there is something to do."""
         choice = self._random.choice(("all", "tables", "some", "data"))
         taken = {"all": ("",), "data": ("datasets", "tables", "figures")}
         for folder in taken.get(choice, ("tables", "figures")):
@@ -185,7 +173,7 @@ class Torture:
 
     def _fault(self, kind: str, what: str) -> None:
         self.counts[kind] += 1
-        self.faults.append(f"{kind}: {what}")
+        self._tell(f"{kind}: {what}")
 
 
 def _family(pid: int) -> list[psutil.Process]:

@@ -6,14 +6,15 @@ import io
 import json
 import random
 import zlib
-from collections.abc import Iterator
-from functools import cache, partial
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import real_records
-from attempt import HERE, KINDS, LIKE_NONE, Input
+from attempt import HERE, LIKE_NONE, Input
 from garbage import NO_FILES, NO_NAMES, VALUES, cut, damaged, flipped, no_json, values, words
 from hypothesis import strategies as st
 from real_records import at, edited, forged, leaves, measured, without
@@ -27,12 +28,12 @@ from snn.records.store import sealed
 Record = dict[str, Any]
 
 READERS = {
-    "snn.retabulate": (f"{HERE}/a", f"{HERE}/out"),
-    "snn.compare": (f"{HERE}/a", f"{HERE}/a", f"{HERE}/out"),
-    "snn.merge": (f"{HERE}/a", f"output={HERE}/out"),
+    "snn retabulate": (f"{HERE}/a", f"{HERE}/out"),
+    "snn compare": (f"{HERE}/a", f"{HERE}/a", f"{HERE}/out"),
+    "snn merge": (f"{HERE}/a", f"output={HERE}/out"),
 }
 """The commands that read an archive, with their arguments."""
-_BOTH = ("snn.retabulate", "snn.compare")
+_BOTH = ("snn retabulate", "snn compare")
 
 
 def as_json(value: Any) -> bytes:
@@ -59,26 +60,22 @@ def two_cells() -> tuple[Record, ...]:
 
 
 @st.composite
-def _edits(draw: Any, record: Record, name: str = "record") -> tuple[str, Record, bool]:
+def _edits(draw: Any, record: Record, name: str = "record") -> tuple[Record, bool]:
     """A record with something changed or left out, with a digest that fits or not; whether that is wrong.
 
-    Whether it is under a digest that fits, a validator of JSON Schema says; what it allows may be valid.
+    Under a digest that fits, it is wrong if a validator of JSON Schema says so; else it may be valid.
     """
     way = draw(st.sampled_from(_ways(record)))
     way = way[: draw(st.integers(1, len(way)))]
     container, value = at(record, way[:-1]), draw(st.sampled_from(VALUES))
     more = {**container, "_x": {"y": [[]]}} if isinstance(container, dict) else [*container, {"_x": 1}]
-    edits = (
-        (f"{way} is {value!r}", edited(record, way, value)),
-        (f"{way} is left out", without(record, way)),
-        (f"{way} has a further key", edited(record, way[:-1], more)),
-    )
-    what, changed = draw(st.sampled_from(edits))
+    edits = (edited(record, way, value), without(record, way), edited(record, way[:-1], more))
+    changed = draw(st.sampled_from(edits))
     if json.dumps(changed, sort_keys=True) == json.dumps(record, sort_keys=True):
-        return what, changed | {"digest": "0" * 64}, True
+        return changed | {"digest": "0" * 64}, True
     if way == ("digest",) or not draw(st.booleans()):
-        return what, changed, True
-    return what, sealed(changed), not _validator(name).is_valid(changed)
+        return changed, True
+    return sealed(changed), not _validator(name).is_valid(changed)
 
 
 def _ways(record: Record) -> list[tuple[Any, ...]]:
@@ -93,46 +90,49 @@ def _validator(name: str) -> jsonschema.Draft4Validator:
     return jsonschema.Draft4Validator(untrusted.load_schema(name))
 
 
+_IMPOSSIBLE = st.sampled_from(list(IMPOSSIBLE))
+
+
+def _impossible(record: Record, what: str) -> Record:
+    return forged(record, *IMPOSSIBLE[what][0])
+
+
 def malformed() -> st.SearchStrategy[Input]:
-    """Records with an edit, impossible ones, and files that are none."""
-    whole = as_json(reference())
-    impossible = st.sampled_from(list(IMPOSSIBLE)).map(
-        lambda what: _record(what, as_json(forged(reference(), *IMPOSSIBLE[what][0])))
-    )
+    """Records with an edit, impossible ones, and files that are not a record."""
     return st.one_of(
-        _edits(reference()).map(lambda edit: _record(edit[0], as_json(edit[1]), edit[2], same=False)),
-        impossible,
-        cut(whole).map(lambda content: _record(f"the first {len(content)} bytes", content)),
+        _edits(reference()).map(lambda edit: _record(as_json(edit[0]), is_wrong=edit[1])),
+        _IMPOSSIBLE.map(lambda what: _record(as_json(_impossible(reference(), what)))),
+        cut(as_json(reference())).map(_record),
         st.sampled_from(list(known())),
     )
 
 
 def known() -> Iterator[Input]:
-    """Files that are no record."""
-    for what, content in (*_no_records(as_json(reference())), *((kind, kind) for kind in KINDS)):
-        yield _record(what, content)
+    """Files that are not a record."""
+    yield from map(_record, _no_records(as_json(reference())))
+    yield from _record(b"").of_kinds("r.json")
 
 
 def garbage() -> st.SearchStrategy[Input]:
     """Damaged records, and any value."""
     any_ = values(("ok", "x"), ("schema_version", "cell", "runs", "digest", "summary")).map(as_json)
-    return (damaged(as_json(reference())) | any_).map(lambda one: _record("garbage", one, is_wrong=False))
+    return (damaged(as_json(reference())) | any_).map(
+        lambda content: replace(_record(content), is_wrong=False, really_valid=_is_the_record)
+    )
 
 
-def _record(what: str, content: bytes | str, is_wrong: bool = True, same: bool = True) -> Input:
-    valid = _is_the_record if same else None
-    return Input(what, "snn.perfetto", ("r.json", "t.json"), {"r.json": content}, "r.json", is_wrong, valid)
+def _record(content: bytes, is_wrong: bool = True) -> Input:
+    return Input("snn perfetto", ("r.json", "t.json"), {"r.json": content}, "r.json", is_wrong)
 
 
 def _is_the_record(here: Path) -> bool:
     return bool(json.loads((here / "r.json").read_bytes()) == reference())
 
 
-def _no_records(whole: bytes) -> Iterator[tuple[str, bytes]]:
+def _no_records(whole: bytes) -> Iterator[bytes]:
     yield from no_json(whole, "reason")
     for version in ("0", "1", "6", "-5", "5.0", "true", "null", '"5"', "[5]", "{}", "1" + "0" * 400):
-        text = whole.decode().replace('"schema_version": 5', f'"schema_version": {version}')
-        yield f"version {version[:9]}", text.encode()
+        yield whole.replace(b'"schema_version": 5', f'"schema_version": {version}'.encode())
 
 
 # ---- archives
@@ -143,7 +143,7 @@ def one_sweep() -> Record:
     return {"mine": {"axes": ["strategy"], "cells": names}}
 
 
-def _packed(found: Any) -> bytes:
+def _packed(found: Iterable[Any]) -> bytes:
     return gzip.compress(b"".join(as_json(record) + b"\n" for record in found), 1, mtime=0)
 
 
@@ -152,41 +152,45 @@ def all_records() -> bytes:
     return _packed(two_cells())
 
 
-def archive(**given: bytes | str) -> dict[str, bytes | str]:
-    """The files of an archive, some of which may be given: records, sweeps, limits."""
+_PARTS = {"records": "a/records.jsonl.gz", "sweeps": "a/sweeps.json", "limits": "a/limits.json"}
+
+
+def archive(**given: bytes) -> dict[str, bytes | str]:
+    """The files of an archive, of which some may be given: records, sweeps, limits."""
     usual = {"records": all_records(), "sweeps": as_json(one_sweep()), "limits": as_json(limits_of())}
-    names = {"records": "a/records.jsonl.gz", "sweeps": "a/sweeps.json", "limits": "a/limits.json"}
-    return {names[what]: content for what, content in (usual | given).items()}
+    return {_PARTS[what]: content for what, content in (usual | given).items()}
 
 
 def _archive(
-    what: str, command: str = "snn.retabulate", names: str = "", is_wrong: bool = True, **given: bytes | str
+    command: str = "snn retabulate", is_wrong: bool = True, names: str = "", **given: bytes
 ) -> Input:
-    """An archive of which these files are not as they were; sweeps and limits only retabulate reads."""
+    """An archive of which a file is not as it was; sweeps and limits only retabulate reads."""
     (part,) = given
-    names = names or {"sweeps": "a/sweeps.json", "limits": "a/limits.json"}.get(part, f"{HERE}/a")
-    return Input(f"{part}: {what}", command, READERS[command], archive(**given), names, is_wrong)
+    names = names or (f"{HERE}/a" if part == "records" else _PARTS[part])
+    return Input(command, READERS[command], archive(**given), names, is_wrong)
 
 
 def archives() -> st.SearchStrategy[Input]:
-    """Archives with an edited record, sweeps or limits, and files that are none."""
-    command, limits = st.sampled_from(list(READERS)), limits_of()
-    bytes_ = cut(all_records()).map(lambda one: (f"the first {len(one)} bytes", one, True))
-    bytes_ |= flipped(all_records(), 10).map(lambda one: ("another byte", one, not _says_the_same(one)))
-    lines = st.integers(0, 3).flatmap(lambda number: _edits(two_cells()[number]).map(partial(_line, number)))
-    impossible = st.builds(_impossible_line, st.integers(0, 3), st.sampled_from(list(IMPOSSIBLE)))
-    of_limits = _edits(limits, "limits").map(
-        lambda edit: _archive(edit[0], limits=as_json(edit[1]), is_wrong=edit[2], names="limits.json")
+    """Archives with an edited record, sweeps or limits, and files that are not an archive."""
+    number = st.integers(0, 3)
+    bytes_ = cut(all_records()).map(lambda one: (one, True))
+    bytes_ |= flipped(all_records(), 10).map(lambda one: (one, not _says_the_same(one)))
+    lines = number.flatmap(
+        lambda i: _edits(two_cells()[i]).map(lambda edit: (_with_line(i, edit[0]), edit[1]))
     )
-    known = (_no_archives, *KNOWN.values())
+    impossible = st.builds(
+        lambda i, what: (_with_line(i, _impossible(two_cells()[i], what)), True), number, _IMPOSSIBLE
+    )
     return st.one_of(
         st.builds(
-            lambda one, command: _archive(one[0], command, records=one[1], is_wrong=one[2]),
+            lambda one, command: _archive(command, one[1], records=one[0]),
             bytes_ | lines | impossible,
-            command,
+            st.sampled_from(list(READERS)),
         ),
-        of_limits,
-        *(st.sampled_from(list(some())) for some in known),
+        _edits(limits_of(), "limits").map(
+            lambda edit: _archive(is_wrong=edit[1], limits=as_json(edit[0]), names="limits.json")
+        ),
+        *(st.sampled_from(list(some())) for some in (_no_archives, *KNOWN.values())),
     )
 
 
@@ -194,31 +198,25 @@ def damaged_archives() -> st.SearchStrategy[Input]:
     """Damaged archives, and any sweeps."""
     cells = one_sweep()["mine"]["cells"]
     any_ = values(("strategy", *cells), ("axes", "cells", "mine"))
-    sweeps = st.dictionaries(
-        st.sampled_from(("mine", "neurons", "x")) | st.text(max_size=3), any_, max_size=2
-    )
+    names = st.sampled_from(("mine", "neurons", "x")) | st.text(max_size=3)
     own_forms = st.sampled_from(("mine", "neurons", "depth", "peers", "cpu", "precision", "learning_rates"))
     usual = st.fixed_dictionaries({"axes": st.just(["strategy"]), "cells": st.just(cells)})
+    sweeps = st.dictionaries(names, any_, max_size=2)
     sweeps |= st.dictionaries(own_forms, usual, min_size=1, max_size=2)
     return st.one_of(
-        sweeps.map(lambda one: _archive("any", sweeps=as_json(one), is_wrong=False, names=f"{HERE}/a")),
-        damaged(all_records()).map(lambda one: _archive("garbage", records=one, is_wrong=False)),
+        sweeps.map(lambda one: _archive(is_wrong=False, names=f"{HERE}/a", sweeps=as_json(one))),
+        damaged(all_records()).map(lambda one: _archive(is_wrong=False, records=one)),
     )
 
 
-def _line(number: int, edit: tuple[str, Record, bool]) -> tuple[str, bytes, bool]:
-    what, record, is_wrong = edit
+def _with_line(number: int, record: Record) -> bytes:
     found = [*two_cells()]
     found[number] = record
-    return f"line {number + 1}: {what}", _packed(found), is_wrong
-
-
-def _impossible_line(number: int, what: str) -> tuple[str, bytes, bool]:
-    return _line(number, (what, forged(two_cells()[number], *IMPOSSIBLE[what][0]), True))
+    return _packed(found)
 
 
 def _says_the_same(packed: bytes) -> bool:
-    """Few bits are of no meaning, as those of the length of a code that no byte has: they change nothing."""
+    """A few bits have no meaning, such as those of the length of a code that no byte has."""
     try:
         return gzip.decompress(packed) == gzip.decompress(all_records())
     except (OSError, EOFError, zlib.error):
@@ -228,154 +226,108 @@ def _says_the_same(packed: bytes) -> bool:
 def _no_archives() -> Iterator[Input]:
     whole, packed, zeros = gzip.decompress(all_records()), gzip.compress, gzip.compress(bytes(1 << 20))
     lines, spaces = whole.splitlines(keepends=True), gzip.compress(b" " * (1 << 20))
-    contents = {
-        "no gzip": whole,
-        "gzip twice": packed(all_records()),
-        "nothing": b"",
-        "gzip of nothing": packed(b""),
-        "a blank line": packed(b"\n"),
-        "a blank line at its end": packed(whole + b"\n"),
-        "a line of text": packed(whole + b"x\n"),
-        "no UTF-8": packed(whole + b"\xff\n"),
-        "UTF-16": packed(whole.decode().encode("utf-16")),
-        "one line": packed(whole.replace(b"\n", b" ")),
-        "a list": packed(b"[" + whole.strip().replace(b"\n", b",") + b"]\n"),
-        "a list in a line": packed(b"[]\n" + whole),
-        "the same twice": packed(whole + whole),
-        "two files in one": all_records() + all_records(),
-        "garbage behind": all_records() + b"x" * 10,
-        "a bomb": zeros * 100_000,
-        "a bomb of spaces": spaces * 80,
-        "a bomb behind": all_records() + zeros * 100,
-        "long lines": all_records() + (packed(lines[0].strip()) + spaces * 40 + packed(b"\n")) * 40,
-        "a million lines": packed(b"{}\n" * 1000) * 1000,
-        "a nested line": packed(whole + b"[" * 10**6 + b"\n"),
-        "a header": all_records()[:10],
-        "half a header": all_records()[:5],
-        "zip": b"PK\x03\x04" + bytes(40),
-    }
-    contents |= {f"line {number} twice": packed(whole + line) for number, line in enumerate(lines, 1)}
-    for command in _BOTH:  # what is there twice counts once where folders are merged
-        yield from (_archive(what, command, records=content) for what, content in contents.items())
-        yield from (_archive(kind, command, records=kind) for kind in KINDS)
+    contents = [
+        *(whole, packed(all_records()), b"", packed(b""), packed(b"\n"), packed(whole + b"\n")),
+        *(packed(whole + b"x\n"), packed(whole + b"\xff\n"), packed(whole.decode().encode("utf-16"))),
+        packed(whole.replace(b"\n", b" ")),
+        packed(b"[" + whole.strip().replace(b"\n", b",") + b"]\n"),
+        *(packed(b"[]\n" + whole), packed(whole + whole), all_records() + all_records()),
+        *(packed(whole + line) for line in lines),
+        *(all_records() + b"x" * 10, all_records()[:10], all_records()[:5], b"PK\x03\x04" + bytes(40)),
+        *(zeros * 100_000, spaces * 80, all_records() + zeros * 100),
+        all_records() + (packed(lines[0].strip()) + spaces * 40 + packed(b"\n")) * 40,
+        packed(b"{}\n" * 1000) * 1000,
+        packed(whole + b"[" * 10**6 + b"\n"),
+    ]
+    for command in _BOTH:  # what is there twice counts once if folders are merged
+        yield from (_archive(command, records=content) for content in contents)
+        yield from _archive(command, records=b"").of_kinds(_PARTS["records"], f"{HERE}/a")
 
 
 def _no_sweeps() -> Iterator[Input]:
-    cells, text = one_sweep()["mine"]["cells"], as_json(one_sweep())
-    found: list[tuple[str, Any]] = [("a list", [one_sweep()])]
+    cells = one_sweep()["mine"]["cells"]
+    found: list[Any] = [[one_sweep()]]
     for name in (*NO_NAMES, *sorted(catalogue.RESERVED)):
         sweep = {name: {"axes": [], "cells": cells}}
-        found += [(f"named {name!r}", sweep), (f"a further one {name!r}", one_sweep() | sweep)]
+        found += [sweep, one_sweep() | sweep]
     axes = words("verdict strategy.x.y Strategy strategy.none none.name __class__")
     for axis in (*VALUES, *axes, "strategy\n"):
-        found += [(f"axes {one}", {"mine": {"axes": one, "cells": cells}}) for one in (axis, [axis])]
+        found += [{"mine": {"axes": one, "cells": cells}} for one in (axis, [axis])]
     odd = [f"{name}-{'0' * 8}" for name in ("a\n", "\0", "x" * 1001)]
     for cell in (*VALUES, *words("x- - x-123 x-0000000G"), "x-" + "0" * 65, *odd, cells):
-        found += [(f"cells {str(one)[:30]}", {"mine": {"axes": [], "cells": one}}) for one in (cell, [cell])]
+        found += [{"mine": {"axes": [], "cells": one}} for one in (cell, [cell])]
     for value in (*VALUES, {"axes": []}, {"cells": cells}, {"axes": [], "cells": cells, "x": 1}):
-        found += [(f"a sweep {value}", {"mine": value}), (f"{value}", value)]
-    for what, value in found:
-        if value != {"mine": {"axes": [], "cells": cells}}:
-            yield _archive(what, sweeps=as_json(value))
-    for what, content in no_json(text, "axes"):
-        yield _archive(what, sweeps=content)
-    for kind in KINDS:
-        if kind not in LIKE_NONE:  # there need not be any
-            yield _archive(kind, sweeps=kind)
+        found += [{"mine": value}, value]
+    contents = [as_json(value) for value in found if value != {"mine": {"axes": [], "cells": cells}}]
+    for content in (*contents, *no_json(as_json(one_sweep()), "axes")):
+        yield _archive(sweeps=content)
+    yield from _archive(sweeps=b"").of_kinds(_PARTS["sweeps"], but=LIKE_NONE)  # there need not be any
 
 
 def _no_limits() -> Iterator[Input]:
     good = limits_of()
-    changes = {
-        "a negative sample": edited(good, ("limits", 0, "samples"), [-1.0]),
-        "a sample of text": edited(good, ("limits", 0, "samples"), ["1"]),
-        "another unit": edited(good, ("limits", 0, "unit"), "furlong"),
-        "a device of two lines": edited(good, ("provenance", "device"), "a\nb"),
-        "no limits": without(good, ("limits",)),
-        "version 3": good | {"limits_version": 3},
-        "version 2.0": good | {"limits_version": 2.0},
-        "no version": without(good, ("limits_version",)),
-    }
-    contents = {what: as_json(sealed(changed)) for what, changed in changes.items()} | dict(
-        no_json(as_json(good), "l2_bytes")
+    changed = (
+        *(edited(good, ("limits", 0, "samples"), samples) for samples in ([-1.0], ["1"])),
+        edited(good, ("limits", 0, "unit"), "furlong"),
+        edited(good, ("provenance", "device"), "a\nb"),
+        *(without(good, (key,)) for key in ("limits", "limits_version")),
+        *(good | {"limits_version": version} for version in (3, 2.0)),
     )
-    contents["no digest"] = as_json(without(good, ("digest",)))
-    for what, content in contents.items():
-        yield _archive(what, limits=content)
-    for kind in KINDS:
-        if kind not in LIKE_NONE:
-            yield _archive(kind, limits=kind)
-            name = "a/limits/x.json"
-            yield Input(f"one of limits: {kind}", *_retabulated(archive() | {name: kind}), name)
-
-
-def _retabulated(files: dict[str, bytes | str]) -> tuple[str, tuple[str, ...], dict[str, bytes | str]]:
-    return "snn.retabulate", READERS["snn.retabulate"], files
+    contents = [*(as_json(sealed(one)) for one in changed), as_json(without(good, ("digest",)))]
+    for content in (*contents, *no_json(as_json(good), "l2_bytes")):
+        yield _archive(limits=content)
+    for name in (_PARTS["limits"], "a/limits/x.json"):
+        yield from _archive(limits=as_json(good)).of_kinds(name, but=LIKE_NONE)
 
 
 def _mixed() -> Iterator[Input]:
     """Rounds of one cell that were not measured with the same, each with a digest that fits."""
     first, second, *others = two_cells()
     changes = {
-        "sources": (("provenance", "source_hash"), "0" * 16),
-        "NumPy": (("provenance", "versions", "numpy"), "1.0"),
-        "Python": (("provenance", "versions", "python"), "2.7"),
-        "threads": (("provenance", "blas_threads"), 99),
-        "ledgers": (("ledger", "mallocs"), 12345),
-        "rounds": (("round",), 1),
+        ("provenance", "source_hash"): "0" * 16,
+        ("provenance", "versions", "numpy"): "1.0",
+        ("provenance", "versions", "python"): "2.7",
+        ("provenance", "blas_threads"): 99,
+        ("ledger", "mallocs"): 12345,
+        ("round",): 1,
     }
-    for what, change in changes.items():
+    for change in changes.items():
         found = [first, forged(second, change), *others]
-        random.Random(what).shuffle(found)
+        random.Random(str(change)).shuffle(found)
         cells = {f"a/cells/{i}.json": as_json(record) for i, record in enumerate(found)}
         for command in _BOTH:
-            yield _archive(f"other {what}", command, "a/records", records=_packed(found))
-            yield Input(f"other {what} in files", command, READERS[command], cells, "a/cells/")
+            yield _archive(command, names="a/records", records=_packed(found))
+            yield Input(command, READERS[command], cells, "a/cells/")
 
 
 def _folders() -> Iterator[Input]:
     """Folders of results with something else among their records."""
     good = {f"a/cells/x/{i}.json": as_json(record) for i, record in enumerate(two_cells())}
-    odd = "a/cells/x/odd.json"
+    odd, retabulate = "a/cells/x/odd.json", ("snn retabulate", READERS["snn retabulate"])
     for command in _BOTH:
-        for kind in KINDS:
-            if kind != "no file":
-                files = {**good, odd: kind}
-                yield Input(f"among the cells: {kind}", command, READERS[command], files, odd)
-    for what, content in _no_records(as_json(reference())):
-        yield Input(f"among the cells: {what}", *_retabulated({**good, odd: content}), odd)
-    only: tuple[dict[str, bytes | str], ...] = (
-        {"a/cells": b"x"},
-        {"a/cells": "folder"},
-        {"a": "folder"},
-        {"a": b"x"},
-    )
-    for files in (*only, {}, {"a/cells/x": b"{}"}):
-        yield Input(f"only {files}", *_retabulated(files), f"{HERE}/a")
+        yield from Input(command, READERS[command], good).of_kinds(odd, but=("no file",))
+    for content in _no_records(as_json(reference())):
+        yield Input(*retabulate, {**good, odd: content}, odd)
+    only: tuple[dict[str, bytes | str], ...] = ({"a/cells": b"x"}, {"a/cells": "folder"}, {"a": "folder"})
+    for files in (*only, {"a": b"x"}, {}, {"a/cells/x": b"{}"}):
+        yield Input(*retabulate, files, f"{HERE}/a")
 
 
 def _calls() -> Iterator[Input]:
-    """A good archive and outputs, grids and other archives that are none."""
-    for kind in ("device", "pipe", "socket", "endless", "a file"):
-        files = archive() | {"out": b"x" if kind == "a file" else kind}
-        for command in _BOTH:
-            *inputs, _ = READERS[command]
-            for output in ("out", "out/further/out"):
-                yield Input(f"the output {output} is: {kind}", command, (*inputs, output), files, "out")
+    """A good archive and outputs, grids and other archives that are wrong."""
+    usual = READERS["snn retabulate"]
+    for command in _BOTH:
+        *inputs, _ = READERS[command]
+        for output in ("out", "out/further/out"):
+            for kind in ("device", "pipe", "socket", "endless", b"x"):
+                yield Input(command, (*inputs, output), archive() | {"out": kind}, "out")
     for output in NO_FILES:
         if output.startswith(("/proc", "/sys", "x")):
-            yield Input(
-                f"the output is {output[:20]!r}", "snn.retabulate", (f"{HERE}/a", output), archive(), output
-            )
-    for kind in KINDS:
-        arguments = (*READERS["snn.retabulate"], "g.yaml")
-        yield Input(
-            f"the grid is: {kind}", "snn.retabulate", arguments, archive() | {"g.yaml": kind}, "g.yaml"
-        )
-        arguments = (f"{HERE}/a", f"{HERE}/b", "out")
-        yield Input(f"the other is: {kind}", "snn.compare", arguments, archive() | {"b": kind}, f"{HERE}/b")
-    yield Input("a long name", "snn.compare", ("x" * 300, f"{HERE}/a", "out"), archive(), "x" * 300)
+            yield Input("snn retabulate", (f"{HERE}/a", output), archive(), output)
+    yield from Input("snn retabulate", (*usual, "g.yaml"), archive()).of_kinds("g.yaml")
+    yield from Input("snn compare", (f"{HERE}/a", f"{HERE}/b", "out"), archive()).of_kinds("b", f"{HERE}/b")
+    yield Input("snn compare", ("x" * 300, f"{HERE}/a", "out"), archive(), "x" * 300)
 
 
 KNOWN = {"sweeps": _no_sweeps, "limits": _no_limits, "rounds": _mixed, "folders": _folders, "calls": _calls}
-"""Lists of what is no archive, but for files that unpack to gigabytes."""
+"""Lists of what is not an archive, except for files that unpack to gigabytes."""

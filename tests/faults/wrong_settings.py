@@ -51,50 +51,37 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
 
 def all_wrong() -> list[Wrong]:
     """One for each key of each choice and each way to be wrong."""
-    return [*_of_groups(), *_of_files(), *_of_training(), *_of_no_key()]
+    return list(_all_wrong())
 
 
-def _of_groups() -> Iterator[Wrong]:
-    for group in groups.GROUPS:
-        usual = groups.default_choices()[group]
-        no_choices = (
-            "none such",
-            f"{usual}.yaml",
-            f"../{group}/{usual}",
-            usual.upper(),
-            f" {usual}",
-            f"{usual}\n",
-        )
-        for value in (*no_choices, "", "???", *_NO_TEXT, _HOME):
+def _all_wrong() -> Iterator[Wrong]:
+    for group, usual in groups.default_choices().items():
+        no_choices = ("none such", f"{usual}.yaml", f"../{group}/{usual}", usual.upper(), f" {usual}")
+        for value in (*no_choices, f"{usual}\n", "", "???", *_NO_TEXT, _HOME):
             yield Wrong({}, group, value)
-
-
-def _of_files() -> Iterator[Wrong]:
-    needed = {"csv": {"dataset.path": "t.csv", "dataset.target": 0}, "idx": {"dataset.path": "images"}}
-    for group in groups.GROUPS:
         for name in groups.names(group):
-            beside = {group: name, **needed.get(name, {})}
+            beside = {group: name, **_NEEDED.get(name, {})}
             settable = groups.options(group, name)
-            for key, usual in groups.load(group, name).items():
+            for key, usual_value in groups.load(group, name).items():
                 where = f"{group}.{key}"
-                values = (
-                    _wrong_for(where, usual) if key in settable else ("x", "snn.errors.shown", 3, {"a": 1})
-                )
+                fixed = ("x", "snn.errors.shown", 3, {"a": 1})
+                values = _wrong_for(where, usual_value) if key in settable else fixed
                 rest = {key: value for key, value in beside.items() if key != where}
-                yield from (Wrong(rest, where, one) for one in values if one is not None or usual is not None)
-
-
-def _of_training() -> Iterator[Wrong]:
-    for key, usual in groups.default_training().items():
-        yield from (Wrong({}, f"training.{key}", value) for value in _wrong_for(f"training.{key}", usual))
-
-
-def _of_no_key() -> Iterator[Wrong]:
+                for value in values:
+                    if value is not None or usual_value is not None:
+                        yield Wrong(rest, where, value)
+    for key, usual_value in groups.default_training().items():
+        yield from (
+            Wrong({}, f"training.{key}", value) for value in _wrong_for(f"training.{key}", usual_value)
+        )
     for key in ("colour", "training", "training.colour", "training.epochs.x", "hydra.verbose", "network._x"):
         yield from (Wrong({}, key, value) for value in (3, "x"))
-    for section in ("dataset", "network", "strategy", "kernel", "precision", "protocol", "device"):
+    for section in groups.GROUPS:
         for key in ("colour", "_target_", "_partial_", "_args_", "__class__", "defaults"):
             yield Wrong({}, f"{section}.{key}", "x")
+
+
+_NEEDED = {"csv": {"dataset.path": "t.csv", "dataset.target": 0}, "idx": {"dataset.path": "images"}}
 
 
 def _wrong_for(where: str, usual: Any) -> tuple[Any, ...]:

@@ -4,9 +4,9 @@ Usage: python tests/mutation [--sample N] [--seed S] [--only PATH] [--jobs N] [-
 
 Without ``--sample`` every mutant of the packages is tried, which takes hours; with it, N of them, spread
 evenly over the packages. What was killed is remembered in .mutation/ until its file changes, so that a run
-goes on where another was stopped, and after new tests only survivors are tried; ``--afresh`` forgets it.
+continues where another was stopped, and after new tests only survivors are tried; ``--afresh`` forgets it.
 Prints killed over total by package, and the survivors: those that tests/mutation/survivors.yaml lists with
-a reason, and new ones. The exit code is 1 where a package is below 90%, those with a reason aside, and where
+a reason, and new ones. The exit code is 1 if a package is below 90%, not counting those with a reason, or if
 a file of tests fails without any mutant.
 """
 
@@ -24,7 +24,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import yaml
-from mutants import PACKAGES, Mutant, Site, files_of, sites_of
+from mutants import PACKAGES, Mutant, mutants_in
 from trials import Copies
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -42,118 +42,102 @@ def main() -> int:
     parser.add_argument("--afresh", action="store_true", help="forget what was killed before")
     options = parser.parse_args()
     accepted = yaml.safe_load(SURVIVORS.read_text("utf-8"))
-    sites = _sites(options.only, accepted["left_out"])
-    total = sum(map(len, sites.values()))
-    chosen = _sample(sites, options.sample or total, random.Random(options.seed))
+    places = _places(options.only, accepted["left_out"])
+    total = sum(map(len, places.values()))
+    chosen = _sample(places, options.sample or total, random.Random(options.seed))
     print(f"{len(chosen)} of {total} places, seed {options.seed}", flush=True)
-    memory = Memory(options.afresh)
+    MEMORY.mkdir(exist_ok=True)
+    memory = MEMORY / "killed.json"
+    killed_before = json.loads(memory.read_text("utf-8")) if memory.exists() and not options.afresh else []
     survivors: list[Mutant] = []
     tried: Counter[str] = Counter()
-    missing: list[str] = []
+    failing: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(KeyboardInterrupt):
         copies = Copies(ROOT, Path(folder), options.jobs)
-        covering = copies.cover(MEMORY, lambda line: print(f"  {line}", flush=True))
-        missing += covering.failing
-        mutants = [mutant for site in chosen if (mutant := site.mutant(copies.first)) is not None]
-        known = {mutant for mutant in mutants if memory.killed(mutant)}
-        tried.update(mutant.package for mutant in known)
+        covering, failing = copies.cover(MEMORY)
+        valid = [one for one in chosen if one.edit(ROOT) is not None]
+        known = [one for one in valid if _key(one) in killed_before]
+        tried.update(one.package for one in known)
         print(f"{len(known)} were killed before", flush=True)
-        for mutant, killed in copies.killed([one for one in mutants if one not in known], covering):
+        tests = {one: covering.tests(one, one.at_import(ROOT)) for one in valid if one not in known}
+        trials = [(one, some, sum(covering.seconds[test] for test in some)) for one, some in tests.items()]
+        for mutant, killed in copies.killed(trials):
             tried[mutant.package] += 1
             if killed:
-                memory.keep(mutant)
+                killed_before.append(_key(mutant))
+                memory.write_text(json.dumps(killed_before, indent=0), "utf-8")
             else:
                 survivors.append(mutant)
-                print(f"survived {len(covering.tests(mutant))} tests: {mutant}", flush=True)
+                print(f"survived {len(tests[mutant])} tests: {_shown(mutant)}", flush=True)
             if tried.total() % 25 == 0:
                 print(f"{tried.total() - len(survivors)} of {tried.total()} killed", flush=True)
-    status = _report(sites, tried, survivors, accepted["survivors"])
-    if missing:
-        print(f"\nLeft out, since they fail without any mutant: {', '.join(missing)}")
-    return 1 if missing else status
+    status = _report(places, tried, survivors, accepted["survivors"])
+    if failing:
+        print(f"\nLeft out, since they fail without any mutant: {', '.join(failing)}")
+    return 1 if failing else status
 
 
-class Memory:
-    """Which mutants a test killed, until their file changes: Ctrl-C ends a run, and another goes on."""
-
-    def __init__(self, afresh: bool) -> None:
-        self._path = MEMORY / "killed.json"
-        known = self._path.exists() and not afresh
-        self._killed: dict[str, list[str]] = json.loads(self._path.read_text("utf-8")) if known else {}
-
-    def killed(self, mutant: Mutant) -> bool:
-        """Whether it was killed before."""
-        digest, *known = self._killed.get(mutant.file, [""])
-        return digest == _digest((ROOT / mutant.file).read_bytes()) and _digest(mutant.code.encode()) in known
-
-    def keep(self, mutant: Mutant) -> None:
-        """Remember that it was killed."""
-        digest = _digest((ROOT / mutant.file).read_bytes())
-        if self._killed.get(mutant.file, [""])[0] != digest:
-            self._killed[mutant.file] = [digest]
-        self._killed[mutant.file].append(_digest(mutant.code.encode()))
-        self._path.write_text(json.dumps(self._killed, indent=0), "utf-8")
+def _key(mutant: Mutant) -> str:
+    """What a killed mutant is remembered by until its file changes."""
+    content = (ROOT / mutant.file).read_bytes()
+    return hashlib.sha256(content + f"{mutant}".encode()).hexdigest()[:16]
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
+def _shown(mutant: Mutant) -> str:
+    before, after = mutant.edit(ROOT) or ("", "")
+    return f"{mutant.file}:{mutant.line}\n    - {before}\n    + {after}"
 
 
-def _sites(pattern: str, left_out: list[dict[str, str]]) -> dict[str, list[Site]]:
+def _places(pattern: str, left_out: list[dict[str, str]]) -> dict[str, list[Mutant]]:
     """Where something can be mutated, by package; whole files may be left out for a reason."""
-    return {
-        package: [
-            site
-            for file in files_of(ROOT, package)
-            if fnmatch(file, pattern) and not any(fnmatch(file, one["files"]) for one in left_out)
-            for site in sites_of(ROOT, file)
-        ]
-        for package in PACKAGES
-    }
+    found: dict[str, list[Mutant]] = {package: [] for package in PACKAGES}
+    for package in PACKAGES:
+        for path in sorted((ROOT / "snn" / package).rglob("*.py")):
+            file = path.relative_to(ROOT).as_posix()
+            if fnmatch(file, pattern) and not any(fnmatch(file, one["files"]) for one in left_out):
+                found[package] += mutants_in(ROOT, file)
+    return found
 
 
-def _sample(sites: dict[str, list[Site]], size: int, random_: random.Random) -> list[Site]:
+def _sample(places: dict[str, list[Mutant]], size: int, random_: random.Random) -> list[Mutant]:
     """As many of each package as of any other, as far as it has them."""
-    shuffled = [random_.sample(some, len(some)) for some in sites.values()]
-    ranked = sorted((rank, i, site) for i, some in enumerate(shuffled) for rank, site in enumerate(some))
-    return [site for _, _, site in ranked[:size]]
+    shuffled = [random_.sample(some, len(some)) for some in places.values()]
+    ranked = sorted((rank, i, one) for i, some in enumerate(shuffled) for rank, one in enumerate(some))
+    return [one for _, _, one in ranked[:size]]
 
 
 def _report(
-    sites: dict[str, list[Site]], tried: Counter[str], survivors: list[Mutant], accepted: list[dict[str, str]]
+    places: dict[str, list[Mutant]],
+    tried: Counter[str],
+    survivors: list[Mutant],
+    accepted: list[dict[str, str]],
 ) -> int:
     known = {(one["file"], one["before"], one["after"]): one["reason"] for one in accepted}
-    new = [mutant for mutant in survivors if mutant.key not in known]
+    reasons = {one: known.get((one.file, *(one.edit(ROOT) or ()))) for one in survivors}
     print("\npackage      killed / tried   share  with a reason  new survivors  places")
     enough = True
     for package in PACKAGES:
-        lost, unknown = (Counter(one.package for one in some)[package] for some in (survivors, new))
-        killed, judged = tried[package] - lost, tried[package] - (lost - unknown)
-        if judged:
+        lost = [reason for one, reason in reasons.items() if one.package == package]
+        killed, accounted = tried[package] - len(lost), len([reason for reason in lost if reason])
+        if judged := tried[package] - accounted:
             share = killed / judged
             enough &= share >= NEEDED
             print(
-                f"{package:12} {killed:6} / {tried[package]:5} {share:7.1%} {lost - unknown:14} {unknown:14} "
-                f"{len(sites[package]):7}"
+                f"{package:12} {killed:6} / {tried[package]:5} {share:7.1%} {accounted:14} "
+                f"{len(lost) - accounted:14} {len(places[package]):7}"
             )
     print("The share is of those without a reason to survive.")
-    for title, some in (
-        ("With a reason", [mutant for mutant in survivors if mutant.key in known]),
-        ("New", new),
-    ):
+    for title, with_reason in (("With a reason", True), ("New", False)):
         print(f"\n{title}:")
-        for mutant in some:
-            reason = known.get(mutant.key)
-            print(mutant, *([f"\n    because {reason}"] if reason else []))
+        for mutant, reason in reasons.items():
+            if bool(reason) == with_reason:
+                print(_shown(mutant), *([f"\n    because {reason}"] if reason else []))
     for one in accepted:
-        if one["before"] not in _joined(ROOT / one["file"]):
+        path = ROOT / one["file"]
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        if one["before"] not in " ".join(map(str.strip, lines)):
             print(f"\nNo longer there, so not to be listed: {one['file']}: {one['before']}")
     return 0 if enough else 1
-
-
-def _joined(path: Path) -> str:
-    """A file's lines without indentation, as a mutant has them."""
-    return " ".join(line.strip() for line in path.read_text("utf-8").splitlines()) if path.exists() else ""
 
 
 if __name__ == "__main__":

@@ -25,4 +25,4 @@ rule prepare_dataset:
     message:
         "prepare data set {wildcards.table}"
     shell:
-        "exec {PYTHON} -m snn.prepare {params.dataset} output={output.table:q}"
+        "exec {PYTHON} -m snn prepare {params.dataset} output={output.table:q}"

@@ -17,7 +17,7 @@ rule measure_limits:
     message:
         "measure limits of {params.device[name]}"
     shell:
-        "exec {PYTHON} -m snn.measure_limits {params.device[backend]} {output.limits:q} "
+        "exec {PYTHON} -m snn measure-limits {params.device[backend]} {output.limits:q} "
         "{params.device[name]:q}"
 
 

@@ -33,7 +33,7 @@ rule measure_microbenchmark:
     message:
         "measure {wildcards.microbenchmark} of {params.device[name]}"
     shell:
-        "exec {PYTHON} -m snn.microbenchmark {wildcards.microbenchmark} {params.settings:q} "
+        "exec {PYTHON} -m snn microbenchmark {wildcards.microbenchmark} {params.settings:q} "
         "{params.device[backend]} {output.record:q} {params.device[name]:q}"
 
 

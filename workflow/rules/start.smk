@@ -53,17 +53,6 @@ def data_to_train_on():
     }
 
 
-def correct_notes():
-    """Correct Snakemake's marks of incomplete files before it plans."""
-    notes = leftovers.Notes()
-    leftovers.keep_whole(notes, is_whole)
-    # Of a job that failed in the queue, Snakemake notes the parameters, but an older record is still there.
-    leftovers.mark_stale(notes, SOURCE_HASH_AT, all_of_them=slurm.MARK.exists())
-    leftovers.mark_damaged(notes, data_to_train_on(), is_whole)
-    leftovers.mark_damaged(notes, PAGES, is_whole)
-    leftovers.mark_incomplete(notes, PAGES)
-
-
 GRID = f"{GRID_FILE} on {' and '.join(plan.device.name for plan in PLANS.values())}"
 
 
@@ -147,7 +136,15 @@ if workflow.is_main_process:
         print(f"snn: warning: {GRID_FILE}: {WARNING}", file=sys.stderr)
     JOBS_LEFT = jobs_left()
     if PLANNED_AFTER is not None:
-        correct_notes()
+        # Of a job that failed in the queue Snakemake notes the parameters, but an older record is still there.
+        leftovers.correct_marks(
+            is_whole,
+            SOURCE_HASH_AT,
+            DATASETS,
+            data_to_train_on(),
+            PAGES,
+            all_records=slurm.MARK.exists(),
+        )
 
 
 def write_progress_plan():

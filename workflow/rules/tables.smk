@@ -62,4 +62,4 @@ rule export_trace:
     message:
         "export trace {wildcards.of}timeline"
     shell:
-        "exec {PYTHON} -m snn.perfetto {input.records:q} {output.trace:q}"
+        "exec {PYTHON} -m snn perfetto {input.records:q} {output.trace:q}"

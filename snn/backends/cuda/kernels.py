@@ -57,8 +57,9 @@ class Kernels:
                 f"{op} needs {shape.grid[0]} blocks in y: CUDA launches {MOST_Y} at most, and {shape.source} "
                 "cannot count them in x. Choose a smaller training.batch_size, or include tile_place.cuh"
             )
-        function = _compile(source, shape.compiled_block, shape.work, precision, op, shape.tall)
-        return _Launcher(function, kind, numbers, shape.grid, shape.block)
+        tall = (("TALL", 1),) if shape.tall else ()
+        module = _module(source, shape.compiled_block, shape.work, precision, tall)
+        return _Launcher(module.get_function(op), kind, numbers, shape.grid, shape.block)
 
     def _convolve(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
         """A convolution, compiled for its shape; the source tells the grid and the block size."""
@@ -91,7 +92,8 @@ class _Launcher:
         count = len(op.operands)
         self._addresses = struct.Struct(f"<{count}q")
         kinds = "".join("f" if name in op.reals else "i" for name in op.numbers)
-        packed = struct.pack("<" + "4x".join(kinds), *_cast(kinds, numbers))
+        cast = [float(x) if kind == "f" else int(x) for kind, x in zip(kinds, numbers, strict=True)]
+        packed = struct.pack("<" + "4x".join(kinds), *cast)
         self._values = ctypes.create_string_buffer(bytes(8 * count) + packed, 8 * count + len(packed))
         base = ctypes.addressof(self._values)
         self._arguments = (ctypes.c_void_p * (count + len(kinds)))(
@@ -102,17 +104,6 @@ class _Launcher:
     def __call__(self, buffers: Sequence[int], stream: int) -> None:
         self._addresses.pack_into(self._values, 0, *buffers)
         driver.launchKernel(self._pointer, *self._shape, 0, stream, self._arguments_address, 0)
-
-
-def _cast(kinds: str, numbers: Sequence[float]) -> list[float]:
-    return [float(x) if kind == "f" else int(x) for kind, x in zip(kinds, numbers, strict=True)]
-
-
-@cache
-def _compile(
-    source: str, block: tuple[int, int], work: tuple[int, int], precision: str, name: str, tall: bool
-) -> Any:
-    return _module(source, block, work, precision, (("TALL", 1),) if tall else ()).get_function(name)
 
 
 @cache

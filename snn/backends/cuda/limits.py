@@ -83,20 +83,18 @@ def _products(
             how = f"{name}, one block of {_THREADS} threads per SM"
             function = module.get_function(name)
             more = (np.float32(0.5), np.float32(1.0)) if what == "fp32" else ()
+            reason = too_old(capability, needed, instruction) if capability < needed else ""
             for blocks in (1, multiprocessors):
-                if capability < needed:
-                    reason = too_old(capability, needed, instruction)
-                    yield Limit(what, blocks, FLOPS, how, reason=reason)
-                    continue
 
                 def launch(rounds: int, function=function, blocks=blocks, more=more) -> None:
                     function((blocks,), (_THREADS,), (address(out), np.int32(rounds), *more))
 
-                warm_up(launch, effort.warm_up_seconds)
-                done = operations * _THREADS * blocks
-                yield Limit(
-                    what, blocks, FLOPS, how, tuple(done / s for s in _seconds_per_round(effort, launch))
-                )
+                samples: tuple[float, ...] = ()
+                if not reason:
+                    warm_up(launch, effort.warm_up_seconds)
+                    done = operations * _THREADS * blocks
+                    samples = tuple(done / s for s in _seconds_per_round(effort, launch))
+                yield Limit(what, blocks, FLOPS, how, samples, reason)
 
 
 def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_bytes: int) -> Iterator[Limit]:
@@ -104,7 +102,6 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
     free, _ = runtime.memGetInfo()
     far = min(effort.most_copied_bytes, free // 4)
     reads, copies = (module.get_function(name) for name in ("read_memory", "copy_memory"))
-    shape = (multiprocessors,), (_THREADS,)
     with (
         memory_of(far) as source,
         memory_of(far) as target,
@@ -113,24 +110,16 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
         for level, held in (("dram", far), ("l2", min(far, int(_L2_SHARE * l2_bytes)))):
             quads = {"read": held // 16, "copy": (held if level == "dram" else held // 2) // 16}
 
-            def read(rounds: int, count: int = quads["read"]) -> None:
-                arguments = (address(source), address(sums), np.uint32(count), np.int32(rounds))
-                reads(*shape, arguments)
+            for what, function, to, passes in (("read", reads, sums, 1), ("copy", copies, target, 2)):
 
-            def copy(rounds: int, count: int = quads["copy"]) -> None:
-                arguments = (address(source), address(target), np.uint32(count), np.int32(rounds))
-                copies(*shape, arguments)
+                def launch(rounds: int, function=function, to=to, count=quads[what]) -> None:
+                    arguments = (address(source), address(to), np.uint32(count), np.int32(rounds))
+                    function((multiprocessors,), (_THREADS,), arguments)
 
-            for what, launch, passes in (("read", read, 1), ("copy", copy, 2)):
                 moved = 16 * quads[what] * passes
                 how = f"{moved} bytes{' read and written' if passes == 2 else ' read'}, repeatedly"
-                yield Limit(
-                    f"{level}_{what}",
-                    None,
-                    BYTES,
-                    how,
-                    tuple(moved / s for s in _seconds_per_round(effort, launch)),
-                )
+                samples = tuple(moved / s for s in _seconds_per_round(effort, launch))
+                yield Limit(f"{level}_{what}", None, BYTES, how, samples)
 
 
 # ---- waits
@@ -197,24 +186,17 @@ def _clusters(effort: Effort, module: cupy.RawModule, capability: tuple[int, int
     with memory_of(4 * max(_CLUSTERS)) as out:
         for what, how in said.items():
             for blocks in _CLUSTERS:
-                if capability < (9, 0):
-                    reason = too_old(capability, (9, 0), "barrier.cluster")
-                    yield Limit(what, blocks, SECONDS, how, reason=reason)
-                    continue
-                together = CooperativeLaunch(module.get_function(what), blocks, 32, cluster=blocks)
-                if not together.held_clusters():
-                    yield Limit(
-                        what, blocks, SECONDS, how, reason=f"the device runs no cluster of {blocks} blocks"
-                    )
-                    continue
                 given = [ctypes.c_void_p(out)] if what == "cluster_exchange" else []
 
-                def launch(
-                    rounds: int, together: CooperativeLaunch = together, given: list[Any] = given
-                ) -> None:
-                    together([*given, ctypes.c_int(rounds)])
+                def measure(what=what, blocks=blocks, given=given) -> tuple[float, ...]:
+                    if capability < (9, 0):
+                        raise Unsupported(too_old(capability, (9, 0), "barrier.cluster"))
+                    together = CooperativeLaunch(module.get_function(what), blocks, 32, cluster=blocks)
+                    if not together.held_clusters():
+                        raise Unsupported(f"the device runs no cluster of {blocks} blocks")
+                    return _seconds_per_round(effort, lambda rounds: together([*given, ctypes.c_int(rounds)]))
 
-                yield _limit(what, blocks, how, lambda: _seconds_per_round(effort, launch))
+                yield _limit(what, blocks, how, measure)
 
 
 def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iterator[Limit]:
@@ -276,21 +258,15 @@ def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[L
 
 def _latency(what: str, where: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int) -> Limit:
     """Cycles per load, ``warm`` loads after the launch; the first sample is not kept."""
-    found = []
+    found, cycles = [], np.zeros(1, np.int64)
     with memory_of(16) as state:  # the word, and 8 bytes later the cycles
         for _ in range(samples + 1):
             numbers = (np.int32(warm), np.int32(_STEPS))
             function((1,), (1,), (*chain, address(state), address(state + 8), *numbers))
-            found.append(_cycles(state + 8) / _STEPS)
+            runtime.memcpy(cycles.ctypes.data, state + 8, cycles.nbytes, runtime.memcpyDeviceToHost)
+            found.append(int(cycles[0]) / _STEPS)
     how = f"{_STEPS} loads from {where}, each from where the last one said"
     return Limit(what, 1, CYCLES, how, tuple(found[1:]))
-
-
-def _cycles(place: int) -> int:
-    """What a kernel wrote there, when it has ended."""
-    found = np.zeros(1, np.int64)
-    runtime.memcpy(found.ctypes.data, place, found.nbytes, runtime.memcpyDeviceToHost)
-    return int(found[0])
 
 
 def _power_of_two(nbytes: int) -> int:
