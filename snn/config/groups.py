@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from snn.config.yaml_file import read_yaml
 from snn.errors import ConfigError, shown
@@ -48,11 +48,6 @@ def _file(group: str, name: str) -> Mapping[str, Any]:
 
 
 @cache
-def _read(group: str, name: str) -> Mapping[str, Any]:
-    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
-
-
-@cache
 def _choices_beside(group: str, name: str) -> dict[str, str]:
     """The choices of other groups in the ``defaults`` of a choice's file, as Hydra reads them."""
     entries = (entry for entry in _file(group, name).get("defaults", ()) if isinstance(entry, dict))
@@ -63,7 +58,7 @@ def load(group: str, name: str) -> dict[str, Any]:
     """The content of a choice's file. Raises ConfigError, with the choices, if there is no such file."""
     if name not in names(group):
         raise ConfigError(f"{group}: {name!r} is not a choice; it must be one of {', '.join(names(group))}")
-    return dict(_read(group, name))
+    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
 
 
 @cache
@@ -85,9 +80,8 @@ def _base() -> Mapping[str, Any]:
 
 def default_choices() -> dict[str, str]:
     """The choice of each group that ``config/config.yaml`` names."""
-    return {
-        group: name for entry in _base()["defaults"] if entry != "_self_" for group, name in entry.items()
-    }
+    entries = (entry for entry in _base()["defaults"] if entry != "_self_")
+    return {group: name for entry in entries for group, name in entry.items()}
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,8 +117,7 @@ def defines(section: str, key: str, value: object = "") -> bool:
 
 def known_gpus() -> Mapping[str, Mapping[str, Any]]:
     """What config/gpus.yaml says of each GPU, by its name."""
-    known: Mapping[str, Mapping[str, Any]] = read_yaml(CONFIG / "gpus.yaml")
-    return known
+    return cast(Mapping[str, Mapping[str, Any]], read_yaml(CONFIG / "gpus.yaml"))
 
 
 def gpu_memory_bytes(name: str) -> int | None:
