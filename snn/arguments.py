@@ -140,7 +140,9 @@ def run_line(command: click.Command, arguments: Sequence[str], name: str) -> int
         except click.UsageError as error:
             said = error.format_message()
             if error.ctx:
-                usage = " ".join(error.ctx.get_usage().split())
+                usage = " ".join(
+                    ["Usage:", error.ctx.command_path, *error.ctx.command.collect_usage_pieces(error.ctx)]
+                )
                 said = f"{error.ctx.info_name}: {said.rstrip('.')}. {usage}"
             raise ConfigError(said) from error
 

@@ -138,11 +138,10 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
 )
 @click.option(
     "--device",
-    default="auto",
-    show_default=True,
     metavar="NAME",
     shell_complete=_complete_devices,
-    help="auto, cuda, cpu, or a GPU's name: for one that is not in this machine, only published results.",
+    help="auto (the default), cuda, cpu, or a GPU's name: one that is not in this machine has only published "
+    "results.",
 )
 @click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
 @click.option(

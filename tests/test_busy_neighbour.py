@@ -117,9 +117,7 @@ def test_a_neighbour_that_paused_was_not_at_work_all_the_time():
         neighbour.process.send_signal(signal.SIGSTOP)
         time.sleep(1.3)
         neighbour.process.send_signal(signal.SIGCONT)
-        with pytest.raises(
-            SnnError, match=r"not at work all the time: one of its epochs took [1-9][0-9]*\.\d+ s, and "
-        ):
+        with pytest.raises(SnnError, match=r"not at work all the time: one of its epochs took [1-9]"):
             neighbour.account()
         time.sleep(0.1)
         with pytest.raises(SnnError, match=r"one of its epochs took [1-9]"):  # also when it is at work again

@@ -173,10 +173,8 @@ def data_of(network, sizes):
 def test_a_graph_trains_what_the_driver_refuses_or_has_no_memory_for(error, at, name):
     network, X_shape = NETWORKS[name]
     X, Y, weights = data_of(network, X_shape)
-    found, expected = (
-        trained(one, Refusing(error, at), network, X, Y, 3, 20, 0.01, weights)
-        for one in ("persistent", "graph")
-    )
+    given = (network, X, Y, 3, 20, 0.01, weights)
+    found, expected = (trained(one, Refusing(error, at), *given) for one in ("persistent", "graph"))
     assert found[1] == expected[1]
     assert all(map(np.array_equal, found[0], expected[0]))
     with closing(Persistent(ObservedBackend(Refusing(error, at)))) as strategy:

@@ -348,4 +348,4 @@ def test_only_regular_files_are_read(folder, make, said):
 
 def test_a_file_that_is_larger_than_any_is_refused_before_it_is_read(folder):
     os.truncate(folder / TRAIN_IMAGES, idx_images.LARGEST_FILE + 1)  # sparse: it takes no space on the disk
-    assert "it has 2147483649 bytes, more than the 2147483648" in refusal(folder)
+    assert "it has 2147483649 bytes, more than the 2147483648 that are read" in refusal(folder)

@@ -164,9 +164,8 @@ def traced():
     tracing.begin()
     begun = backend.asked[asked:]
     steps(on, held)
-    yield SimpleNamespace(
-        on=on, backend=backend, tracing=tracing, kept=kept, calls=log.calls[count:], begun=begun
-    )
+    seen = {"kept": kept, "calls": log.calls[count:], "begun": begun}
+    yield SimpleNamespace(on=on, backend=backend, tracing=tracing, **seen)
     close(on, held)
 
 
@@ -231,16 +230,11 @@ EVENTS = [
 
 
 def test_every_call_is_an_event_with_its_signature_its_lane_and_what_is_held(run):
-    found = [
-        (
-            *event.signature,
-            *(event.stream, event.device_start, event.device_end),
-            *(event.device_bytes, event.page_locked_bytes),
-        )
-        for event in run.tracing.events()
-    ]
+    shown = ("stream", "device_start", "device_end", "device_bytes", "page_locked_bytes")
+    events = run.tracing.events()
+    found = [(*event.signature, *(getattr(event, name) for name in shown)) for event in events]
     assert found == EVENTS
-    assert [event.call for event in run.tracing.events()] == run.calls
+    assert [event.call for event in events] == run.calls
 
 
 def test_what_memory_is_for_is_known_from_its_allocation(run):
@@ -349,9 +343,8 @@ def test_streams_that_are_alive_have_different_lanes():
     [("reference", 10, 4, 2), ("reference", 3, 4, 2), ("graph", 10, 4, 3), ("graph", 4, 4, 2)],
 )
 def test_a_trace_is_of_two_steps_or_of_whole_epochs(name, rows, batch, steps):
-    job = replace(
-        JOB, strategy=groups.load("strategy", name), X=JOB.X[:rows], Y=JOB.Y[:rows], batch_size=batch
-    )
+    short = {"X": JOB.X[:rows], "Y": JOB.Y[:rows], "batch_size": batch}
+    job = replace(JOB, strategy=groups.load("strategy", name), **short)
     found = tracer.trace(job, Everything())
     assert found.steps == steps
     signatures = [event.signature for event in found.events]

@@ -19,20 +19,7 @@ from processes import end_in_time
 
 from snn.hardware import locks
 from snn.hardware.devices import Device
-from snn.hardware.locks import (
-    END_WITH_PARENT,
-    GPUS_AT_ONCE,
-    WAITING,
-    LockedError,
-    Neighbours,
-    device_lock,
-    end_with_parent,
-    folder_lock,
-    generation,
-    gpu_lock,
-    in_turn,
-    lock_file,
-)
+from snn.hardware.locks import LockedError, Neighbours, device_lock, folder_lock, generation, lock_file
 
 CPU = Device("cpu", "x")
 HOLD_ONE_OF = """
@@ -163,11 +150,11 @@ def test_a_gpu_is_left_as_it_was_found_also_after_an_error(monkeypatch, tmp_path
     ],
 )
 def test_the_gpus_of_a_workflow_take_turns_round_by_round(monkeypatch, at_once, orders):
-    monkeypatch.setenv(GPUS_AT_ONCE, at_once or "")
+    monkeypatch.setenv(locks.GPUS_AT_ONCE, at_once or "")
     if at_once is None:
-        monkeypatch.delenv(GPUS_AT_ONCE)
+        monkeypatch.delenv(locks.GPUS_AT_ONCE)
     gpus = [Device("cuda", "NVIDIA H200", uuid) for uuid in "abc"]
-    assert ["".join(gpu.uuid for gpu in in_turn(gpus, number)) for number in (1, 2, 3)] == orders
+    assert ["".join(gpu.uuid for gpu in locks.in_turn(gpus, number)) for number in (1, 2, 3)] == orders
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "dangling", "folder"])
@@ -265,7 +252,7 @@ def test_who_waits_for_the_whole_host_is_not_overtaken(said):
         for number, device in enumerate((CPU, Device("cuda", "second", "GPU-b")), 1):
             waiting.append(threading.Thread(target=take, args=[device]))
             waiting[-1].start()
-            while said.count(WAITING) < number and not order:
+            while said.count(locks.WAITING) < number and not order:
                 time.sleep(0.01)
         assert order == []
     for thread in waiting:
@@ -278,9 +265,9 @@ def test_a_process_whose_parent_has_its_share_of_the_host_does_not_queue_for_one
     with device_lock(Device("cuda", "x", "GPU-a")):
         waiting = threading.Thread(target=lambda: device_lock(CPU).__enter__())
         waiting.start()
-        while WAITING not in said:
+        while locks.WAITING not in said:
             time.sleep(0.01)
-        with gpu_lock(Device("cuda", "x", "GPU-a"), Device("cuda", "x", "GPU-b")) as gpu:
+        with locks.gpu_lock(Device("cuda", "x", "GPU-a"), Device("cuda", "x", "GPU-b")) as gpu:
             assert gpu.uuid == "GPU-b"
     waiting.join()
 
@@ -329,7 +316,7 @@ def test_a_cell_dies_with_its_workflow(tmp_path):
         "print(os.getpid(), flush=True); time.sleep(60)"
     )
     parent = (
-        f"import os, subprocess, sys, time; os.environ['{END_WITH_PARENT}'] = str(os.getpid());"
+        f"import os, subprocess, sys, time; os.environ['{locks.END_WITH_PARENT}'] = str(os.getpid());"
         f"subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
     )
     started = subprocess.Popen([sys.executable, "-c", parent], cwd=ROOT, stdout=subprocess.PIPE)
@@ -340,10 +327,10 @@ def test_a_cell_dies_with_its_workflow(tmp_path):
 
 
 def test_a_parent_that_is_no_process_has_ended(monkeypatch):
-    monkeypatch.setenv(END_WITH_PARENT, "none")
+    monkeypatch.setenv(locks.END_WITH_PARENT, "none")
     monkeypatch.setattr(ctypes, "CDLL", mock.Mock())  # else this process would end with its parent
     with pytest.raises(SystemExit, match=r"the workflow \(process none\) has ended"):
-        end_with_parent()
+        locks.end_with_parent()
 
 
 def test_a_file_in_place_of_snakemakes_folder_is_refused(tmp_path):

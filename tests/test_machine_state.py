@@ -98,13 +98,10 @@ def test_a_neighbour_matters_to_strategies_that_it_slows_down(strategy, neighbou
 
 
 def test_several_causes_are_named_gravest_first_each_round_with_its_number():
-    both = [
-        {"other_cores": 2.0, "other_processes": 1, "throttled": ["power", "heat"]},
-        {"throttled": ["cap"]},
-    ]
+    both = [{"other_cores": 2.0, "other_processes": 1, "throttled": ["power"]}, {"throttled": ["cap"]}]
     assert verdict([state_of(readings=both, seconds=(1.0, 2.0))], EDGES) == (
         "shared, throttled, noisy",
-        "other processes used 2.00 of 10 CPUs, 1 other processes on the GPU; cap, heat, power; "
+        "other processes used 2.00 of 10 CPUs, 1 other processes on the GPU; cap, power; "
         "coefficient of variation of the runs 47.1%",
     )
     loud = [{"other_processes": 1, "throttled": None}]
@@ -171,6 +168,7 @@ def drop(at, *values, usual=90):
     return [*[usual] * at, *values, *[usual] * (20 - at - len(values))]
 
 
+FULL, POWER = "memory full", "irregular power"
 DROPS = ", ".join(f"0% busy, usually 90%, from {start} to {start + 2} s" for start in (2, 7, 12))
 
 
@@ -178,11 +176,7 @@ DROPS = ", ".join(f"0% busy, usually 90%, from {start} to {start + 2} s" for sta
     ("given", "word", "note"),
     [
         ({"memory_used_bytes": [90 * GIB] * 3}, "memory full", ""),
-        (
-            {"memory_used_bytes": [n * GIB for n in (80, 92, 95, 80)]},
-            "memory full",
-            "95% of the memory in use from 1 to 3 s",
-        ),
+        ({"memory_used_bytes": [0, 92 * GIB, 95 * GIB, 0]}, FULL, "95% of the memory in use from 1 to 3 s"),
         ({"memory_used_bytes": [99 * GIB], "limits": {"memory_bytes": None}}, "memory full", ""),
         ({"memory_used_bytes": [None, 91 * GIB]}, "memory full", "91% of the memory in use at 1 s"),
         ({"temperature_c": [60, 87, 60]}, "hot", ""),
@@ -204,18 +198,10 @@ DROPS = ", ".join(f"0% busy, usually 90%, from {start} to {start + 2} s" for sta
         ({"power_w": [400, 400, 100, 100]}, "irregular power", ""),
         # 30% beside what is usual, not more.
         ({"power_w": drop(3, 520, 280, 520, usual=400)}, "irregular power", ""),
-        (
-            {"power_w": drop(3, 600, 650, 600, usual=400)},
-            "irregular power",
-            "650 W, usually 400 W, from 2 to 5 s",
-        ),
+        ({"power_w": drop(3, 600, 650, 600, usual=400)}, POWER, "650 W, usually 400 W, from 2 to 5 s"),
         ({"power_w": drop(3, 100, 100, usual=400)}, "irregular power", "100 W, usually 400 W, from 2 to 4 s"),
         # What is farthest, above or below.
-        (
-            {"power_w": drop(3, 540, 100, 540, usual=400)},
-            "irregular power",
-            "100 W, usually 400 W, from 2 to 5 s",
-        ),
+        ({"power_w": drop(3, 540, 100, 540, usual=400)}, POWER, "100 W, usually 400 W, from 2 to 5 s"),
     ],
 )
 def test_warnings_name_what_and_when(given, word, note):

@@ -212,7 +212,7 @@ def store_changed(folder, record):
     return folder / "it.json"
 
 
-def of_point(key, value):
+def change_point(key, value):
     """A change of the first reading's point; None: it lacks the key."""
 
     def change(record):
@@ -222,7 +222,7 @@ def of_point(key, value):
     return change
 
 
-def of_reading(**keys):
+def change_reading(**keys):
     return lambda record: record["readings"][0].update(keys)
 
 
@@ -230,16 +230,20 @@ def of_reading(**keys):
     ("name", "change", "said"),
     [
         ("memory_calls", lambda record: record.update(microbenchmark_version=9), "microbenchmark version 9"),
-        ("memory_calls", of_reading(seconds=[]), "must have either samples or a reason"),
-        ("memory_calls", of_reading(seconds=[-1.0]), r"readings\[0\].seconds\[0\] is -1"),
+        ("memory_calls", change_reading(seconds=[]), "must have either samples or a reason"),
+        ("memory_calls", change_reading(seconds=[-1.0]), r"readings\[0\].seconds\[0\] is -1"),
         (
             "memory_calls",
-            of_reading(series={"place": [1], "bytes": []}),
+            change_reading(series={"place": [1], "bytes": []}),
             r"readings\[0\].series has lists of different lengths",
         ),
-        ("memory_calls", of_point("kind", None), r"readings\[0\].point of memory_calls has no kind"),
-        ("memory_access", of_point("moved_bytes", None), r"\[0\].point of memory_access has no moved_bytes"),
-        ("memory_access", of_point("useful_bytes", 0), r"readings\[0\].point.useful_bytes is 0"),
+        ("memory_calls", change_point("kind", None), r"readings\[0\].point of memory_calls has no kind"),
+        (
+            "memory_access",
+            change_point("moved_bytes", None),
+            r"\[0\].point of memory_access has no moved_bytes",
+        ),
+        ("memory_access", change_point("useful_bytes", 0), r"readings\[0\].point.useful_bytes is 0"),
     ],
 )
 def test_a_sealed_record_without_what_its_table_needs_is_refused(measured, tmp_path, name, change, said):

@@ -2,16 +2,18 @@
 
 import re
 from io import StringIO
+from itertools import pairwise
 from xml.sax.saxutils import unescape
 
 import pandas as pd
 import pytest
 from figure_layout import faults, said_in
 from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.text import Text
 
 from snn import cli, retabulate
-from snn.figures import layout, style
+from snn.figures import breakdown, layout, style
 from snn.figures.breakdown import PARTS
 from snn.files.published_sets import name_of, sets
 
@@ -91,8 +93,8 @@ def test_a_title_and_a_note_of_any_length_are_within_the_figure():
 
 
 def linear(colour):
-    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    """Linear RGB (sRGB's transfer function, IEC 61966-2-1)."""
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour)]
 
 
 def lab(rgb):
@@ -127,3 +129,23 @@ def test_colours_are_told_apart(reader, colours):
     }
     closest = min(distances, key=distances.get)
     assert distances[closest] > 10, (closest, distances[closest])
+
+
+def luminance(colour):
+    """The relative luminance of WCAG 2."""
+    return sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(colour), strict=True))
+
+
+def test_parts_of_a_time_differ_without_their_colours():
+    """In any order, as some may be missing: by a line and by hatches, or lightness where there is none."""
+    looks = [breakdown.box(part) for part in breakdown.PARTS]
+    assert all(to_hex(look["edgecolor"]) == "#ffffff" for look in looks)
+    hatches = [look["hatch"] for look in looks if look["hatch"]]
+    assert len(set(hatches)) == len(hatches) == len(looks) - 3
+    solid = [luminance(look["facecolor"]) for look in looks if not look["hatch"]]
+    assert all((high + 0.05) / (low + 0.05) > 1.9 for low, high in pairwise(sorted(solid)))
+
+
+@pytest.mark.parametrize("first", style.LINES)
+def test_later_curves_of_a_program_are_seen_on_white(first):
+    assert 1.05 / (luminance(style.mixed(first, "black", style.DARKEST)) + 0.05) >= 3

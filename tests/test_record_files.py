@@ -234,19 +234,14 @@ def test_the_versions_that_are_read_are_said():
 
 
 CHOICES = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
+LOST = {"final_mse": None, "final_loss": None}
+OF_3 = {"schema_version": 3, "runs": [{"final_mse": 1.0}]}
 LIFTED = {
     "version 2, whose loss was the mean squared error": (
         {"schema_version": 2, "runs": [{"final_mse": None}], "summary": {"mean_final_mse": 3.0}},
-        {
-            "schema_version": 3,
-            "runs": [{"final_mse": None, "final_loss": None}],
-            "summary": {"mean_final_mse": 3.0, "mean_final_loss": 3.0},
-        },
+        {"schema_version": 3, "runs": [LOST], "summary": {"mean_final_mse": 3.0, "mean_final_loss": 3.0}},
     ),
-    "the same of version 3": (
-        {"schema_version": 3, "runs": [{"final_mse": 1.0}]},
-        {"schema_version": 3, "runs": [{"final_mse": 1.0}]},
-    ),
+    "the same of version 3": (OF_3, OF_3),
     "precision": (
         {"cell": {"protocol": {"runs": 3, "precision": 0.1}, "network": 1}, "stopped": "precision"},
         {"cell": {"protocol": {"runs": 3, "relative_error": 0.1}, "network": 1}, "stopped": "relative_error"},

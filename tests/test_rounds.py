@@ -23,9 +23,7 @@ def peer(runtime, on_host=False):
 def test_rounds_of_several_cells_have_nothing_to_do_with_each_other():
     other = one(source_hash="1") | {"cell": {"a": 2}}
     check_rounds({"x": one(), "y": other})
-    assert refusal(check_rounds, {"x": one(), "y": other, "z": one()}) == (
-        "x and z are both round 1 of one cell: remove one of them"
-    )
+    assert "x and z are both round 1 of" in refusal(check_rounds, {"x": one(), "y": other, "z": one()})
 
 
 def test_the_order_of_a_cells_keys_does_not_matter():

@@ -146,10 +146,8 @@ def test_it_is_said_where_there_is_no_scancel(cluster, cancel, monkeypatch):
 def test_preempted_jobs_are_told_of_when_no_other_is_left(seen, alone):
     states = {"P": "PREEMPTED", "R": "RUNNING", "W": "PENDING", "C": "COMPLETED"}
     before = {"1": "PREEMPTED"}
-    jobs = slurm.Preempted(before)
-    for letters in seen:
-        found = jobs.alone(before | {str(number): states[one] for number, one in enumerate(letters, 2)})
-    assert found == alone
+    later = [{str(number): states[one] for number, one in enumerate(letters, 2)} for letters in seen]
+    assert slurm.preempted_alone([before, *(before | one for one in later)]) == alone
 
 
 def test_slurm_is_asked_until_it_is_so_also_where_it_does_not_answer_once(tmp_path, monkeypatch):

@@ -86,10 +86,9 @@ def test_a_convolution_gives_up(tmp_path, random):
     X, _, Y, weights = convolutional_shapes.made(shape, 3, random)
     source = tmp_path / "muted.cu"
     source.write_text(muted(ROOT / SOURCE, MESSAGE))
+    buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
     with pytest.raises(cuda_on_cpu.KernelError, match="has waited too long for weights of layer 0 in step 0"):
-        convolutional_shapes.launched(
-            shape, convolutional_shapes.buffers_of(shape, X, Y, weights), 3, 1, rate, source, WAIT_LIMIT=20
-        )
+        convolutional_shapes.launched(shape, buffers, 3, 1, rate, source, WAIT_LIMIT=20)
 
 
 @needs_compiler

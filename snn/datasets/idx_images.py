@@ -220,34 +220,28 @@ def files_in(path: str) -> dict[str, Path]:
     return files
 
 
-def chosen(
-    files: Files,
-    found: Mapping[str, tuple[int, ...]],
-    rows: int | None,
-    test_rows: int | None,
-    shape: Sequence[int] | None,
-) -> dict[str, Any]:
+def chosen(files: Files, found: Mapping[str, tuple[int, ...]], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The rows, the test rows and the shape that a choice asks for; open ones are as ``found`` in the files.
 
     Raises DataError, naming file or key, where files do not fit each other, for more rows than they hold, and
     for another shape.
     """
     _check_fit(files, found)
-    wanted: dict[str, Any] = {}
-    for key, asked, part in (("rows", rows, PARTS[0]), ("test_rows", test_rows, PARTS[2])):
+    wanted: dict[str, Any] = {"shape": [1, *found["train-images"][1:]]}
+    for key, part in zip(("rows", "test_rows"), PARTS[::2], strict=True):
         most = found[part][0]
-        if asked is not None and asked > most:
+        wanted[key] = asked[key] or most
+        if wanted[key] > most:
             raise DataError(
-                f"dataset.{key} is {asked}: it must be at most {most}, the number of images in {files[part]}"
+                f"dataset.{key} is {asked[key]}: it must be at most {most}, the number of images in "
+                f"{files[part]}"
             )
-        wanted[key] = asked or most
-    shape_of_files = [1, *found["train-images"][1:]]
-    if shape is not None and list(shape) != shape_of_files:
+    if asked["shape"] is not None and list(asked["shape"]) != wanted["shape"]:
         raise DataError(
-            f"dataset.shape is {list(shape)}: it must be {shape_of_files}, that of the images in "
+            f"dataset.shape is {list(asked['shape'])}: it must be {wanted['shape']}, that of the images in "
             f"{files['train-images']}"
         )
-    return {**wanted, "shape": shape_of_files}
+    return wanted
 
 
 def _check_fit(files: Files, found: Mapping[str, tuple[int, ...]]) -> None:
@@ -330,7 +324,8 @@ class Published:
         contents = read_files(files)
         for part, known in zip(PARTS, self.content, strict=True):
             self._check(files[part], contents[part], _SIZES[part], known)
-        return make_table(contents, **chosen(files, _SIZES, rows, test_rows, shape))
+        asked = {"rows": rows, "test_rows": test_rows, "shape": shape}
+        return make_table(contents, **chosen(files, _SIZES, asked))
 
     def sizes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Nothing, for the choice says all sizes. Raises DataError for more rows than there are."""
@@ -400,7 +395,7 @@ def make(
     found = files_in(path)
     contents = read_files(found)
     held = {part: content.sizes for part, content in contents.items()}
-    wanted = chosen(found, held, rows, test_rows, shape)
+    wanted = chosen(found, held, {"rows": rows, "test_rows": test_rows, "shape": shape})
     if sha256 is not None and digest_contents(contents) != sha256:
         raise DataError(
             f"{path}: the image files have changed since the workflow was planned; run the workflow again"
@@ -413,9 +408,8 @@ def sizes(choice: Mapping[str, Any]) -> dict[str, Any]:
     if None not in (choice["rows"], choice["test_rows"], choice["shape"]):
         return {}  # as planned: there may be a prepared table, and no files any more
     found = files_in(choice["path"])
-    asked = (choice[key] for key in ("rows", "test_rows", "shape"))
     in_headers = {part: sizes_in_header(found[part], number) for part, number in _DIMENSIONS.items()}
-    return chosen(found, in_headers, *asked)
+    return chosen(found, in_headers, choice)
 
 
 def digest(choice: Mapping[str, Any]) -> str:

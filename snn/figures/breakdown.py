@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from snn.figures import layout, style
-from snn.figures.form import Drawing, about, grid, name_rows, set_titles
+from snn.figures.form import AROUND, Drawing, about, name_rows, set_titles
 from snn.figures.names import differing, varied
 from snn.figures.style import Look
 from snn.figures.ticks import linear_axis
@@ -35,7 +35,7 @@ where its boxes begin and end in a lane of a timeline, from the top; its calls, 
 The three without a hatch differ in lightness. Hatches are of lines: in an SVG file dots take half a megabyte.
 """
 _PART_OF = {call: part for part, (*_, calls) in _PARTS.items() for call in calls}
-_OUTLINE = "#374151"
+_OUTLINE, _ROW = "#374151", 0.26  # inches
 PARTS = {part: (_PARTS[part][0], label) for part, label in LABELS.items()}
 """The colour and the label of each part."""
 
@@ -60,7 +60,7 @@ def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") 
     order, panel = list(dict.fromkeys(table["strategy"])), differing(table, ("dataset", "network"))
     panel = panel.where(panel != "", table["dataset"])
     names = list(dict.fromkeys(panel))
-    figure, panels = grid(order, len(names), height=0.26)
+    figure, panels = layout.panels(len(names), AROUND + _ROW * len(order), sharey=True)
     for axes, name in zip(panels, names, strict=True):
         _stack(axes, table[panel == name], order)
     set_titles(figure, panels, names)
@@ -85,6 +85,7 @@ def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") 
 
 def _stack(axes: Axes, cells: pd.DataFrame, order: list[str]) -> None:
     """A stacked bar per strategy, and on it what was measured and what was predicted."""
+    name_rows(axes, order)
     places = np.array([order.index(strategy) for strategy in cells["strategy"]], dtype=float)
     start = np.zeros(len(cells))
     for part, (_, label) in PARTS.items():

@@ -43,7 +43,7 @@ def _depths(table: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["value"].notna()]
 
 
-def _of_depths(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_depths(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     """What the note says of means of a single run, and of verdicts."""
     single = frame["low"].isna() & (frame["panel"] == "measured")
     alike = table.loc[table["verdict"] == NOT_SIGNIFICANT, "network"].astype(str)
@@ -66,7 +66,7 @@ def _rates(table: pd.DataFrame) -> pd.DataFrame:
     return points(spread, "final_mse", "spread", known, **columns)
 
 
-def _of_diverged(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_diverged(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     """What the note says of the rates at which trainings diverged, and how many of how many."""
     said = [
         f"{cell.trainings - cell.finite:.0f} of {cell.trainings:.0f} at {cell.learning_rate:g}"
@@ -75,7 +75,7 @@ def _of_diverged(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     return f"Trainings that diverged: {', '.join(dict.fromkeys(said))}." if said else ""
 
 
-def _of_members(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _title_members(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     counts = sorted(set(table["members"].dropna().astype(int)))
     return f"Final loss by learning rate, {' or '.join(map(str, counts)) or 'all'} trainings in one launch"
 
@@ -143,7 +143,7 @@ def _title(table: pd.DataFrame, frame: pd.DataFrame, what: str) -> str:
     return f"{what} by {' and '.join(['epoch', *(names[name] for name in varied(table, [*names]))])}"
 
 
-def _of_published(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_published(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     devices = ", ".join(table["published_device"].dropna().unique())
     return f"Open markers, dashed: published, {devices}, without an interval." if devices else ""
 
@@ -161,7 +161,7 @@ def _epochs(column: str, spread: str | None, axis: str, title: str, note: str) -
         keys=1,
         note=(
             note,
-            _of_published,
+            _note_published,
             "As published: the gradient that the published programs compute; exact: the gradient that they "
             "were meant to compute. Sum, mean: of the losses of a batch.",
         ),
@@ -189,18 +189,18 @@ FORMS: dict[str, Drawing] = {
         note=(
             "Markers: mean time of a training; bars: standard deviation of the runs. Published values have "
             "no interval. The two devices have axes of their own.",
-            _of_depths,
+            _note_depths,
         ),
     ),
     "learning_rates": Values(
-        title=_of_members,
+        title=_title_members,
         frame=_rates,
         axes={"final loss": None},
         x="learning rate",
         note=(
             "Dots: mean final loss over the draws of initial weights whose training ended with a finite "
             "loss; bars: their standard deviation, where there are several. Crosses: all trainings diverged.",
-            _of_diverged,
+            _note_diverged,
         ),
     ),
     "time_by_epoch": _epochs(

@@ -102,7 +102,7 @@ def draw(table: pd.DataFrame) -> Figure:
             "without an interval.",
             "A marker without a bar has no interval: it is of one run each." if without else "",
             usual_kernel(shown),
-            _of_published(shown, names),
+            _note_published(shown, names),
         ),
     )
     return form(table)
@@ -141,7 +141,7 @@ def _size(dataset: str) -> float:
     return float(groups.load("dataset", dataset).get("rows") or np.inf) if known else np.inf
 
 
-def _of_published(cells: pd.DataFrame, names: pd.Series) -> str:
+def _note_published(cells: pd.DataFrame, names: pd.Series) -> str:
     """What the table says beside published values, such as another value elsewhere."""
     notes = cells.get("published_note", pd.Series(dtype=object)).dropna().head(_MOST_NOTES)
     of = cells["dataset"].astype(str)

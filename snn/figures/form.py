@@ -174,7 +174,7 @@ def draw_dots(axes: Axes, dots: pd.DataFrame, other: str, label: str, look: Look
 ROW = 0.165  # inches
 _APART, _CLOSEST = 0.12, 0.09  # inches between the dots of a row, and of one of many
 _ROWS = 6.9  # inches of all rows with several dots, from which on they are closer
-_AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
+AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
 _BETWEEN = 0.25  # inches between the titles of panels side by side
 _NAME = 44  # letters of a name's line
 
@@ -218,7 +218,7 @@ class Rows(Form):
         orders = {panel: self.order(frame[frame["panel"].isin(group)]) for group in groups for panel in group}
         heights = [_height(orders[group[0]], several) for group in groups]
         ratios = heights if self.has_own_rows else None
-        height = _AROUND + sum(heights) / len(heights)
+        height = AROUND + sum(heights) / len(heights)
         figure, found = layout.panels(len(titles), height, self.most, sharey="row", height_ratios=ratios)
         for axes, panel in zip(found, titles, strict=True):
             cells = frame[frame["panel"] == panel]
@@ -270,14 +270,6 @@ def _height(names: Sequence[str], dots: int) -> float:
     lines = max((len(textwrap.wrap(name, _NAME)) for name in names), default=1)
     several = max(0.2, _CLOSEST * (dots + 0.5), min(_APART * (dots + 0.5), _ROWS / len(names)))
     return len(names) * ((several if dots > 1 else ROW) + 0.13 * (max(lines, 1) - 1))
-
-
-def grid(names: Sequence[str], count: int, height: float) -> tuple[Figure, list[Axes]]:
-    """Panels that share rows of these names, each of so many inches."""
-    figure, found = layout.panels(count, _AROUND + len(names) * height, sharey=True)
-    for axes in found:
-        name_rows(axes, names)
-    return figure, found
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:

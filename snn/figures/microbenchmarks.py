@@ -76,7 +76,7 @@ def _fragments(table: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["value"].groupby(frame["panel"]).transform("count") > 0]
 
 
-def _of_ratios(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_ratios(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     """What the note says of the ratios under which an allocator was tried."""
     served = table[table["status"] == "ok"]
     tested = sorted({*served["suffices"].dropna(), *served["fails"].dropna()})
@@ -178,7 +178,7 @@ def _shapes(table: pd.DataFrame) -> pd.DataFrame:
     return with_rule(points(table, "speedup_over_graph", look=looks, **columns), 1.0)
 
 
-def _of_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     known = frame[frame["x"].notna()]
     slower, none = int((known["value"] < 1).sum()), int((table["status"] != "ok").sum())
     return (
@@ -256,7 +256,7 @@ FORMS: dict[str, Drawing] = {
         note=(
             "Memory: counted, without an interval. Times: median of the samples; bars: its 95% confidence "
             "interval. Traces of strategies have their names; the others are made by a rule.",
-            _of_ratios,
+            _note_ratios,
         ),
     ),
     "memory_access": Values(
@@ -293,6 +293,6 @@ FORMS: dict[str, Drawing] = {
         frame=_shapes,
         axes={"speedup over graph": True},
         x="time per step of graph (µs)",
-        note=(_of_shapes,),
+        note=(_note_shapes,),
     ),
 }

@@ -91,7 +91,7 @@ def _steps(table: pd.DataFrame) -> pd.DataFrame:
     return points(table, "step_us", ("step_ci_low_us", "step_ci_high_us"), _PEERS, **columns)
 
 
-def _kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     """What the note says of the kernels of this project's strategies, of those that rows do not name."""
     is_unnamed = ~_is_peer(table) & (frame["row"] == table["strategy"])
     ours = table[is_unnamed & table["kernel"].astype(object).fillna("").ne("")]
@@ -101,7 +101,7 @@ def _kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     return f"Kernels: {'; '.join(kernels.index + ' ' + kernels)}."
 
 
-def _usual_precision(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_precision(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     return "" if varied(table, ["precision"]) else "The precision is fp32 where none is named."
 
 
@@ -117,7 +117,7 @@ def _slowdowns(table: pd.DataFrame) -> pd.DataFrame:
     return points(table, "slowdown", _interval("slowdown"), _VERDICTS, **columns)
 
 
-def _of_slowdowns(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_slowdowns(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     margin = read_yaml(CONFIG / "verdicts.yaml")[UNTOUCHED]
     return (
         "Dots: time beside a training on another device of the same host over time alone, on a log axis, and "
@@ -170,7 +170,7 @@ def _remedies(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([memory, time]).sort_index(kind="stable")
 
 
-def _of_batches(table: pd.DataFrame, frame: pd.DataFrame) -> str:
+def _note_batches(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     several = frame["row"].str.contains(", batch of ").any()
     return "The batch is that of the panel's title, unless a row names another." if several else ""
 
@@ -211,8 +211,8 @@ FORMS: dict[str, Drawing] = {
         note=(
             "Dots: mean time per step, on a log axis; bars: its 95% confidence interval. On the right: this "
             "time in µs, and the speedup over the best peer; ? marks what is not significant at 95%.",
-            _kernels,
-            _usual_precision,
+            _note_kernels,
+            _note_precision,
         ),
     ),
     "neighbours": Rows(
@@ -221,7 +221,7 @@ FORMS: dict[str, Drawing] = {
         axes={"time beside the neighbour / time alone": True},
         most=2,
         has_one_scale=True,
-        note=(_of_slowdowns, usual_kernel),
+        note=(_note_slowdowns, usual_kernel),
     ),
     "precision": Rows(
         title="Reduced precision",
@@ -244,7 +244,7 @@ FORMS: dict[str, Drawing] = {
             "Left: device memory at the peak, counted, without an interval. Right: time of a step over that "
             "of plain with the same batch size, the dashed line, on a log axis; bars: 95% confidence "
             "interval of the ratio.",
-            _of_batches,
+            _note_batches,
         ),
     ),
 }

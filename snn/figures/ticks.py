@@ -20,6 +20,8 @@ _CHARACTER = 0.64 * SMALLEST  # points: of a digit's width
 _GAP = 5.0  # points between labels
 _LINE = 1.7 * SMALLEST  # points from line to line
 
+_Fits = Callable[[Sequence[float]], bool]
+
 
 def is_wide(values: Iterable[float]) -> bool:
     """Whether these positive values span so much that they need a log axis."""
@@ -30,7 +32,7 @@ def is_wide(values: Iterable[float]) -> bool:
 def log_axis(axis: Axis) -> None:
     """Make an axis logarithmic, with plain numbers; the fewer, the shorter it is."""
     (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
-    _label(axis, _Decades(plain), plain)
+    _label(axis, _Fitting(plain, _decades), plain)
 
 
 def linear_axis(axis: Axis, most: int = 5) -> None:
@@ -39,26 +41,31 @@ def linear_axis(axis: Axis, most: int = 5) -> None:
 
 
 def at_values(axis: Axis, values: Iterable[float], text: Callable[[float], str] = plain) -> None:
-    """Label these values of an axis: all of them, or as many as fit."""
-    _label(axis, _Values(text, sorted(set(map(float, values)))), lambda value, _: text(value))
+    """Label these values of an axis: of those whose labels would touch the first, and the last of all."""
+    known = sorted(set(map(float, values)))
+
+    def choose(low: float, high: float, fits: _Fits) -> list[float]:
+        shown: list[float] = []
+        inside = [value for value in known if low <= value <= high]
+        for value in inside:
+            if fits([*shown, value, *[inside[-1]] * (value < inside[-1])]):
+                shown.append(value)
+        return shown
+
+    _label(axis, _Fitting(text, choose), lambda value, _: text(value))
 
 
-def log_limits(values: np.ndarray) -> tuple[float, float]:
-    """The ends of a log axis that holds these values, and some room."""
-    low, high = values[values > 0].min(), values.max()
-    room = max((high / low) ** _ROOM, 1.05)
-    return low / room, high * room
-
-
-def hold(axis: Axis, values: np.ndarray, log: bool | None) -> None:
-    """Make an axis hold these values, on a linear one also zero. ``log``: None if they may span much."""
+def hold(axis: Axis, values: np.ndarray, log: bool) -> None:
+    """Make an axis hold these values and some room, on a linear one also zero."""
     known = np.ravel(values)[np.isfinite(np.ravel(values))]
     set_limits = axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim
     if not len(known):
         axis.set_ticks([])
-    elif is_wide(known) if log is None else log:
+    elif log:
         log_axis(axis)
-        set_limits(*log_limits(known))
+        low, high = known[known > 0].min(), known.max()
+        room = max((high / low) ** _ROOM, 1.05)
+        set_limits(low / room, high * room)
     else:
         linear_axis(axis, 4)
         low, high = min(known.min(), 0.0), max(known.max(), 0.0)
@@ -73,62 +80,45 @@ def _label(axis: Axis, locator: Locator, text: Callable) -> None:
 
 
 class _Fitting(Locator):
-    """A locator whose labels do not touch each other."""
+    """Ticks of a view that ``choose`` finds, so that their labels do not touch each other."""
 
-    def __init__(self, text: Callable[[float], str]) -> None:
-        self._text = text
+    def __init__(self, text: Callable[[float], str], choose: Callable[..., list[float]]) -> None:
+        self._text, self._choose = text, choose
 
     def __call__(self) -> Sequence[float]:
         assert isinstance(self.axis, Axis)
         return self.tick_values(*self.axis.get_view_interval())
 
-    def fits(self, ticks: Sequence[float]) -> bool:
+    def tick_values(self, vmin: float, vmax: float) -> list[float]:
+        return self._choose(*sorted((vmin, vmax)), self._fits)
+
+    def _fits(self, ticks: Sequence[float]) -> bool:
         """Whether the labels of these ascending ticks do not touch each other."""
         assert isinstance(self.axis, Axis)
-        axes = self.axis.axes
-        figure = axes.get_figure(root=True)
+        axes, figure = self.axis.axes, self.axis.get_figure(root=True)
         assert figure is not None
         lines = [self._text(tick).split("\n") for tick in ticks]
+        points = np.repeat(np.asarray(ticks, dtype=float)[:, np.newaxis], 2, axis=1)
         if self.axis is axes.xaxis:
-            places = axes.get_xaxis_transform().transform([(tick, 0) for tick in ticks])[:, 0]
+            places = axes.get_xaxis_transform().transform(points)[:, 0]
             rooms = [max(map(len, each)) * _CHARACTER + _GAP for each in lines]
         else:
-            places = axes.get_yaxis_transform().transform([(0, tick) for tick in ticks])[:, 1]
+            places = axes.get_yaxis_transform().transform(points)[:, 1]
             rooms = [len(each) * _LINE for each in lines]
         apart = np.abs(np.diff(places)) * 72 / figure.dpi
         return bool((apart >= (np.array(rooms[1:]) + rooms[:-1]) / 2).all())
 
 
-class _Decades(_Fitting):
+def _decades(low: float, high: float, fits: _Fits) -> list[float]:
     """Ticks of a log axis: as many as fit of 1, 2, 5, 10, ... or every decade, or every so many of them."""
-
-    def tick_values(self, vmin: float, vmax: float) -> list[float]:
-        low, high = sorted((vmin, vmax))
-        if not (math.isfinite(low) and math.isfinite(high) and 0 < low < high):
-            return []
-        locators: list[Locator] = [*_DIGITS, *_DECADES]
-        if high < 10 * low:
-            locators = [*_LINEAR, *_DIGITS] if high < _LOG_FROM * low else [*_DIGITS, *_LINEAR]
-        for locator in locators:
-            found = map(float, locator.tick_values(low, high))
-            ticks = [tick for tick in found if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
-            if 1 < len(ticks) <= _MOST and self.fits(ticks):
-                return ticks
-        return [math.sqrt(low * high)]
-
-
-class _Values(_Fitting):
-    """Ticks at given values; of those whose labels would touch, the first stay, and the last of all."""
-
-    def __init__(self, text: Callable[[float], str], values: Sequence[float]) -> None:
-        super().__init__(text)
-        self._values = values
-
-    def tick_values(self, vmin: float, vmax: float) -> list[float]:
-        low, high = sorted((vmin, vmax))
-        shown: list[float] = []
-        inside = [value for value in self._values if low <= value <= high]
-        for value in inside:
-            if self.fits([*shown, value, *[inside[-1]] * (value < inside[-1])]):
-                shown.append(value)
-        return shown
+    if not (math.isfinite(low) and math.isfinite(high) and 0 < low < high):
+        return []
+    locators: list[Locator] = [*_DIGITS, *_DECADES]
+    if high < 10 * low:
+        locators = [*_LINEAR, *_DIGITS] if high < _LOG_FROM * low else [*_DIGITS, *_LINEAR]
+    for locator in locators:
+        found = map(float, locator.tick_values(low, high))
+        ticks = [tick for tick in found if low * (1 - 1e-9) <= tick <= high * (1 + 1e-9)]
+        if 1 < len(ticks) <= _MOST and fits(ticks):
+            return ticks
+    return [math.sqrt(low * high)]

@@ -11,18 +11,13 @@ from snn.errors import OutputError
 from snn.files.outputs import replaced
 
 PROJECT = "snn-memory-strategies"
-VARIABLE = "SNN_CACHE"
-"""A variable of the environment: another folder for the cache."""
-
-_UNUSED_SECONDS = 90 * 24 * 3600
-"""After which a file is removed, when another one of its kind is made."""
+VARIABLE = "SNN_CACHE"  # a variable of the environment: another folder for the cache
+_UNUSED_SECONDS = 90 * 24 * 3600  # after which a file is removed, when another one of its kind is made
 
 
 def folder(kind: str) -> Path:
-    """Where the cache has its files of a kind; on Linux ~/.cache/snn-memory-strategies/KIND.
-
-    Raises OutputError for a user without a home.
-    """
+    """Where the cache has its files of a kind; on Linux ~/.cache/snn-memory-strategies/KIND. Raises
+    OutputError for a user without a home."""
     named, of_user = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME", "").strip()
     path = Path(named) if named else Path(of_user or "~/.cache") / PROJECT
     try:
@@ -56,10 +51,8 @@ def kept(kind: str, suffix: str, decided_by: Iterable[str], make: Callable[[], b
 
 
 def lend(kind: str, variable: str) -> None:
-    """Name the cache's folder of a kind to a library, by the variable of the environment that it reads.
-
-    What the user has set stays. Where nothing can be written, the library keeps a place of its own.
-    """
+    """Name the cache's folder of a kind to a library, by the variable of the environment that it reads. What
+    the user has set stays. Where nothing can be written, the library keeps a place of its own."""
     if place := writable(kind):
         os.environ.setdefault(variable, str(place))
 
@@ -76,9 +69,7 @@ def writable(kind: str) -> Path | None:
 
 def of_snakemake(clone: Path) -> dict[str, str]:
     """The variable of the environment for Snakemake's cache: in the clone if the user's cannot be written.
-
-    Empty if it can. Snakemake does not start without a cache.
-    """
+    Empty if it can. Snakemake does not start without a cache."""
     try:
         place = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         place.mkdir(parents=True, exist_ok=True)

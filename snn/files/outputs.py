@@ -57,9 +57,7 @@ def reported(path: Path, lost: str = "; what it would hold is lost") -> Iterator
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
     """A temporary file that is renamed to ``path`` at the end; its folder is created. Raises OutputError.
-
-    ``path`` is complete or as it was before, even if the process is killed.
-    """
+    ``path`` is complete or as it was before, even if the process is killed."""
     with reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = _new_beside(path)

@@ -28,10 +28,8 @@ def sets(published: Path = PUBLISHED, device: str = "*") -> list[Path]:
 
 
 def checked(published: Path = PUBLISHED, device: str = "*", besides: Path | None = None) -> list[Path]:
-    """The folders of all sets, ``besides`` one that may be there or not.
-
-    Raises RecordError where there is a set in another place, or a part of one.
-    """
+    """The folders of all sets, ``besides`` one that may be there or not. Raises RecordError where there is a
+    set in another place, or a part of one."""
     found = sets(published, device)
     for path in _contents(published, device, CONTENTS[:-1]):
         raise RecordError(

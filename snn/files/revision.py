@@ -24,10 +24,8 @@ def said() -> str:
 
 
 def git() -> dict[str, Any]:
-    """The commit, and whether tracked files are modified: None where git does not say.
-
-    Without a repository of its own, as inside another project's, the commit is SNN_GIT_COMMIT.
-    """
+    """The commit, and whether tracked files are modified: None where git does not say. Without a repository
+    of its own, as inside another project's, the commit is SNN_GIT_COMMIT."""
     top, _, commit = (_output("rev-parse", "--show-toplevel", "HEAD") or "").partition("\n")
     if not commit or Path(top).resolve() != ROOT:
         return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}

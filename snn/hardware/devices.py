@@ -27,14 +27,11 @@ BACKENDS = ("auto", "cuda", "cpu")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 """The variable of the environment that says which GPUs a process may see, by number or UUID."""
 
-_LEAST_OF_MEMORY = 0.6
-"""The least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less."""
-
+_LEAST_OF_MEMORY = 0.6  # the least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where Linux says what a container may have, in its two forms."""
 
-_DRIVER_SECONDS = 60
-"""How long a driver may take to start: a broken one may take for ever."""
+_DRIVER_SECONDS = 60  # how long a driver may take to start: a broken one may take for ever
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,8 @@ class Device:
 
     @property
     def slug(self) -> str:
-        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``.
-
-        A name of which other letters than those of ASCII are lost, or everything, ends with its digest.
-        """
+        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``. A name of which other letters
+        than those of ASCII are lost, or everything, ends with its digest."""
         words = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
         of_cpu = "" if self.backend == "cuda" else "cpu"
         is_whole = words and self.name.isascii()
@@ -69,10 +64,8 @@ class _NoGpuError(Exception):
 
 
 def find(backend: str = "auto") -> Device:
-    """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine.
-
-    Raises DeviceError, saying why, if ``cuda`` is requested but cannot be used.
-    """
+    """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine. Raises DeviceError, saying why, if
+    ``cuda`` is requested but cannot be used."""
     return choices(backend)[0]
 
 
@@ -129,9 +122,7 @@ def gpus_here() -> list[Device]:
 @contextmanager
 def nvml_open(backend: str) -> Iterator[None]:
     """A context in which NVML stays open, unless the backend is ``cpu``: it is opened again and again there.
-
-    The driver takes its time to open it first.
-    """
+    The driver takes its time to open it first."""
     with ExitStack() as open_meanwhile:
         if backend != "cpu":
             with suppress(pynvml.NVMLError):
@@ -152,9 +143,7 @@ def open_gpu(uuid: str) -> Iterator[Any]:
 
 def _visible_gpus(starts_driver: bool) -> list[Device]:
     """The GPUs that this process may see and use, in the order of CUDA: at least one. Raises _NoGpuError.
-
-    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second.
-    """
+    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -174,11 +163,8 @@ def _visible_gpus(starts_driver: bool) -> list[Device]:
             raise unusable[max(unusable, key=lambda i: _capability(handles[i]) or LEAST)]
         if starts_driver and (failure := _failure_of_driver()):
             raise _NoGpuError(failure)
-        return [
-            Device("cuda", _name(handle), pynvml.nvmlDeviceGetUUID(handle), version)
-            for i, handle in enumerate(handles)
-            if i not in unusable
-        ]
+        usable = [handle for i, handle in enumerate(handles) if i not in unusable]
+        return [Device("cuda", _name(one), pynvml.nvmlDeviceGetUUID(one), version) for one in usable]
     except pynvml.NVMLError as error:
         raise _NoGpuError(f"the GPU does not respond ({error})") from error
     finally:
@@ -237,10 +223,8 @@ def _visible() -> list[Any]:
         raise _NoGpuError(f"{VISIBLE}={visible!r} selects none of the {count} GPUs", "unset it")
     parts = [part for handle in handles if (part := _part(handle)) is not None]
     if not parts:
-        raise _NoGpuError(
-            f"{_name(handles[0])} is in MIG mode and has no part",
-            "create a compute instance, or leave the mode",
-        )
+        remedy = "create a compute instance, or leave the mode"
+        raise _NoGpuError(f"{_name(handles[0])} is in MIG mode and has no part", remedy)
     return parts
 
 
@@ -275,10 +259,8 @@ def _name(handle: Any) -> str:
 
 
 def check_cuda(device: Device) -> None:
-    """Raise DeviceError if CUDA, in this process, uses another device than NVML describes.
-
-    It may be a part of the GPU (MIG), with less memory and fewer SMs, or another GPU.
-    """
+    """Raise DeviceError if CUDA, in this process, uses another device than NVML describes. It may be a part
+    of the GPU (MIG), with less memory and fewer SMs, or another GPU."""
     if device.uuid is None or "/" in device.uuid:  # the name of a part in drivers before 470 holds its GPU's
         return
     try:
@@ -312,10 +294,8 @@ def _of_uuid(entry: str, count: int) -> Any:
 
 
 def _cuda_of_cupy(supported: int, version: str) -> int | None:
-    """The version of CUDA that the installed CuPy is built for; None if its package does not say it.
-
-    Raises _NoGpuError if CuPy is missing, or built for a newer CUDA than the driver supports.
-    """
+    """The version of CUDA that the installed CuPy is built for; None if its package does not say it. Raises
+    _NoGpuError if CuPy is missing, or built for a newer CUDA than the driver supports."""
     if find_spec("cupy") is None:
         raise _NoGpuError("CuPy is not installed", "run `make env`")
     for major in (13, 12):

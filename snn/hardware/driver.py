@@ -11,9 +11,7 @@ from uuid import UUID
 LEAST, LEAST_OF_CUDA_13 = (7, 0), (7, 5)
 """The least compute capability for the kernels (waits with ``.acq_rel``), and that CUDA 13 supports."""
 
-NO_DEVICE = 100
-"""What ``cuInit`` answers without a GPU that this process may use."""
-
+NO_DEVICE = 100  # what ``cuInit`` answers without a GPU that this process may use
 _SCHEDULES = {0: "auto", 1: "spin", 2: "yield", 4: "blocking"}  # CU_CTX_SCHED_ and so on
 _CAPABILITY = (75, 76)  # CUdevice_attribute: the major and the minor number of a compute capability
 

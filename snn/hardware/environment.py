@@ -22,19 +22,15 @@ warnings, and with PYTHONINSPECT a job waits for a user at its end."""
 
 def of_jobs() -> dict[str, str]:
     """The environment of a process that measures or draws: as this one's, with the project's modules first.
-
-    Of PYTHONPATH, folders of installed packages stay, which a cluster's `module load` adds.
-    """
+    Of PYTHONPATH, folders of installed packages stay, which a cluster's `module load` adds."""
     kept = {name: one for name, one in os.environ.items() if name in _KEPT or not name.startswith("PYTHON")}
     path = os.pathsep.join([str(_ROOT), *filter(_has_packages, _python_path())])
     return kept | {"PYTHONPATH": path, "MPLBACKEND": "Agg"}
 
 
 def of_workflow() -> dict[str, str]:
-    """The environment of a Snakemake that a command starts: also without the user's own profile.
-
-    What it prints is UTF-8, as the command reads it.
-    """
+    """The environment of a Snakemake that a command starts: also without the user's own profile. What it
+    prints is UTF-8, as the command reads it."""
     ours = {name: value for name, value in of_jobs().items() if not name.startswith("SNAKEMAKE_")}
     return ours | {"PYTHONIOENCODING": "utf-8"}
 

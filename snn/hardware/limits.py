@@ -10,23 +10,17 @@ import pynvml
 
 from snn.hardware.devices import is_part, open_gpu
 
-FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"
-"""Units of limits."""
-
+FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"  # units of limits
 _OF_WHOLE = ("cuda_cores", "memory_bus_bits", "copy_engines")  # which a part of a GPU (MIG) shares
 
-VERSION = 2
-"""The schema version of a record of limits."""
+VERSION = 2  # the schema version of a record of limits
 
 
 def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> str:
-    """Why a device has no limit: its compute capability does not have the instruction that is measured.
-
-    It may have others of the kind, as a T4 has tensor cores for FP16.
-    """
-    return "compute capability {}.{}, but the instruction that is measured, {}, needs {}.{}".format(
-        *has, instruction, *needed
-    )
+    """Why a device has no limit: its compute capability does not have the instruction that is measured. It
+    may have others of the kind, as a T4 has tensor cores for FP16."""
+    said = "compute capability {}.{}, but the instruction that is measured, {}, needs {}.{}"
+    return said.format(*has, instruction, *needed)
 
 
 @dataclass(frozen=True)
@@ -52,9 +46,7 @@ class Limit:
 @dataclass(frozen=True)
 class Measured:
     """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU.
-
-    ``properties`` are what the system reports; earlier records have none.
-    """
+    ``properties`` are what the system reports; earlier records have none."""
 
     limits: tuple[Limit, ...]
     multiprocessors: int | None = None
@@ -81,10 +73,8 @@ class Measured:
 
 
 def properties(uuid: str) -> dict[str, Any]:
-    """What the driver reports about the GPU with this UUID; None for what it does not know.
-
-    Of a part of a GPU (MIG) nothing that the whole GPU has is reported as the part's.
-    """
+    """What the driver reports about the GPU with this UUID; None for what it does not know. Of a part of a
+    GPU (MIG) nothing that the whole GPU has is reported as the part's."""
     with open_gpu(uuid) as gpu:
         asked: dict[str, Callable[[], Any]] = {
             "memory_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu).total,

@@ -36,8 +36,7 @@ _FOLDER_LOCK = "snn.lock"
 _MOMENT = 0.05
 _OF_GPU = re.compile(r"snn-((GPU|MIG)-[\w./-]+)\.lock")
 
-_TICK = 20_000_000
-"""Nanoseconds by which a file's time may be behind the clock."""
+_TICK = 20_000_000  # nanoseconds by which a file's time may be behind the clock
 
 
 class LockedError(SnnError):
@@ -46,9 +45,7 @@ class LockedError(SnnError):
 
 def in_turn(devices: Sequence[Device], number: int) -> list[Device]:
     """Of several GPUs those that a workflow may use, first the one whose turn it is in the round of a number.
-
-    So every round of all cells is measured on one GPU, and times of two cells are divided round by round.
-    """
+    So every round of all cells is measured on one GPU, and times of two cells are divided round by round."""
     several = list(devices[: int(os.environ.get(GPUS_AT_ONCE, "1"))])
     first = (number - 1) % len(several)
     return several[first:] + several[:first]
@@ -72,9 +69,7 @@ def device_lock(*devices: Device) -> Iterator[Device]:
 @contextmanager
 def gpu_lock(*devices: Device) -> Iterator[Device]:
     """Hold the first of these GPUs that is free, in a process whose parent holds another: as ``device_lock``.
-
-    It has its share of the host by its parent, which may wait for it: it does not queue for one.
-    """
+    It has its share of the host by its parent, which may wait for it: it does not queue for one."""
     with _lock([str(device.uuid) for device in devices], fcntl.LOCK_EX) as uuid, _visible(uuid):
         yield next(device for device in devices if device.uuid == uuid)
 
@@ -94,10 +89,8 @@ def _visible(uuid: str) -> Iterator[None]:
 
 
 def lock_file(name: str) -> Path:
-    """The file that is locked while a device, by its UUID, or the CPU is measured on.
-
-    A UUID is that of one GPU. Any other name is of this machine: several may share a temporary folder.
-    """
+    """The file that is locked while a device, by its UUID, or the CPU is measured on. A UUID is that of one
+    GPU. Any other name is of this machine: several may share a temporary folder."""
     here = f"-{_machine()}" if name in ("cpu", "turn") else ""
     return Path(tempfile.gettempdir()) / f"snn-{name}{here}.lock"
 
@@ -155,10 +148,8 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
 
 
 class Neighbours:
-    """The other GPUs whose locks are held from now on.
-
-    A lock's file has the time when it was locked last, so that one is seen that comes and goes in between.
-    """
+    """The other GPUs whose locks are held from now on. A lock's file has the time when it was locked last, so
+    that one is seen that comes and goes in between."""
 
     def __init__(self, device: Device) -> None:
         self._own = lock_file(device.uuid or "cpu")
@@ -314,10 +305,8 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def _open_in(folder: Path) -> int:
-    """The descriptor of a folder's lock; the folder is created if needed.
-
-    Raises LockedError if this user may not write there, and as ``_open`` does.
-    """
+    """The descriptor of a folder's lock; the folder is created if needed. Raises LockedError if this user may
+    not write there, and as ``_open`` does."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     if not os.access(there, os.W_OK):
         raise LockedError(

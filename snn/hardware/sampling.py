@@ -29,21 +29,11 @@ Live = Callable[[Sample, Mapping[str, Any]], None]
 Window = tuple[float, float]
 """The start and the end of a timed run, in seconds of ``time.perf_counter``."""
 
-EVERY = 1.0
-"""Seconds between two samples, at least."""
-
-MOST_SHARE = 0.002
-"""The largest share of one CPU's time that sampling takes."""
-
-_MOST = 240
-"""The most rows of samples that a record keeps."""
-
-_GAP = 0.5
-"""Seconds between two timed runs that count as one stretch of work."""
-
-_LEAST_SECONDS = 0.5
-"""Between two readings: over less, the system's counters are too coarse."""
-
+EVERY = 1.0  # seconds between two samples, at least
+MOST_SHARE = 0.002  # the largest share of one CPU's time that sampling takes
+_MOST = 240  # the most rows of samples that a record keeps
+_GAP = 0.5  # seconds between two timed runs that count as one stretch of work
+_LEAST_SECONDS = 0.5  # between two readings: over less, the system's counters are too coarse
 _PROC_STAT = Path("/proc/stat")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _HWMON = Path("/sys/class/hwmon")
@@ -196,10 +186,8 @@ def open_sensors(device: Device) -> Iterator[tuple[dict[str, Any], Callable[[], 
 
 
 def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-    """As ``open_sensors``; a user cannot read a CPU's power and clocks.
-
-    The utilisation is the percentage of the usable CPUs that this process keeps busy.
-    """
+    """As ``open_sensors``; a user cannot read a CPU's power and clocks. The utilisation is the percentage of
+    the usable CPUs that this process keeps busy."""
     thermometer, processors = _thermometer(), usable_processors()
     last = (time.monotonic(), sum(os.times()[:4]))
 
@@ -225,10 +213,8 @@ def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
 
 
 def bytes_in_use() -> int:
-    """The bytes in use now of what ``usable_bytes`` counts.
-
-    Of a machine without file caches; of a container with them, as its limit counts them.
-    """
+    """The bytes in use now of what ``usable_bytes`` counts. Of a machine without file caches; of a container
+    with them, as its limit counts them."""
     import psutil
 
     for path in _IN_CONTAINER if usable_bytes() < machine_bytes() else ():

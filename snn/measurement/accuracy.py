@@ -13,9 +13,7 @@ from snn.models.network import Network, draw_weights
 from snn.models.training_step import prediction_step
 from snn.strategies.factory import Job
 
-_ROWS = 64
-"""Of a batch: few enough that a convolution's patches stay in a processor's cache."""
-
+_ROWS = 64  # of a batch: few enough that a convolution's patches stay in a processor's cache
 _UNTRAINED_ROWS = 256
 """So many of the last rows are enough for the order of magnitude of a loss before training."""
 
@@ -36,10 +34,8 @@ class Errors(NamedTuple):
 def errors(
     network: Network, weights: list[np.ndarray], X: np.ndarray, targets: np.ndarray, unit: float
 ) -> Errors:
-    """The errors of a network with one output on rows X (n, features), float32, with these targets (n,).
-
-    A target of 1 is ``unit`` in the user's units. Computed in float64 from the float32 outputs.
-    """
+    """The errors of a network with one output on rows X (n, features), float32, with these targets (n,). A
+    target of 1 is ``unit`` in the user's units. Computed in float64 from the float32 outputs."""
     with np.errstate(all="ignore"):
         y = targets.astype(np.float64)
         mse = float(np.mean(np.square(predicted(network, weights, X)[:, 0] - y)))
@@ -56,10 +52,8 @@ def accuracy(network: Network, weights: list[np.ndarray], X: np.ndarray, labels:
 
 
 def predicted(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.ndarray:
-    """The network's outputs for rows of data, float32 (n, outputs).
-
-    Batches are computed side by side, each by one thread, so that the number of threads changes no bit.
-    """
+    """The network's outputs for rows of data, float32 (n, outputs). Batches are computed side by side, each
+    by one thread, so that the number of threads changes no bit."""
     batches = [X[start : start + _ROWS] for start in range(0, len(X), _ROWS)]
     with ThreadPoolExecutor(usable_processors()) as pool:
         outputs = list(pool.map(lambda batch: _forward(network, weights, batch), batches))

@@ -25,18 +25,13 @@ from snn.hardware import environment, threads
 from snn.hardware.devices import Device
 from snn.hardware.locks import END_WITH_PARENT, end_with_parent, gpu_lock
 
-UNSUPPORTED = 3
-"""The status of a process whose strategy cannot train this here."""
-
+UNSUPPORTED = 3  # the status of a process whose strategy cannot train this here
 _MOMENT = 0.02
-_NOTED = 0.01
-"""Seconds between two moments that it notes, at least."""
-
+_NOTED = 0.01  # seconds between two moments that it notes, at least
 _MOST_WAIT = 120.0
 """Seconds in which the neighbour must be at work: another measurement may have the other GPU until then."""
 
-_EPOCHS_BEFORE = 2
-"""Epochs that it has finished by then."""
+_EPOCHS_BEFORE = 2  # epochs that it has finished by then
 
 _PAUSE, _LONG = 1.0, 10.0
 """An epoch of more seconds, and longer than so many mean ones, is one in which it was not at work."""
@@ -77,10 +72,8 @@ class BusyNeighbour:
         self._since, self._epochs_before = time.monotonic(), epochs
 
     def account(self) -> dict[str, Any]:
-        """What the neighbour did since ``await_work``: strategy, GPU, epochs, seconds.
-
-        Raises NeighbourError unless it was at work all the time.
-        """
+        """What the neighbour did since ``await_work``: strategy, GPU, epochs, seconds. Raises NeighbourError
+        unless it was at work all the time."""
         self._check_alive()
         now, (uuid, noted) = time.monotonic(), self._noted()
         mean = (noted[-1][1] - noted[0][1]) / noted[-1][0]

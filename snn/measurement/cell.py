@@ -36,10 +36,8 @@ from snn.strategies.factory import Job, traits
 
 
 def run(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record.
-
-    Raises DataError, DeviceError or ConfigError before any training, and NeighbourError.
-    """
+    """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record. Raises
+    DataError, DeviceError or ConfigError before any training, and NeighbourError."""
     with nvml_open(config["device"]["backend"]):
         return _run(config)
 
@@ -170,9 +168,7 @@ def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
     if squared:
         plain["final_mse"] = plain["final_loss"]
     if run.epochs:
-        plain["epochs"] = [
-            {"seconds": epoch.seconds, "mean_loss": _finite(epoch.mean_loss)} for epoch in run.epochs
-        ]
+        plain["epochs"] = [{"seconds": s, "mean_loss": _finite(loss)} for s, loss in run.epochs]
     if run.test_accuracy is not None:
         plain |= {"test_accuracy": run.test_accuracy, "test_seconds": run.test_seconds}
     if run.test_errors is not None:

@@ -97,9 +97,7 @@ def measured(
     job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
 ) -> tuple[Measurement, dict[str, Any] | None, dict[str, Any]]:
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
-
-    Memory that is too full for the probe, an advice or the profile does not cost what was measured.
-    """
+    Memory that is too full for the probe, an advice or the profile does not cost what was measured."""
     with Sampler(device, progress.live) as sampler:
         before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 
@@ -147,9 +145,7 @@ def probe(backend: Backend) -> dict[str, float]:
         backend.copy_in(B, matrix)
         costs["copy_us"] = _median(backend, lambda: backend.copy_in(A, matrix))
         costs["launch_us"] = _median(backend, lambda: backend.launch("matmul", (A, B, C), (1, 1, 1)))
-        costs["product_us"] = _median(
-            backend, lambda: backend.launch("matmul", (A, B, C), (_SIDE, _SIDE, _SIDE))
-        )
+        costs["product_us"] = _median(backend, lambda: backend.launch("matmul", (A, B, C), 3 * (_SIDE,)))
         return costs
     finally:
         for buffer in buffers:

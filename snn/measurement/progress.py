@@ -58,10 +58,8 @@ def round_seconds(rules: Round, run_seconds: float) -> float:
 
 
 def write_plan(jobs: Iterable[tuple[Mapping[str, Any], int]]) -> None:
-    """Write the workflow's plan for its jobs, each a cell and a round of it, of which none is done.
-
-    Jobs of one kind, which take as long, are only counted: each job reads the plan, between its timed runs.
-    """
+    """Write the workflow's plan for its jobs, each a cell and a round of it, of which none is done. Jobs of
+    one kind, which take as long, are only counted: each job reads the plan, between its timed runs."""
     kinds: dict[str, dict[str, Any]] = {}
     for cell, number in jobs:
         kind = _kind(cell, number)
@@ -111,11 +109,8 @@ def made_since_start(path: Path) -> bool:
 
 
 class Printer:
-    """Prints a line to standard error, at most every two seconds, and one at the end of the job.
-
-    During a long run it prints the epochs done, if that is a terminal, and every ten seconds the machine's
-    state.
-    """
+    """Prints a line to standard error, at most every two seconds, and one at the end of the job. During a
+    long run it prints the epochs done, if that is a terminal, and every ten seconds the machine's state."""
 
     def __init__(
         self, cell: Mapping[str, Any], number: int, rows: int, features: int, output: str | None
@@ -159,10 +154,8 @@ class Printer:
         self._last_of_run = now
         run = f"{self._name}: run {self._runs + 1} of {self._rules.runs}"
         left = _duration(seconds * (epochs - done) / done)
-        say(
-            f"{run}, {math.floor(done)} of {epochs} epochs ({done / epochs:.0%}), about {left} left of it",
-            sys.stderr,
-        )
+        so_far = f"{math.floor(done)} of {epochs} epochs ({done / epochs:.0%})"
+        say(f"{run}, {so_far}, about {left} left of it", sys.stderr)
 
     def live(self, sample: Sample, limits: Mapping[str, Any]) -> None:
         """Print a sample of the machine, unless a line was printed within the last ten seconds."""

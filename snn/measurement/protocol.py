@@ -45,9 +45,7 @@ class Round:
 
 def of_round(protocol: Mapping[str, Any], number: int) -> Round:
     """The rules of round ``number``, from 1: the protocol's runs and time limit divided among its rounds.
-
-    Rounds beyond those go on in the same way, with the runs that follow.
-    """
+    Rounds beyond those go on in the same way, with the runs that follow."""
     rounds = protocol["rounds"]
     first, after = (first_run(protocol, n) for n in (number, number + 1))
     limit = protocol["max_seconds"]

@@ -23,10 +23,8 @@ LEAST_SECONDS = 0.25  # a processor has slow moments that last longer than a few
 
 
 class CallCost(NamedTuple):
-    """Microseconds: of the host for the call, of the device for the work, and of waiting until it begins.
-
-    A call that returns when all is done has only the first.
-    """
+    """Microseconds: of the host for the call, of the device for the work, and of waiting until it begins. A
+    call that returns when all is done has only the first."""
 
     host_us: float
     device_us: float = 0.0

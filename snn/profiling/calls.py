@@ -19,8 +19,7 @@ DEVICE, MANAGED, HOST = "device", "managed", "host"
 """The memory that a call makes; managed memory is device memory, too."""
 
 
-METHODS: dict[str, "Method"] = {}
-"""By name, in the order of ``EveryCall``."""
+METHODS: dict[str, "Method"] = {}  # by name, in the order of ``EveryCall``
 
 
 class Method:
@@ -132,10 +131,8 @@ MADE_BY = {noun: name for name in ENDED_BY if (noun := METHODS[name].makes) not 
 
 
 class NullBackend(EveryCall):
-    """Device memory of no bytes: copies and launches do nothing, host matrices are zero.
-
-    Strategies take the decisions that they take on the ``real`` backend.
-    """
+    """Device memory of no bytes: copies and launches do nothing, host matrices are zero. Strategies take the
+    decisions that they take on the ``real`` backend."""
 
     def __init__(self, real: Backend) -> None:
         super().__init__(CpuBackend(real.fused, real.pretransposed, real.convolves))

@@ -8,10 +8,7 @@ from snn.profiling.calls import DEVICE_MEMORY, METHODS
 from snn.profiling.memory import CHUNK, PURPOSES, size
 from snn.profiling.observed import Call, Live, Observer, Resource
 
-_PAGEABLE: dict[str, tuple[str, ...]] = {
-    "host_alloc": ("pageable_allocs", "pageable_alloc_bytes"),
-    "host_free": (),
-}
+_PAGEABLE = {"host_alloc": ("pageable_allocs", "pageable_alloc_bytes"), "host_free": ()}
 """What a call of a host array that is not page-locked counts as, instead of its line in ``EveryCall``."""
 
 

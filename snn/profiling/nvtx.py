@@ -64,9 +64,8 @@ def annotate(job: Job, backend: Backend, push: Callable[[str], object], pop: Cal
     steps = batch_steps(job.network, rows, micro_batch(job.network, rows), 0.0, *kernel)
     labels = [launch.label for step in steps for launch in step.launches]
     ranges = Ranges(push, pop, labels, by_call=not is_host_driven)
-    strategy = start(
-        replace(job, X=job.X[: _STEPS * rows], Y=job.Y[: _STEPS * rows]), ObservedBackend(backend, ranges)
-    )
+    short = replace(job, X=job.X[: _STEPS * rows], Y=job.Y[: _STEPS * rows])
+    strategy = start(short, ObservedBackend(backend, ranges))
     try:
         with np.errstate(all="ignore"):
             strategy.load(next(strategy.starts(job.network, job.seed)))

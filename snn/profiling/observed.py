@@ -24,25 +24,14 @@ from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.config.groups import ROOT
 from snn.errors import LeakError, OutOfMemory
-from snn.profiling.calls import (
-    DEVICE_MEMORY,
-    ENDED_BY,
-    HOST,
-    HOST_ARRAYS,
-    MADE_BY,
-    MANAGED,
-    METHODS,
-    EveryCall,
-    Method,
-)
+from snn.profiling import calls
+from snn.profiling.calls import HOST, MANAGED, EveryCall, Method
 from snn.profiling.memory import count, size
 
 
 class Ref(NamedTuple):
-    """A resource among a call's arguments: its number and, of memory, which part of it, in bytes.
-
-    ``shape``: of a host array; device memory has none.
-    """
+    """A resource among a call's arguments: its number and, of memory, which part of it, in bytes. ``shape``:
+    of a host array; device memory has none."""
 
     number: int
     offset: int = 0
@@ -73,7 +62,7 @@ class Call(NamedTuple):
     @property
     def is_work(self) -> bool:
         """Whether the device does something in the order of a stream: a copy, a prefetch or a launch."""
-        return METHODS[self.name].is_work
+        return calls.METHODS[self.name].is_work
 
 
 @dataclass(eq=False, slots=True)
@@ -86,10 +75,8 @@ class Memory:
 
 @dataclass(eq=False, slots=True)
 class Resource(Memory):
-    """What a call has made and none has ended: memory, a pool, a stream, an event or a graph.
-
-    A ``purpose`` that is not ``explicit_purpose`` is None until something is copied in or out.
-    """
+    """What a call has made and none has ended: memory, a pool, a stream, an event or a graph. A ``purpose``
+    that is not ``explicit_purpose`` is None until something is copied in or out."""
 
     made_by: Call
     address: int = 0
@@ -132,7 +119,7 @@ class Live:
     def device_memory(self, buffer: Any, nbytes: int = 0, *user: object) -> Ref:
         """Where a device buffer is; it must have room for the bytes that its user, in words, needs."""
         block = self.resources.get(buffer.ref.number) if isinstance(buffer, Memory) else None
-        if block is None or block.made_by.name not in DEVICE_MEMORY:
+        if block is None or block.made_by.name not in calls.DEVICE_MEMORY:
             raise LeakError("a device buffer was used that is not allocated (or was freed before)")
         if nbytes > buffer.ref.nbytes:
             words = " ".join(map(str, user))
@@ -154,7 +141,7 @@ class Live:
 
     def find(self, handle: Any, noun: str) -> Resource:
         if isinstance(handle, Resource) and self.resources.get(handle.ref.number) is handle:
-            if handle.made_by.name == MADE_BY[noun]:
+            if handle.made_by.name == calls.MADE_BY[noun]:
                 return handle
         article = "an" if noun == "event" else "a"
         raise LeakError(f"{article} {noun} was used that does not exist (or was destroyed before)")
@@ -166,8 +153,10 @@ class Live:
             noun = "host array" if isinstance(memory, np.ndarray) else "device buffer"
             raise LeakError(f"a {noun} was freed that is not allocated (or was freed before)")
         made = resource.made_by
-        if by != ENDED_BY[made.name] or (pool is not None and made.arguments[0] != pool.ref):
-            raise LeakError(f"memory of {made.name} is freed by {ENDED_BY[made.name]}, where it came from")
+        if by != calls.ENDED_BY[made.name] or (pool is not None and made.arguments[0] != pool.ref):
+            raise LeakError(
+                f"memory of {made.name} is freed by {calls.ENDED_BY[made.name]}, where it came from"
+            )
         return resource
 
     def of(self, *makers: str) -> list[Resource]:
@@ -183,11 +172,11 @@ class Live:
 
     def check_nothing_held(self) -> None:
         """Raise LeakError, saying what, if anything that was allocated or created is still alive."""
-        places: dict[str, list[Resource]] = {"on the device": self.of(*DEVICE_MEMORY)}
-        for array in self.of(*HOST_ARRAYS):
+        places: dict[str, list[Resource]] = {"on the device": self.of(*calls.DEVICE_MEMORY)}
+        for array in self.of(*calls.HOST_ARRAYS):
             places.setdefault("page-locked" if array.made_by.page_locked else "pageable", []).append(array)
         text = [f"{where}: {held(blocks)}" for where, blocks in places.items() if blocks]
-        for noun, maker in MADE_BY.items():
+        for noun, maker in calls.MADE_BY.items():
             for site, number in Counter(resource.made_by.call_site for resource in self.of(maker)).items():
                 text.append(f"{count(number, noun)} created at {site}")
         if text:
@@ -196,7 +185,7 @@ class Live:
     def _add(self, call: Call, number: int, handle: Any) -> Resource:
         is_array = isinstance(handle, np.ndarray)
         shape, address = (handle.shape, _address(handle)) if is_array else ((), 0)
-        if call.name in DEVICE_MEMORY and not is_array:
+        if call.name in calls.DEVICE_MEMORY and not is_array:
             address = self.backend.address(handle)
         ref = Ref(number, 0, call.nbytes or 0, shape)
         resource = Resource(ref, handle, call, address, call.purpose, call.purpose is not None)
@@ -207,7 +196,7 @@ class Live:
         return resource
 
     def _total(self, resource: Resource, sign: int) -> None:
-        if resource.made_by.name in DEVICE_MEMORY:
+        if resource.made_by.name in calls.DEVICE_MEMORY:
             self.device_bytes += sign * resource.nbytes
         elif resource.made_by.page_locked:
             self.page_locked_bytes += sign * resource.nbytes
@@ -227,7 +216,7 @@ class Observer:
     def failed(self, call: Call) -> None: ...
 
 
-_ENDINGS = {ended_by: METHODS[name].makes for name, ended_by in ENDED_BY.items()}
+_ENDINGS = {ended_by: calls.METHODS[name].makes for name, ended_by in calls.ENDED_BY.items()}
 """The calls that end a resource, and what kind of one."""
 
 
@@ -257,8 +246,8 @@ class ObservedBackend(EveryCall):
         except BaseException as error:
             for observer in self._observers:
                 observer.failed(call)
-            if isinstance(error, OutOfMemory) and method.name in DEVICE_MEMORY:
-                holders = held(self.live.of(*DEVICE_MEMORY)) or "nothing"
+            if isinstance(error, OutOfMemory) and method.name in calls.DEVICE_MEMORY:
+                holders = held(self.live.of(*calls.DEVICE_MEMORY)) or "nothing"
                 raise OutOfMemory(f"{error}; held: {holders}; asked by {call.call_site}") from error
             raise
         ended = time.perf_counter()
@@ -295,7 +284,7 @@ class ObservedBackend(EveryCall):
         if method.makes in (HOST, MANAGED):
             nbytes = 4 * math.prod(given["shape"])
         if "array" in given:
-            makers = HOST_ARRAYS if "buffer" in given else ("managed_alloc",)
+            makers = calls.HOST_ARRAYS if "buffer" in given else ("managed_alloc",)
             given["array"] = array = self.live.array(given["array"], *makers)
             nbytes, page_locked = array.nbytes, self.live.resources[array.number].made_by.page_locked
         if "buffer" in given:
@@ -303,9 +292,7 @@ class ObservedBackend(EveryCall):
             given["buffer"] = self.live.device_memory(given["buffer"], nbytes or 0, user)
             handles["buffer"] = handles["buffer"].handle
             block = self.live.resources[given["buffer"].number]
-            if (
-                array and not block.explicit_purpose
-            ):  # that of what is copied in or out; of several, workspace
+            if array and not block.explicit_purpose:  # that of what is copied; of several, workspace
                 purpose = self.live.resources[array.number].purpose
                 block.purpose = purpose if block.purpose in (None, purpose) else "workspace"
         if "buffers" in given:
@@ -321,7 +308,7 @@ class ObservedBackend(EveryCall):
             )
             handles["buffers"] = tuple(buffer.handle for buffer in handles["buffers"])
         for noun, handle in given.items():
-            if noun in MADE_BY and handle is not None:
+            if noun in calls.MADE_BY and handle is not None:
                 found = self.live.find(handle, noun)
                 given[noun], handles[noun] = found.ref, found.handle
         stream = given.pop("stream", None)
@@ -343,7 +330,7 @@ class ObservedBackend(EveryCall):
         *pools, ended = arguments
         resources = [self.live.find(pool, "pool") for pool in pools]
         noun = _ENDINGS[name]
-        if noun in MADE_BY:
+        if noun in calls.MADE_BY:
             resource = self.live.find(ended, noun)
         else:
             resource = self.live.freed(ended, name, *resources)
@@ -368,9 +355,7 @@ def held(blocks: Iterable[Resource]) -> str:
         noun = f"{block.purpose} block" if block.purpose else "block"
         sites.setdefault((noun, block.made_by.call_site), []).append(block.nbytes)
     lines = sorted(sites.items(), key=lambda item: -sum(item[1]))
-    return ", ".join(
-        f"{count(len(sizes), noun)} with {size(sum(sizes))} from {site}" for (noun, site), sizes in lines
-    )
+    return ", ".join(f"{count(len(n), noun)} with {size(sum(n))} from {site}" for (noun, site), n in lines)
 
 
 # What passes a call on: these two packages, and by their names the functions by which a strategy allocates.

@@ -23,15 +23,12 @@ from snn.strategies.factory import Job, start
 
 _LEAST_SECONDS = 0.3
 
-_MOST_STEPS = 128
-"""Of an epoch that is timed call by call: more tell nothing new, and may take seconds."""
+_MOST_STEPS = 128  # of an epoch that is timed call by call: more tell nothing new, and may take seconds
 
 
 class TimingBackend(EveryCall):
-    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part.
-
-    It is no observer: looking up what a call is about would take longer than a short call does.
-    """
+    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part. It
+    is no observer: looking up what a call is about would take longer than a short call does."""
 
     PARTS = ("allocation", "host_allocation", "copy_in", "copy_out", "launch", "waiting", "streams")
 
@@ -119,8 +116,7 @@ def profile(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, A
         "attribution": breakdown,
         "trace": traced.plain(),
         "calls": [
-            {**signature._asdict(), "count": round(n * steps), **costs[signature]._asdict()}
-            for signature, n in counts.items()
+            {**one._asdict(), "count": round(n * steps), **costs[one]._asdict()} for one, n in counts.items()
         ],
         "predicted_calls_seconds": steps * simulate(traced.events, costs),
     }

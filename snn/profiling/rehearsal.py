@@ -87,10 +87,8 @@ class Needs:
         return sum(block.nbytes for block in self.blocks)
 
     def by_kind(self, pool_step: int) -> dict[str, int]:
-        """The bytes by kind, and under ``rounding`` what the driver maps beyond them.
-
-        The driver's pool takes ``pool_step`` bytes from the system at a time.
-        """
+        """The bytes by kind, and under ``rounding`` what the driver maps beyond them. The driver's pool takes
+        ``pool_step`` bytes from the system at a time."""
         kinds = dict.fromkeys(PURPOSES, 0)
         for block in self.blocks:
             kinds[block.kind] += block.nbytes
@@ -156,10 +154,8 @@ def extrapolated(few: Needs, more: Needs, times: float) -> Needs:
 
 
 def advice(job: Job, free: int, backend: Backend) -> str:
-    """The largest batch size, of those got by halving the job's, whose peak is within the free bytes.
-
-    Of a training in micro-batches, these are halved.
-    """
+    """The largest batch size, of those got by halving the job's, whose peak is within the free bytes. Of a
+    training in micro-batches, these are halved."""
 
     def needed(batch_size: int) -> int:
         return rehearse(replace(job, batch_size=batch_size), len(job.X), backend).nbytes

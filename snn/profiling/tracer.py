@@ -59,21 +59,16 @@ class Trace:
     def plain(self) -> dict[str, Any]:
         """The trace as a record holds it: columns, microseconds, and each call site once."""
         sites = list(dict.fromkeys(event.call.call_site for event in self.events))
-        rows = [
-            [
-                event.signature.call,
-                list(event.signature.size),
-                event.stream,
-                *(
-                    None if t is None else round(1e6 * t, 2)
-                    for t in (event.start, event.end, event.device_start, event.device_end)
-                ),
-                event.device_bytes,
-                event.page_locked_bytes,
-                sites.index(event.call.call_site),
-            ]
-            for event in self.events
-        ]
+        rows = []
+        for event in self.events:
+            times = (event.start, event.end, event.device_start, event.device_end)
+            rows.append(
+                [
+                    *(event.signature.call, list(event.signature.size), event.stream),
+                    *(None if t is None else round(1e6 * t, 2) for t in times),
+                    *(event.device_bytes, event.page_locked_bytes, sites.index(event.call.call_site)),
+                ]
+            )
         return {"steps": self.steps, "columns": list(COLUMNS), "events": rows, "sites": sites}
 
 
@@ -87,10 +82,8 @@ _CAPTURE = ("graph_begin", "graph_end", "graph_destroy")  # a graph is a resourc
 
 
 def trace(job: Job, backend: Backend) -> Trace:
-    """The calls of two steps, after as many that are not kept, on the first batches of the data.
-
-    Where the host asks for whole epochs, of one: a shorter one would not cost its share.
-    """
+    """The calls of two steps, after as many that are not kept, on the first batches of the data. Where the
+    host asks for whole epochs, of one: a shorter one would not cost its share."""
     rows = len(job.X) if factory.class_of(job.strategy).by_epoch else _STEPS * job.batch_size
     short = replace(job, X=job.X[:rows], Y=job.Y[:rows])
     batches = -(-len(short.X) // job.batch_size)

@@ -259,21 +259,29 @@ def wanted_rounds(
     the machine changed, unless their mean time is as far behind. The reference has ``first`` rounds even if
     it is out. A candidate without an interval gets a second round.
     """
+
+    def is_out(found: Ratio) -> bool:  # for want of runs it may have no interval
+        verdict = ratio_verdict(found, thresholds["same"], thresholds["one_round"])
+        return found.value > contender and (isnan(found.low) or verdict != NOT_SIGNIFICANT)
+
+    def rounds(found: Ratio) -> int:
+        if found.rounds < 2:
+            return first
+        needed = rounds_needed(found, thresholds)
+        return min(needed, max(2 * found.rounds, first)) if needed > found.rounds else 0  # it is settled
+
     competing = overview.ranked(cells, thresholds)
     if len(competing) < 2 or competing[0]["status"] != "ok":
         return {}
     best, *others = competing
     ratios = {other["cell"]: ratio(*common_rounds(other, best)) for other in others}
-    field = {name: found for name, found in ratios.items() if not _is_out(found, contender, thresholds)}
-    wants = {
-        other["cell"]: first if other["strategy"] == "reference" else 2
-        for other in others
-        if other["strategy"] == "reference" or isnan(ratios[other["cell"]].low)
-    }
+    field = [name for name, found in ratios.items() if not is_out(found)]
+    wants = {name: 2 for name, found in ratios.items() if isnan(found.low)}
+    wants |= {other["cell"]: first for other in others if other["strategy"] == "reference"}
     is_compared = cells["cell"].isin([row["cell"] for row in competing])
     is_near = (cells["mean_s"] <= contender * best["mean_s"]) & (cells["status"] == "ok")
     apart = cells[~is_compared & is_near].to_dict("records")
-    asked = max((_rounds(found, first, thresholds) for found in field.values()), default=0)
+    asked = max([0, *(rounds(ratios[name]) for name in field)])
     if any(len(row["rounds"]) < first for row in apart):
         asked = max(asked, first)
     if asked:
@@ -284,21 +292,6 @@ def wanted_rounds(
         for row in (*competing, *apart)
         if len(row["rounds"]) < min(wants.get(row["cell"], 0), MOST)
     }
-
-
-def _is_out(found: Ratio, contender: float, thresholds: Thresholds) -> bool:
-    """Whether a candidate's time over the shortest one shows that it is not the fastest; for want of runs it
-    may have no interval."""
-    verdict = ratio_verdict(found, thresholds["same"], thresholds["one_round"])
-    return found.value > contender and (isnan(found.low) or verdict != NOT_SIGNIFICANT)
-
-
-def _rounds(found: Ratio, first: int, thresholds: Thresholds) -> int:
-    """The rounds that one comparison asks for; 0 if it is settled."""
-    if found.rounds < 2:
-        return first
-    needed = rounds_needed(found, thresholds)
-    return min(needed, max(2 * found.rounds, first)) if needed > found.rounds else 0
 
 
 def rounds_that_fit(

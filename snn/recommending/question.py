@@ -60,7 +60,7 @@ def ask(
     hidden: str | None,
     network: str | None,
     budget: str,
-    device: str,
+    device: str | None,
     all: bool,
     output: str | None,
 ) -> Question:
@@ -71,7 +71,10 @@ def ask(
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
-    base = _texts([*_expand(csv, target, dataset, network, hidden), *settings])
+    options = {"dataset": dataset, "network": network, "device": device}
+    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
+    base = _texts([*_of_table(csv, target), *_line(options), *settings])
+    device = base.pop("device", "auto")
     given = _with_outputs(base, 2) if classify else {**base}
     if "network.hidden" in given:
         given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
@@ -107,20 +110,15 @@ def _seconds(budget: str) -> float:
     return seconds
 
 
-def _expand(
-    csv: str | None, target: str | None, dataset: str | None, network: str | None, hidden: str | None
-) -> list[str]:
-    """The settings that options stand for."""
-    if (csv is None) != (target is None):
+def _of_table(csv: str | None, target: str | None) -> list[str]:
+    """The settings of a table."""
+    if csv is None and target is None:
+        return []
+    if csv is None or target is None:
         given, lacking = ("--csv", "--target COLUMN") if target is None else ("--target", "--csv FILE")
         raise ConfigError(f"{given} is given without {lacking}: a table needs both")
-    found = {"dataset": dataset, "network": network}
-    arguments = [f"{key}={value}" for key, value in found.items() if value is not None]
-    if csv is not None and target is not None:
-        is_number = re.fullmatch(r"-?[0-9]{1,6}", target)
-        column = target if is_number else written(target)
-        arguments += ["dataset=csv", f"dataset.path={written(csv)}", f"dataset.target={column}"]
-    return arguments + ([] if hidden is None else [f"network.hidden=[{hidden}]"])
+    column = target if re.fullmatch(r"-?[0-9]{1,6}", target) else written(target)
+    return ["dataset=csv", f"dataset.path={written(csv)}", f"dataset.target={column}"]
 
 
 def _texts(settings: Sequence[str]) -> dict[str, str]:
@@ -134,7 +132,7 @@ def _texts(settings: Sequence[str]) -> dict[str, str]:
             raise ConfigError(
                 f"{shown(one)} is no setting: {as_option if is_table else overrides.instead([one])}"
             )
-        if key.partition(".")[0] in _NOT_OF_TRAINING:
+        if key.partition(".")[0] in _NOT_OF_TRAINING and key != "device":
             raise ConfigError(
                 f"{shown(one)}: snn recommend chooses strategies, the protocol and the device: see --all, "
                 "--budget, --device and --output; a grid compares what you choose"
@@ -145,8 +143,8 @@ def _texts(settings: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _line(texts: Mapping[str, str]) -> list[str]:
-    return [f"{key}={text}" for key, text in texts.items()]
+def _line(texts: Mapping[str, str | None]) -> list[str]:
+    return [f"{key}={text}" for key, text in texts.items() if text is not None]
 
 
 def _takes_images(texts: Mapping[str, str]) -> bool:

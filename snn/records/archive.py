@@ -17,12 +17,8 @@ from snn.records.untrusted import check_schema, lines, parse, read_json
 RECORDS = "records.jsonl.gz"
 """An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
 
-CELLS = "cells"
-"""The folder of records, one per file, in a folder of results."""
-
-SWEEPS = "sweeps.json"
-"""An archive's file of the sweeps that its records are of."""
-
+CELLS = "cells"  # the folder of records, one per file, in a folder of results
+SWEEPS = "sweeps.json"  # an archive's file of the sweeps that its records are of
 _NAMED = 12
 
 
@@ -46,10 +42,8 @@ def read_all(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def entries(folder: Path) -> dict[str, Entry]:
-    """The records of a folder as by ``unchecked``, all of which may stand in one table.
-
-    Raises RecordError also where ``check_rounds`` does not let them stand together.
-    """
+    """The records of a folder as by ``unchecked``, all of which may stand in one table. Raises RecordError
+    also where ``check_rounds`` does not let them stand together."""
     found = unchecked(folder)
     check_rounds({place: entry.record for place, entry in found.items()})
     return found
@@ -114,10 +108,8 @@ def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
 
 
 def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:
-    """The sweeps that were published with an archive, with axes and names of cells; None if none were.
-
-    Raises RecordError if the file is not one of sweeps.
-    """
+    """The sweeps that were published with an archive, with axes and names of cells; None if none were. Raises
+    RecordError if the file is not one of sweeps."""
     path = folder / SWEEPS
     if not path.exists():
         return None

@@ -9,9 +9,7 @@ from snn.hardware import limits
 from snn.records import untrusted
 from snn.records.store import check_digest, explain_rerun
 
-VERSION = 1
-"""The schema version of a record of a microbenchmark."""
-
+VERSION = 1  # the schema version of a record of a microbenchmark
 FOLDER = "microbenchmarks"
 """Where they stand in a folder of results, in a folder of each device, and in an archive."""
 
@@ -26,10 +24,8 @@ _POINTS: Mapping[str, Collection[str]] = {
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record of a microbenchmark. Raises RecordError, naming the file.
-
-    For a record under ``results/microbenchmarks`` the message says how to measure it again.
-    """
+    """A record of a microbenchmark. Raises RecordError, naming the file. For a record under
+    ``results/microbenchmarks`` the message says how to measure it again."""
     with explain_rerun(path):
         record = _read(path, "microbenchmark", (VERSION,), VERSION)
         for number, reading in enumerate(record["readings"]):
@@ -39,19 +35,14 @@ def read(path: Path) -> dict[str, Any]:
 
 def read_limits(path: Path) -> dict[str, Any]:
     """A record of a device's limits; those of version 1 have no digest. Raises RecordError, naming the file.
-
-    For a record under ``results/limits`` the message says how to measure it again.
-    """
+    For a record under ``results/limits`` the message says how to measure it again."""
     with explain_rerun(path):
         return _read(path, "limits", (1, limits.VERSION), limits.VERSION)
 
 
 def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str, dict[str, Any]]:
     """By name the records of an archive or a folder of results, of GPUs if it has any, of ``devices`` if
-    given.
-
-    Raises RecordError if the folder cannot be read, or if two are of one microbenchmark.
-    """
+    given. Raises RecordError if the folder cannot be read, or if two are of one microbenchmark."""
     try:
         paths = sorted((folder / FOLDER).rglob("*.json"))
     except OSError as error:

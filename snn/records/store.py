@@ -22,9 +22,7 @@ SCHEMA_VERSION = 5
 _READ = (2, 3, 4, SCHEMA_VERSION)
 _SEALED = (4, SCHEMA_VERSION)
 _TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
-_NETWORK: dict[str, Any] = {"recompute": []}
-"""How every cell trained before there was a choice."""
-
+_NETWORK: dict[str, Any] = {"recompute": []}  # how every cell trained before there was a choice
 _ALL_OR_NONE = ("epochs", "member_mse", "test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2")
 """What every run of a record has, or none."""
 
@@ -51,10 +49,8 @@ def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def digest(record: Mapping[str, Any]) -> str:
-    """SHA-256, in hexadecimal, of the record's canonical JSON without its digest.
-
-    Canonical: keys sorted, no spaces, ASCII. Writing and reading JSON keeps it, in whatever layout.
-    """
+    """SHA-256, in hexadecimal, of the record's canonical JSON without its digest. Canonical: keys sorted, no
+    spaces, ASCII. Writing and reading JSON keeps it, in whatever layout."""
     rest = {key: value for key, value in record.items() if key != DIGEST}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
@@ -79,10 +75,8 @@ def check_digest(record: Mapping[str, Any], place: str) -> None:
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record atomically: the file is complete or absent, even if the process is killed.
-
-    Raises OutputError, naming the file, where the disk does not take it.
-    """
+    """Write a record atomically: the file is complete or absent, even if the process is killed. Raises
+    OutputError, naming the file, where the disk does not take it."""
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     with replaced(path) as file:
         file.write(text.encode())
@@ -253,10 +247,8 @@ def _misshapen_trace(trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
-    """The kernel of a training in one launch, of which a record has only the plan in words.
-
-    The plan's first clause says how it trains, the others why not otherwise.
-    """
+    """The kernel of a training in one launch, of which a record has only the plan in words. The plan's first
+    clause says how it trains, the others why not otherwise."""
     words, _, reasons = plan.partition(";")
     if "cluster" in words:
         return "one_layer"
@@ -273,9 +265,7 @@ def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
 # ---- records that stand together: one per round of a cell, all measured with the same
 
 Record = Mapping[str, Any]
-_OPTIONAL = ("numba", "torch", "jax")
-"""Packages that only some strategies train with."""
-
+_OPTIONAL = ("numba", "torch", "jax")  # packages that only some strategies train with
 NUMA = "NUMA node of the process"
 
 
@@ -295,10 +285,8 @@ def host(provenance: Mapping[str, Any]) -> list[Any]:
 
 
 def surroundings(record: Record) -> dict[str, str]:
-    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is.
-
-    Only what concerns its strategy, device and kernel; empty for earlier records, which do not say it.
-    """
+    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is. Only
+    what concerns its strategy, device and kernel; empty for earlier records, which do not say it."""
     found = record["provenance"].get("surroundings")
     if not found:
         return {}
@@ -325,11 +313,8 @@ def _check_cell(rounds: Mapping[str, Record]) -> None:
     older = min(rounds, key=lambda place: rounds[place]["provenance"]["started"])
     for place, record in rounds.items():
         number = record["round"]
-        if number in numbers:
-            raise RecordError(
-                f"{numbers[number]} and {place} are both round {number} of one cell: remove one of them"
-            )
-        numbers[number] = place
+        if (same := numbers.setdefault(number, place)) != place:
+            raise RecordError(f"{same} and {place} are both round {number} of one cell: remove one of them")
         for what, value in _measured_with(record).items():
             other, known = first.setdefault(what, (place, value))
             if value != known:

@@ -17,15 +17,11 @@ from typing import Any
 from snn.errors import RecordError, shown
 from snn.files.regular import opened, read
 
-MOST_BYTES = 64 << 20
-"""The largest file or line of JSON that is read; a record has about 30 KB."""
-
+MOST_BYTES = 64 << 20  # the largest file or line of JSON that is read; a record has about 30 KB
 MOST_ARCHIVE_BYTES = 256 << 20
 """The most that an archive may decompress to: some 20,000 records, a hundred times the largest published."""
 
-LARGEST_INTEGER = (1 << 63) - 1
-"""What a column of integers in a table can hold."""
-
+LARGEST_INTEGER = (1 << 63) - 1  # what a column of integers in a table can hold
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _LONG_NUMBER = re.compile(r"\d{19}|\d[eE]\+?\d{3}")
@@ -56,10 +52,8 @@ def strict(text: str) -> Any:
     float or for 64 bits, and text that UTF-8 cannot encode.
     """
     try:
-        floats, ints = (_float, _int) if _LONG_NUMBER.search(text) else (None, None)
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_float, parse_float=floats, parse_int=ints
-        )
+        numbers: Any = {"parse_float": _float, "parse_int": _int} if _LONG_NUMBER.search(text) else {}
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_float, **numbers)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError as error:
@@ -68,10 +62,8 @@ def strict(text: str) -> Any:
 
 
 def lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file.
-
-    No more is decompressed than is asked for, so a small file that decompresses to a huge one costs nothing.
-    """
+    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file. No
+    more is decompressed than is asked for, so a small file that decompresses to a huge one costs nothing."""
     total = 0
     try:
         with opened(path, RecordError) as compressed, gzip.open(compressed) as file:

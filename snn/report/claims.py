@@ -21,7 +21,6 @@ import pandas as pd
 
 from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.files.published_sets import PUBLISHED
 from snn.profiling.memory import size
@@ -121,14 +120,9 @@ def source_names() -> list[str]:
 def judge(name: str, tables: Tables | None = None) -> Source:
     """The source of this name with a verdict on each claim.
 
-    Raises ConfigError for an unknown name, and, naming file and key, for a claim or a test of the wrong form
-    and for a test that selects no row of its table.
+    Raises ConfigError, naming file and key, for a claim or a test of the wrong form and for a test that
+    selects no row of its table.
     """
-    if name not in source_names():
-        raise ConfigError(
-            f"{shown(name)}: there is no such source{meant(name, source_names())}; there are "
-            f"{', '.join(source_names())}"
-        )
     file = SOURCES / f"{name}.yaml"
     content = read_yaml(file)
     check_form(content, "", str(file))

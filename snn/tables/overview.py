@@ -34,15 +34,11 @@ _CELLS = ("not_comparable", "failed", "status", "machine", "device", "backend")
 def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> list[pd.DataFrame]:
     """One frame per set of cells that do the same training on one device in fp32, in the order of the grid.
 
-    The cells of a point differ in strategy and kernel. What was measured with several protocols is there
-    once, with the most runs, and several seeds of one protocol are rounds of one cell, in the order of
-    the grid: neither changes how long the same work takes. Launches that train several networks are left
-    out, since a share of one is not the time of one network's training; the table ``learning_rates``
-    shows them. So are trainings along another gradient than the exact one, and those in micro-batches or
-    with outputs that are computed again, which are not the same work, cells that say what trains beside
-    them, which the table ``neighbours`` shows, and peers where there is another strategy; the table
-    ``peers`` shows them. Raises RecordError as ``frame.tabulate`` does; only the cells of one point must
-    be of one device.
+    The cells of a point differ in strategy and kernel. Of several protocols the one with the most runs is
+    kept, and seeds of one protocol are rounds of one cell, in the order of the grid: neither changes how long
+    the same work takes. Left out is what other tables show: launches of several networks, other gradients,
+    micro-batches, recomputed outputs, cells with a neighbour, and peers unless there is nothing else. Raises
+    RecordError as ``frame.tabulate`` does; only the cells of one point must be of one device.
     """
 
     def count_runs(rounds: Rounds) -> int:
@@ -109,14 +105,12 @@ def _text(values: Any) -> str:
 
 
 def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per frame of ``points_of``: the fastest strategy, and two ratios with their 95% intervals.
+    """One row per frame of ``points_of``: the fastest strategy, its ``speedup`` over the reference, and its
+    ``lead`` over the runner-up, with 95% intervals.
 
-    ``speedup`` is over the reference, ``lead`` over the runner-up. ``lead_verdict`` is ``significant`` where
-    the fastest is ``faster`` than every other; ``tied_with`` names those that it is not faster than, and the
-    verdict is ``same`` where it is that to all of these, otherwise ``not significant``. Left out are cells
-    that are ``not comparable`` to the reference or to the fastest, and those that failed, where any did not.
-    ``status`` joins those of all supported cells. Columns are empty where a point has no reference, or
-    nothing finished.
+    Left out are cells that are ``not comparable`` to the reference or to the fastest, and those that failed,
+    if any did not. ``status`` joins those of all supported cells. Columns are empty if a point has no
+    reference, or nothing finished.
     """
     firsts = pd.DataFrame([cells.iloc[0] for cells in points])
     keys = [key for key in settings(firsts, _SECTIONS) if key != "network.seed"]

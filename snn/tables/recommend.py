@@ -36,12 +36,10 @@ _BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell, those that ended well first, by ``behind``, with a ``rank`` in each training.
 
-    ``speedup`` is over the reference, and ``behind`` the row's mean time over the shortest one, both with
-    their 95% intervals. ``verdict`` is of ``speedup``; ``against_fastest`` says whether a row is ``slower``
-    than the one with the shortest mean time, ``as fast`` (within the threshold ``same``) or ``not
-    significant``. That row is called ``fastest`` only where all others are slower. ``rounds`` is the number
-    of jobs that the runs are of. ``options`` tells rows of one strategy and kernel apart, if there are.
-    Rows that failed, or may not be compared with the reference or with the first, have no rank.
+    ``speedup`` is over the reference, and ``behind`` the row's mean time over the shortest one. The first row
+    is called ``fastest`` only if all others are slower. ``options`` tells rows of one strategy and kernel
+    apart, if there are. Rows that failed, or may not be compared with the reference or with the first, have
+    no rank.
     """
     points = [
         _point(cells.reset_index(drop=True), thresholds)

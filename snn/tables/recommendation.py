@@ -146,14 +146,11 @@ def asked_for(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
-    """One row per point, from its cells and its row of the overview: the fastest strategy and kernel.
+    """One row per point, from its cells and its row of the overview: the fastest strategy, how it trains, and
+    why it is faster than the reference, or than the runner-up if there is no reference.
 
-    ``answer`` says in words whether it is that, or only has the shortest mean time, or did not end well, as
-    ``strategy_status`` does. ``plan`` says how a strategy with a kernel of its own trains. ``speedup`` is
-    over the reference and ``lead`` over the ``runner_up``, both with their 95% intervals and verdicts.
-    ``reason`` says what its ledger and time breakdown have less of than the reference's, and more; than the
-    runner-up's, if there is no reference. Points on the host of a GPU are left out: the table ``cpu``
-    compares the two. There may be no row, if nothing is supported.
+    Points on the host of a GPU are left out: the table ``cpu`` compares the two. There may be no row, if
+    nothing is supported.
     """
     asked = asked_for(table).index
     settings = ["dataset", "network", *(key for key in table if "." in key)]

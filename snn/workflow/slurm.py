@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,18 +63,16 @@ def states_of(folder: Path) -> dict[str, str]:
 
     Raises SlurmError if Slurm cannot be asked.
     """
-    asked = ("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%j|%Z")
     try:
-        answer = subprocess.run(
-            asked, capture_output=True, errors="surrogateescape", check=True, timeout=_ANSWER_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        why = (getattr(error, "stderr", None) or str(error)).strip()
+        answer, why = _run("squeue", "--me", "--noheader", "--states=all", "--format=%i|%T|%j|%Z")
+    except SlurmError as error:
+        answer, why = "", str(error)
+    if why:
         raise SlurmError(
             f"Slurm jobs of an earlier workflow may still be at work in {folder}, but squeue fails: {why}. "
             f"Start again where it works, or, if none can be at work, remove {MARK}"
-        ) from error
-    rows = (line.split("|", 3) for line in answer.stdout.splitlines())
+        )
+    rows = (line.split("|", 3) for line in answer.splitlines())
     return {
         number: state
         for number, state, name, where in rows
@@ -120,67 +119,64 @@ def _not_cancelled(folder: Path, jobs: Iterable[Job], why: str) -> SlurmError:
 
 
 def _cancel(numbers: Iterable[str], *which: str) -> str:
-    """What scancel says where it fails, as for a job that has ended meanwhile, else nothing.
+    """What scancel says if it fails, as for a job that has ended meanwhile, else nothing.
 
-    Raises SlurmError where it cannot be run.
+    Raises SlurmError if it cannot be run.
     """
     chosen = list(numbers)
-    if not chosen:
-        return ""
     try:
-        done = subprocess.run(
-            ["scancel", *which, *chosen],
-            capture_output=True,
-            errors="surrogateescape",
-            timeout=_ANSWER_SECONDS,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        return _run("scancel", *which, *chosen)[1] if chosen else ""
+    except SlurmError as error:
         raise SlurmError(
             f"scancel fails: {error}; jobs of a workflow are still there: {' '.join(chosen)}"
         ) from error
-    return " ".join(done.stderr.split()) or f"status {done.returncode}" if done.returncode else ""
 
 
-class Preempted:
-    """The preempted jobs of a workflow, as it learns of them from the states of all jobs of its folder.
+def _run(*command: str) -> tuple[str, str]:
+    """What a program prints, and why it fails, or nothing. Raises SlurmError if it cannot be run."""
+    try:
+        done = subprocess.run(command, capture_output=True, errors="surrogateescape", timeout=_ANSWER_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SlurmError(str(error)) from error
+    why = " ".join(done.stderr.split()) or f"status {done.returncode}"
+    return done.stdout, why if done.returncode else ""
 
-    Snakemake waits for ever for one that Slurm does not start again: its executor takes a preempted job for
-    one that Slurm will resume. With ``slurm-no-requeue``, and on a cluster that cancels what it preempts, it
-    never does.
+
+def preempted_alone(seen: Iterable[Mapping[str, str]]) -> list[str]:
+    """The preempted jobs, as soon as for the second time in turn no job is left but these; else none.
+
+    ``seen`` are the states of all jobs of a folder again and again, the first before a workflow has submitted
+    any. Snakemake waits for ever for a preempted job that Slurm does not start again: its executor takes it
+    for one that Slurm will resume. With ``slurm-no-requeue``, and on a cluster that cancels what it preempts,
+    it never does.
     """
-
-    def __init__(self, before: Mapping[str, str]) -> None:
-        """``before``: the states before the workflow has submitted any job."""
-        self._earlier = frozenset(before)
-        self._jobs = set[str]()
-        self._was_idle = False
-
-    def alone(self, states: Mapping[str, str]) -> list[str]:
-        """The preempted jobs, if for the second time in turn no job is left but these; else none."""
-        own = {number: state for number, state in states.items() if number not in self._earlier}
+    earlier, jobs, was_idle = None, set[str](), False
+    for states in seen:
+        if earlier is None:
+            earlier = frozenset(states)
+        own = {number: state for number, state in states.items() if number not in earlier}
         for number, state in own.items():
-            (self._jobs.add if state == PREEMPTED else self._jobs.discard)(number)
-        was_idle, self._was_idle = self._was_idle, not any(map(is_at_work, own.values()))
-        return sorted(self._jobs) if was_idle and self._was_idle else []
+            (jobs.add if state == PREEMPTED else jobs.discard)(number)
+        is_idle = bool(jobs) and not any(map(is_at_work, own.values()))
+        if was_idle and is_idle:
+            return sorted(jobs)
+        was_idle = is_idle
+    return []
 
 
 def watch_for_preemption(folder: Path, seconds: float, then: Callable[[list[str]], None]) -> None:
     """Call ``then`` from a thread, once, with the preempted jobs of a folder when no other job is left.
 
     Slurm is asked every so many seconds. It forgets a job some minutes after its end; the thread does not.
-    Where it does not answer, it is asked again later. Raises SlurmError if it cannot be asked at the start.
+    If it does not answer, it is asked again later. Raises SlurmError if it cannot be asked at the start.
     """
-    preempted = Preempted(states_of(folder))
+    before = states_of(folder)
 
-    def ask() -> None:
+    def states() -> Iterator[Mapping[str, str]]:
+        yield before
         while True:
             time.sleep(seconds)
-            try:
-                jobs = preempted.alone(states_of(folder))
-            except SlurmError:
-                continue
-            if jobs:
-                then(jobs)
-                return
+            with suppress(SlurmError):
+                yield states_of(folder)
 
-    threading.Thread(target=ask, daemon=True, name="preempted").start()
+    threading.Thread(target=lambda: then(preempted_alone(states())), daemon=True, name="preempted").start()
