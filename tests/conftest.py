@@ -41,8 +41,11 @@ os.environ.update(cache.of_snakemake(ROOT))
 
 TOGETHER = {
     "pipeline": (
-        *("test_workflow.py", "test_workflow_additions.py", "test_report.py"),
-        *("test_survival.py", "test_reruns.py", "test_notebook.py"),
+        "test_workflow.py",
+        "test_report.py",
+        "test_survival.py",
+        "test_reruns.py",
+        "test_notebook.py",
     ),
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),

@@ -23,7 +23,7 @@ from cosmic_ray.mutating import mutate_and_test
 from mutants import Mutant
 
 SLOW = (
-    *("test_workflow", "test_workflow_additions", "test_survival", "test_reruns", "test_retabulate"),
+    *("test_workflow", "test_survival", "test_reruns", "test_retabulate"),
     *("test_docs", "test_benchmarks", "test_threads"),
     *("test_kernels", "test_kernels_on_cpu", "test_persistent_on_cpu"),
     *("test_ensemble_on_cpu", "test_cuda_on_cpu", "test_cublas", "test_compile"),
