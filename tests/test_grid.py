@@ -13,7 +13,7 @@ import yaml
 from conftest import ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_unsupported import ON_CPU
+from test_strategies import ON_CPU
 
 from snn.config import groups, sizes
 from snn.config.cell import Cell
