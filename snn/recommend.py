@@ -9,7 +9,7 @@ from typing import Any
 
 from snn import datasets
 from snn.config.groups import CONFIG, ROOT, read_yaml
-from snn.errors import ConfigError, OutputError, shown
+from snn.errors import OutputError
 from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
@@ -55,7 +55,8 @@ def _unless_empty(folder: Path) -> Iterator[None]:
 def _recommend(asked: Question, started: float) -> int:
     device = devices.find(asked.device if asked.device in devices.BACKENDS else "auto")
     full = candidates.write(asked, device.backend)
-    targets = _checked_outputs(asked)
+    inputs = datasets.inputs(asked.cell["dataset"])
+    targets = [outputs.checked(str(asked.output / name), inputs, "--output") for name in _OUTPUTS]
     if candidates.asks_otherwise(asked, targets[-1]):
         _say(
             f"snn: note: {asked.output} has the answer to another question, which this one will replace; "
@@ -78,17 +79,6 @@ def _recommend(asked: Question, started: float) -> int:
                 file.write((ROOT / source).read_bytes())
     print(f"\n{asked.output}: {', '.join(_OUTPUTS)} ({time.monotonic() - started:.0f} s)")
     return 0 if has_answer else NOTHING_ENDED_WELL
-
-
-def _checked_outputs(asked: Question) -> list[Path]:
-    """Where the files of the output are written, behind links. Raises ConfigError if one cannot be written,
-    or would replace the user's table."""
-    folder = asked.output
-    with suppress(OSError):  # an error below
-        if folder.exists() and not folder.is_dir():
-            raise ConfigError(f"--output is {shown(str(folder))}: it is a file, and must be a folder")
-    inputs = datasets.inputs(asked.cell["dataset"])
-    return [outputs.checked(str(folder / name), inputs, key="--output") for name in _OUTPUTS]
 
 
 def _fit_length(full: Grid, asked: Question, pilot: Pilot) -> Grid:
