@@ -37,17 +37,6 @@ def answer(work: Callable[[], int | None]) -> int:
         return WRONG
 
 
-def answered(
-    arguments: list[str], doc: str | None, work: Main, codes: Mapping[int, str] | None = None
-) -> int:
-    """As ``answer``, of a program whose help ``doc`` is printed if that is asked for."""
-    if {"-h", "--help"} & set(arguments):
-        lines = (f"{code:5}  {meaning}" for code, meaning in sorted({**EXIT_CODES, **(codes or {})}.items()))
-        print("\n".join([(doc or "").strip(), "", "exit codes:", *lines]))
-        return 0
-    return answer(lambda: work(arguments))
-
-
 def run(main: Main) -> int:
     """The status of a command line, its output written out: 141 if its reader, such as ``head``, has gone.
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from click.shell_completion import ShellComplete
 from conftest import ROOT
-from test_unsupported import ON_CPU
+from test_strategies import ON_CPU
 
 from snn import __main__ as program
 from snn import cli, command, listing
@@ -290,10 +290,11 @@ def test_a_reader_that_goes_away_is_no_traceback(command):
     assert "Error" not in said
 
 
-def test_a_full_disk_behind_a_redirection_is_said():
-    done = shell("python -m snn --help > /dev/full")
+@pytest.mark.parametrize("where", ["", " 2>/dev/full"])
+def test_a_full_disk_behind_a_redirection_is_said(where):
+    done = shell(f"python -m snn --help >/dev/full{where}")
     assert done.returncode == 2
-    assert done.stderr == "snn: the output cannot be written: No space left on device\n"
+    assert done.stderr == ("" if where else "snn: the output cannot be written: No space left on device\n")
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252:strict"])
@@ -328,20 +329,6 @@ def test_a_record_is_kept_though_nothing_can_be_said_of_it(tmp_path, where):
     assert json.loads(output.read_text())["status"] == "ok"
 
 
-def test_a_full_disk_behind_both_outputs_has_the_same_status():
-    assert shell("python -m snn --help >/dev/full 2>/dev/full").returncode == 2
-
-
-def test_a_reader_of_errors_that_goes_away_is_no_traceback(capsys, monkeypatch):
-    """Also where there is no standard output: it was closed."""
-
-    def gone(arguments):
-        raise BrokenPipeError
-
-    monkeypatch.setattr(sys, "stdout", None)
-    assert command.run(gone) == 141
-
-
 def test_an_output_that_stdout_is_redirected_to(tmp_path):
     done = shell(
         f"python -m snn device=cpu output=/dev/stdout > {shlex.quote(str(tmp_path / 'record.json'))}"
@@ -350,30 +337,41 @@ def test_an_output_that_stdout_is_redirected_to(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
-def interrupted(arguments):
-    raise KeyboardInterrupt
+class Interrupted:
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
 
 
-def interrupted_in_a_class(arguments):
-    class Interrupted:
-        def __set_name__(self, owner, name):
-            raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("work", "status", "said"),
+    [
+        (KeyboardInterrupt, 130, "snn: interrupted before its end\n"),
+        (lambda: type("Some", (), {"key": Interrupted()}), 130, "snn: interrupted before its end\n"),
+        (
+            lambda: OSError(28, "No space left on device"),
+            2,
+            "snn: the output cannot be written: No space left",
+        ),
+        (BrokenPipeError, 141, ""),
+        (RuntimeError, None, ""),
+        (lambda: OSError(28, "No space left on device", "f"), None, ""),
+    ],
+)
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_how_a_command_ends(capsys, monkeypatch, work, status, said, is_closed):
+    """Also where there is no standard output; a fault of our own is not hidden."""
 
-    type("Some", (), {"key": Interrupted()})
+    def main(arguments):
+        raise work()
 
-
-@pytest.mark.parametrize("main", [interrupted, interrupted_in_a_class])
-def test_an_interrupt_is_no_traceback(capsys, main):
-    assert command.run(main) == 130
-    assert capsys.readouterr().err == "snn: interrupted before its end\n"
-
-
-def test_a_fault_of_our_own_is_not_hidden():
-    def wrong(arguments):
-        raise RuntimeError("a fault")
-
-    with pytest.raises(RuntimeError, match="a fault"):
-        command.run(wrong)
+    if is_closed:
+        monkeypatch.setattr(sys, "stdout", None)
+    if status is None:
+        with pytest.raises((RuntimeError, OSError)):
+            command.run(main)
+    else:
+        assert command.run(main) == status
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_a_folder_that_is_gone_is_said(capsys, tmp_path, monkeypatch):
@@ -387,15 +385,6 @@ def test_a_folder_that_is_gone_is_said(capsys, tmp_path, monkeypatch):
 def test_a_reader_that_goes_away_while_tables_are_made_is_none_of_their_faults(tmp_path):
     with pytest.raises(BrokenPipeError), writing(tmp_path):
         raise BrokenPipeError
-
-
-def test_every_command_line_ends_alike():
-    sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "snn").glob("*.py")}
-    lines = {name for name, source in sources.items() if "__name__ ==" in source}
-    assert {"__main__", "cli"} <= lines
-    for name in lines:
-        ends = 'if __name__ == "__main__":\n    sys.exit(command.run(main))\n'
-        assert sources[name].endswith(ends), name
 
 
 LARGE = ("numpy", "cupy", "pandas", "hydra", "omegaconf", "matplotlib", "jsonschema", "argparse")

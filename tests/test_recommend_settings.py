@@ -118,7 +118,7 @@ def test_a_budget_is_a_time(text, seconds):
         (["--budget", "5s"], "--budget '5s' 20s"),
         (["--output", ""], "--output ''"),
         (["--output", "/proc/nothing"], "--output /proc/nothing"),
-        (["--output", "mine.csv"], "--output 'mine.csv' folder"),
+        (["--output", "mine.csv"], "--output 'mine.csv/report.html' folder"),
         (["--output", "mine.csv/x"], "--output mine.csv/x"),
         (["--output", "x" * 300], "--output"),
         ([*MINE, *NUMBERS, "--output", "out"], "--output out/ranking.csv input"),

@@ -240,7 +240,7 @@ def work(arguments):
     return 0
 
 with patch.object(kernel_source, "text", muted):
-    sys.exit(command.answered([], None, work))
+    sys.exit(command.answer(lambda: work([])))
 """
 
 

@@ -21,7 +21,7 @@ from snn.analysis.speedups import common_rounds, rounds_needed
 from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.config.groups import ROOT
 from snn.config.overrides import written
-from snn.errors import ConfigError, SnnError
+from snn.errors import ConfigError, MeasurementError
 from snn.files import outputs
 from snn.files.outputs import NOTES
 from snn.grid.sweeps import overrides
@@ -64,10 +64,6 @@ _SHORT = {
 # ---- the pilot
 
 
-class PilotError(SnnError):
-    """The pilot's cell was not measured; what it printed says why."""
-
-
 @dataclass(frozen=True)
 class Pilot:
     """Seconds: of one ``epoch`` of the reference, of the rest of its ``job``, and of what of that is
@@ -84,7 +80,7 @@ def run_pilot(cell: Mapping[str, Any], budget: float) -> Pilot:
     """Train one epoch of the reference; if that takes long, a few batches, of whose time it is estimated.
 
     Only of a data set with a number of rows there can be fewer. Raises ConfigError if it takes more than
-    half of the budget, and PilotError if the cell fails.
+    half of the budget, and MeasurementError if the cell fails.
     """
     dataset, few = cell["dataset"], FEWEST_BATCHES * cell["training"]["batch_size"]
     rows = dataset.get("rows") or few
@@ -105,10 +101,10 @@ def run_pilot(cell: Mapping[str, Any], budget: float) -> Pilot:
             "give a larger --budget, or train on fewer rows"
         )
     if status:
-        raise PilotError(_why(status, (ROOT / _LOG).read_text(encoding="utf-8", errors="replace")))
+        raise MeasurementError(_why(status, (ROOT / _LOG).read_text(encoding="utf-8", errors="replace")))
     record = json.loads((ROOT / _RECORD).read_text(encoding="utf-8"))
     if not record["runs"]:
-        raise PilotError(f"the reference: {record['status']}: {record['reason']}")
+        raise MeasurementError(f"the reference: {record['status']}: {record['reason']}")
     epoch = record["runs"][0]["seconds"]
     whole = 1 if trained is cell else rows / few
     outside = seconds - record["provenance"]["elapsed_seconds"]
