@@ -13,7 +13,7 @@ import yaml
 from conftest import ROOT
 from records_of import limits_of, record
 
-from snn import command
+from snn import arguments
 from snn.errors import OutputError, RecordError
 from snn.files import outputs, published_sets
 from snn.grid import naming, sweeps
@@ -249,7 +249,7 @@ def test_what_interrupts_a_script_is_one_line(script, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    monkeypatch.setattr(command, "answered", interrupted)
+    monkeypatch.setattr(arguments, "run_line", interrupted)
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / "scripts" / script), run_name="__main__")
     assert ended.value.code == 130 and capsys.readouterr().err == "snn: interrupted before its end\n"
