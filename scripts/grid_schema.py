@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from snn.config import groups  # noqa: E402
-from snn.config.settings import ANYTHING, FLAG, KINDS, Kind, OneOf, Range  # noqa: E402
+from snn.config.settings import ANYTHING, FLAG, KINDS, Form, Kind, Range  # noqa: E402
 from snn.files import outputs  # noqa: E402
 from snn.grid import grid_file  # noqa: E402
 from snn.microbenchmarks.settings import SETTINGS  # noqa: E402
@@ -80,9 +80,9 @@ def axis(key: str) -> Schema:
 def value(kind: Kind) -> Schema:
     """A value of this kind; of a form, its words alone."""
     said: Schema = {"description": kind.right}
-    if isinstance(kind, OneOf):
-        if callable(kind.listed):
-            return {"type": "string", "description": "any, none, or the name of a file in config/strategy/"}
+    if kind is KINDS["protocol.neighbour"]:
+        return {"type": "string", "description": "any, none, or the name of a file in config/strategy/"}
+    if isinstance(kind, Form) and kind.allowed:
         return said | {"enum": [*kind.allowed]}
     if kind is FLAG:
         return said | {"type": "boolean"}

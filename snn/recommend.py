@@ -21,8 +21,8 @@ from snn.recommending.question import Question, ask
 from snn.workflow.signals import ending_at_once
 
 NOTHING_ENDED_WELL = 3
-_LEAST_OF_PASS = 2.0
-"""Seconds that the workflow takes beside its jobs, to plan them."""
+_LEAST_PASS_SECONDS = 2.0
+"""Seconds that the workflow takes besides those of its jobs, to plan them."""
 
 _OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
 
@@ -118,13 +118,13 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
     """Measure a round of every candidate, then more of the contenders' until they are clear or it is time.
 
     ``deadline`` is of the clock ``time.monotonic``, and ``outside`` are the seconds of a job that its record
-    does not count. The report gets the seconds that ``report_passes`` passes of the workflow take beside
+    does not count. The report gets the seconds that ``report_passes`` passes of the workflow take besides
     their jobs. Returns the grid without candidates whose measurement failed.
     """
     choices, thresholds = read_yaml(candidates.CHOICES), read_yaml(CONFIG / "verdicts.yaml")
     has: dict[str, int] = {}
     given = dict.fromkeys(grid.plan.cells, 1)
-    of_pass = _LEAST_OF_PASS
+    pass_seconds = _LEAST_PASS_SECONDS
     grid.limit_rounds()
     while given:
         if lacking := grid.missing():
@@ -132,21 +132,22 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
             _say(f"Measuring {count(len(lacking), 'candidate')}, until each has {rounds}.")
         begun = time.monotonic()
         grid, waited = _measure_once(asked, grid)
+        spent = time.monotonic() - begun - waited
         deadline += waited
         records = grid.records()
         took = {
             name: [outside + float(one["provenance"]["elapsed_seconds"]) for one in of_cell]
             for name, of_cell in records.items()
         }
-        beside = time.monotonic() - begun - waited - sum(sum(of[has.get(n, 0) :]) for n, of in took.items())
-        if beside > 0:  # else records are of an earlier call
-            of_pass = max(of_pass, beside)
+        jobs = sum(sum(seconds[has.get(name, 0) :]) for name, seconds in took.items())
+        if jobs < spent:  # else records are of an earlier call
+            pass_seconds = max(pass_seconds, spent - jobs)
         has = {name: len(of_cell) for name, of_cell in records.items()}
         cells = candidates.tabulate(records, thresholds)
         wants = budget.wanted_rounds(cells, choices["contender"], choices["rounds"], thresholds)
-        left = deadline - time.monotonic() - (1 + choices["report_passes"]) * of_pass
-        of_round = {name: sum(of) / len(of) for name, of in took.items()}
-        given = budget.rounds_that_fit(wants, has, of_round, left)
+        left = deadline - time.monotonic() - (1 + choices["report_passes"]) * pass_seconds
+        round_seconds = {name: sum(seconds) / len(seconds) for name, seconds in took.items()}
+        given = budget.rounds_that_fit(wants, has, round_seconds, left)
         if given:
             more_rounds.add(given, ROOT / more_rounds.FILE)
     if wants:

@@ -41,13 +41,16 @@ os.environ.update(cache.of_snakemake(ROOT))
 
 TOGETHER = {
     "pipeline": (
-        *("test_workflow.py", "test_workflow_additions.py", "test_report.py"),
-        *("test_survival.py", "test_reruns.py", "test_notebook.py"),
+        "test_workflow.py",
+        "test_report.py",
+        "test_survival.py",
+        "test_reruns.py",
+        "test_notebook.py",
     ),
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
-        *("test_unsupported.py", "test_nvtx.py", "test_training.py", "test_remedies.py"),
-        *("test_waiting.py", "test_strategies.py", "test_published_gradient.py"),
+        *("test_nvtx.py", "test_training.py", "test_remedies.py"),
+        *("test_waiting.py", "test_strategies.py"),
     ),
 }
 """Files of one group: they share a project in which everything was made, or loops that Numba compiled."""
@@ -150,7 +153,7 @@ def _skipping(test):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """A test over all strategies skips one that its backend cannot have; test_unsupported.py knows which."""
+    """A test over all strategies skips one that its backend cannot have; test_strategies.py knows which."""
     outcome = yield
     of_strategy = pyfuncitem.funcargs.get("name") in (*STRATEGIES, *PEERS)
     if outcome.excinfo and issubclass(outcome.excinfo[0], Unsupported) and of_strategy:

@@ -22,6 +22,8 @@ def test_tables_with_published_values_are_those_that_have_a_file_of_them():
     files = {path.stem for path in (ROOT / "config/paper").glob("*.yaml")} - PAGES.keys()
     assert of_the_paper == {f"config/paper/{name}.yaml" for name in files}
     assert all((ROOT / file).is_file() for file in published.values())
+    of_cnn = {path.stem for path in (ROOT / "config/cnn_report").glob("*.yaml")} & TABLES.keys()
+    assert {f"config/cnn_report/{name}.yaml" for name in of_cnn} <= {*published.values()}
     papers = {name for name, table in TABLES.items() if table.category == "The paper's tables"}
     assert {name for name, file in published.items() if file in of_the_paper} == papers
 

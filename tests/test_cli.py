@@ -10,7 +10,7 @@ import sys
 import pytest
 from click.shell_completion import ShellComplete
 from conftest import ROOT
-from test_unsupported import ON_CPU
+from test_strategies import ON_CPU
 
 from snn import __main__ as program
 from snn import cli, command, listing

@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from records_of import PROVENANCE, halves, record
+from records_of import PROVENANCE, frame_of, halves, record
 from whole_grid import sweeps_of
 
 from snn import cli, compare
 from snn.grid import naming
 from snn.records import store
 from snn.records.archive import read_all, write
+from snn.tables.comparison import keyed
 
 SWEEPS = sweeps_of()
 
@@ -102,6 +103,18 @@ def test_a_cell_is_found_also_beside_records_of_before_a_setting(tmp_path):
         a, b = (tmp_path / f"{side}{i}" for side in "ab")
         table, _ = compared(tmp_path, archive(a, cells=[*others, cell]), archive(b, cells=[cell]))
         assert list(table.index) == [cell["strategy"]["name"]]
+
+
+def test_a_cell_is_the_same_where_its_class_or_its_file_has_moved():
+    def keys(**changes):
+        rows = frame_of(*(record(cell, [1.0] * 4) for cell in CELLS))
+        return list(
+            keyed(rows.assign(**{name.replace("__", "."): value for name, value in changes.items()})).index
+        )
+
+    here = {"dataset__path": "/a/mine.csv", "dataset__sha256": "ab"}
+    assert keys(**here) == keys(**here | {"dataset__path": "/b/mine.csv", "strategy___target_": "elsewhere"})
+    assert not set(keys(**here)) & set(keys(**here | {"dataset__sha256": "cd"}))
 
 
 def test_cells_of_the_same_names_are_told_apart_by_the_settings_in_which_they_differ(tmp_path):

@@ -197,6 +197,16 @@ def test_a_cells_command_line_is_its_own(tmp_path, sweep, device):
     assert recomposed(cell) == cell
 
 
+@pytest.mark.parametrize("network", [None, "one_hidden", "two_hidden", "layers"])
+def test_a_planned_cell_of_a_table_keeps_the_network_of_its_plan(tmp_path, network):
+    """Of its own, a table chooses another default than other data sets."""
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 9)
+    sweep = {"dataset": "csv", "dataset.path": str(tmp_path / "t.csv"), "dataset.target": "y"}
+    cell = one_cell(tmp_path, sweep | ({"network": network} if network else {}))
+    assert cell["dataset"]["task"] == "regression"
+    assert recomposed(cell) == cell
+
+
 def test_hydra_composes_the_very_same_cell():
     seen = set()
     for cell in sorted(

@@ -2,11 +2,9 @@
 
 import importlib.util
 import sys
-from contextlib import closing
 from pathlib import Path
 from xml.etree import ElementTree
 
-import browser
 import pytest
 from conftest import ROOT
 
@@ -68,15 +66,14 @@ def test_the_site_has_the_words_of_a_figure_as_its_alternative_text(tmp_path):
     assert repository.in_words(tmp_path / "old.svg") == "old"
 
 
-@pytest.mark.skipif(FURO is None or browser.PROGRAM is None, reason="needs the site's theme and Chromium")
+@pytest.mark.skipif(FURO is None, reason="needs the site's theme")
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_links_in_a_text_are_underlined_in_their_own_colour(tmp_path, dark):
+def test_links_in_a_text_are_underlined_in_their_own_colour(chromium, tmp_path, dark):
     theme = Path(FURO.origin).parent / "theme/furo/static/styles/furo.css"
     styles = "".join(f"<style>{path.read_text()}</style>" for path in (theme, ROOT / "docs/_static/site.css"))
     page = f'{styles}<body data-theme="auto"><article><a href="#x">a link</a></article>'
     (tmp_path / "page.html").write_text(f"<!doctype html>{page}")
-    with closing(browser.Browser(tmp_path / "chromium")) as chromium:
-        shown = chromium.open(tmp_path / "page.html", dark).run(f"({UNDERLINE})()")
+    shown = chromium.open(tmp_path / "page.html", dark).run(f"({UNDERLINE})()")
     assert shown["line"] == "underline" and shown["under"] == shown["colour"]
 
 

@@ -14,7 +14,7 @@ def test_imports_are_those_that_python_sees():
     """At the top level of every file; a name in a package may be a module."""
 
     def files(names):
-        return {fingerprint._file_of(name) for name in names if name.partition(".")[0] == "snn"} - {None}
+        return {groups.module_file(name) for name in names if name.partition(".")[0] == "snn"} - {None}
 
     for folder in ("snn", "workflow/scripts", "scripts"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -95,5 +95,5 @@ def test_a_digest_of_files_is_of_names_and_contents():
 
 def test_what_is_no_module_of_ours_has_no_file():
     assert fingerprint.closure(["numpy", "snn.nothing", "json"]) == set()
-    assert fingerprint._file_of("snn.grid") == "snn/grid/__init__.py"
-    assert fingerprint._file_of("snn.grid.naming") == "snn/grid/naming.py"
+    assert groups.module_file("snn.grid") == "snn/grid/__init__.py"
+    assert groups.module_file("snn.grid.naming") == "snn/grid/naming.py"

@@ -13,7 +13,7 @@ import yaml
 from conftest import ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_unsupported import ON_CPU
+from test_strategies import ON_CPU
 
 from snn.config import groups, sizes
 from snn.config.cell import Cell
@@ -21,7 +21,6 @@ from snn.config.groups import CONFIG, read_yaml
 from snn.errors import ConfigError, SnnError
 from snn.grid import catalogue, naming, plans
 from snn.grid import sweeps as grid
-from snn.grid.catalogue import TABLES
 from snn.grid.grid_file import notes
 from snn.hardware.devices import Device
 from snn.strategies.factory import on_host
@@ -124,17 +123,6 @@ def test_the_choices_files_are_read_as_any_reader_of_yaml_reads_them():
     assert len(files) > 30
     for path in files:
         assert read_yaml(path) == yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader), path
-
-
-def test_a_table_is_given_published_values_where_there_are_some():
-    there = {
-        path.relative_to(ROOT).as_posix()
-        for name in ("paper", "cnn_report")
-        for path in (CONFIG / name).glob("*.yaml")
-    }
-    given = {table.published for table in TABLES.values() if table.published}
-    of_tables = {path for path in there if path.rpartition("/")[2].removesuffix(".yaml") in TABLES}
-    assert of_tables <= given <= there
 
 
 # ---- sweeps and their cells
@@ -433,6 +421,12 @@ def test_a_key_that_no_workflow_reads_is_refused():
         ConfigError, match="--config gird: there is no such key: grid, device, devices, folde"
     ):
         grid.check_keys({"device": "cpu", "gird": "mine.yaml", "a": 3})
+
+
+def test_a_number_has_an_exponent_as_in_yaml_1_2(tmp_path):
+    path = written(tmp_path, "sweeps: {x: {training.learning_rate: [1e-3, 2E+1, .5]}}")
+    rates = [cell["training"]["learning_rate"] for cell in grid.read(path, CPU)["x"].cells]
+    assert rates == [0.001, 20.0, 0.5]
 
 
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path):

@@ -10,7 +10,7 @@ from conftest import ROOT, STRATEGIES
 from deferred import DeferredBackend
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
-from test_unsupported import ON_CPU
+from test_strategies import ON_CPU
 
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS, THREADS

@@ -25,23 +25,23 @@ def test_the_grid_has_every_microbenchmark_with_smaller_settings_on_a_cpu():
 
 
 WRONG = r"""
-    memory_calls sizes ["256"] => each of its values a size from 4B to 4GiB, as 256B, 64KiB
-    memory_calls sizes ["8GiB"] => '8GiB' is not
-    memory_calls sizes [] => a list of one or more, each a size from 4B
-    memory_calls sizes ["1KiB","1024B"] => '1024B' is there twice
-    memory_calls streams [0] => a whole number from 1 to 32, and 0 is not
-    memory_calls streams [true] => True is not
+    memory_calls sizes ["256"] => a list of one or more, none of them twice, each a size from 4B
+    memory_calls sizes ["8GiB"] => ['8GiB']: it must be a list
+    memory_calls sizes [] => sizes is []: it must be a list of one or more
+    memory_calls sizes ["1KiB","1024B"] => sizes is ['1KiB', '1024B']: it must be a list of one or more
+    memory_calls streams [0] => streams is [0]: it must be a list
+    memory_calls streams [true] => streams is [True]: it must be a list
     memory_calls samples 5 => samples is 5: it must be a whole number from 6 to 1000
     memory_calls seconds -1 => seconds is -1: it must be a number of seconds from 0 to 60
     memory_calls strides [1] => 'strides' is not a key here: one of sizes,
-    memory_access fields [3] => one of 1, 2, 4, 8, and 3 is not
-    memory_access vectors [true] => True is not
-    memory_access offsets [32] => a whole number from 0 to 31, and 32 is not
-    fragmentation traces ["mixed"] => each of its values one of random_lifetimes, growing,
-    fragmentation caps [99] => a whole number from 100 to 1000, and 99 is not
+    memory_access fields [3] => each one of 1, 2, 4, 8
+    memory_access vectors [true] => vectors is [True]: it must be a list
+    memory_access offsets [32] => each a whole number from 0 to 31
+    fragmentation traces ["mixed"] => each one of random_lifetimes, growing,
+    fragmentation caps [99] => each a whole number from 100 to 1000
     memory_map trace ["growing"] => trace is ['growing']: it must be one of random_lifetimes,
     memory_map calls 10 => calls is 10: it must be a whole number from 100 to 100000
-    shapes peers ["fastest"] => each of its values one of async_pool,
+    shapes peers ["fastest"] => each one of async_pool,
     shapes shapes 0 => shapes is 0: it must be a whole number from 1 to 2000
     memory_access bytes 4096 => bytes is 4096: it must be a size from 65536B to 4GiB
 """

@@ -6,6 +6,7 @@ import runpy
 import shutil
 from collections import Counter
 from itertools import product
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -27,10 +28,11 @@ from snn.grid.naming import microbenchmark_path
 from snn.hardware import devices
 from snn.hardware.devices import Device
 from snn.hardware.limits import BYTES, Limit
+from snn.microbenchmarks import memory_access as accesses
 from snn.microbenchmarks import memory_calls as calls
 from snn.microbenchmarks.memory_calls import BOTH, COPIES, PRODUCTS
 from snn.microbenchmarks.readings import Effort, Reading, reading
-from snn.microbenchmarks.settings import SETTINGS
+from snn.microbenchmarks.settings import SETTINGS, resolved
 from snn.profiling.calls import ENDED_BY
 from snn.records import microbenchmarks as records
 from snn.records import store
@@ -91,6 +93,13 @@ def test_what_a_device_cannot_do_is_a_reading_with_a_reason():
     assert reading({}, lambda: refuse(OutOfMemory("big"))) == Reading({}, (), "out_of_memory", "big")
     with pytest.raises(ValueError, match="bad"):
         reading({}, lambda: refuse(ValueError("bad")))
+
+
+def test_a_buffer_that_does_not_fit_is_an_outcome_of_every_access(monkeypatch):
+    monkeypatch.setattr("snn.backends.cpu.access.timed", mock.Mock(side_effect=OutOfMemory("too large")))
+    found = list(accesses.measure("cpu", resolved("memory_access", SMALL["memory_access"])))
+    assert {(one.status, one.reason) for one in found} == {("out_of_memory", "too large")}
+    assert len({tuple(one.point.values()) for one in found}) == len(found) > 8
 
 
 def test_samples_end_with_their_number_or_their_seconds():

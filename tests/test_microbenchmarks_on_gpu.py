@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import ROOT
-from test_access_on_cpu import expected
+from test_kernels_on_cpu import visits
 from test_microbenchmarks import SMALL
 
 from snn import backends, measure_device
@@ -94,7 +94,7 @@ def test_kernels_of_a_gpu_visit_what_numpy_visits():
         given, target = cupy.asarray(source), cupy.full(n if access.copies else 7 * 256, -1, np.float32)
         arguments = (np.uint32(access.count(n)), np.uint32(access.value), np.int32(2))
         kernel((7,), (256,), (given, target, *arguments))
-        times = expected(access, n) + expected(access, n, 1)
+        times = visits(access, n) + visits(access, n, 1)
         if access.copies:
             np.testing.assert_array_equal(target.get(), np.where(times, source, -1))
         else:

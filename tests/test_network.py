@@ -73,7 +73,7 @@ def test_a_layer_is_read_from_its_text(text, layer):
         ("conv3d 4", r"'conv3d 4' is not a layer: one of .*conv2d FILTERS KERNEL \[PADDING\]"),
         ("linear", "'linear' is not right: it must be linear WIDTH"),
         ("linear 3 4", "'linear 3 4' is not right"),
-        ("linear 0", "must be at least 1"),
+        ("linear 0", "in whole numbers, at least 1"),
         ("linear x", "in whole numbers"),
         ("", "'' is not a layer"),
         (7, "7 is not a layer"),

@@ -14,8 +14,6 @@ from snn.config import groups
 from snn.config.compose import composed
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, DataError
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.measurement import cell
 from snn.measurement.accuracy import errors
 from snn.measurement.passes import job_of
@@ -189,32 +187,3 @@ def test_the_default_network_of_a_users_data_is_not_the_papers(tmp_path):
     assert composed(arguments(path, "y", "network.hidden=[8]"))["network"]["init"] == "he_uniform"
     assert composed(arguments(path, "y", "network=one_hidden"))["network"]["init"] == "uniform01"
     assert composed(["device=cpu"])["network"] == groups.load("network", "one_hidden")
-
-
-@pytest.mark.parametrize("network", [None, "one_hidden", "two_hidden", "layers"])
-def test_a_planned_cell_is_composed_with_the_network_that_it_was_planned_with(tmp_path, network):
-    path = of_rows(tmp_path, [(i, i) for i in range(20)], "xy")
-    sweep = {"dataset": "csv", "dataset.path": path, "dataset.target": "y", "training.batch_size": 4}
-    sweep |= {"network": network} if network else {}
-    (tmp_path / "grid.yaml").write_text(json.dumps({"sweeps": {"mine": sweep}}))
-    (planned,) = sweeps.read(tmp_path / "grid.yaml", Device("cpu", "Abacus"))["mine"].cells
-    assert planned["dataset"]["task"] == "regression"
-    again = composed(sweeps.overrides(planned))
-    assert {section: again[section] for section in planned} == planned
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "standardise=1",
-        "held_out=1",
-        "held_out=-0.1",
-        "shuffle_seed=-1",
-        "text_columns=onehot",
-        "missing=drop",
-        "task=rank",
-    ],
-)
-def test_a_wrong_value_is_refused_by_name(tmp_path, wrong):
-    with pytest.raises(ConfigError, match=rf"dataset\.{wrong.partition('=')[0]}"):
-        composed(arguments(tmp_path / "none.csv", "y", f"dataset.{wrong}"))

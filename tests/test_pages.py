@@ -1,7 +1,8 @@
-"""Pages of tables: what sorting needs of them, words in their tones; configuration and provenance."""
+"""Pages of tables: words, sorting, columns, very many rows; what screen reader, keyboard and paper get."""
 
 import re
 
+import browser
 import pandas as pd
 import pytest
 import yaml
@@ -9,9 +10,12 @@ from conftest import ROOT
 from records_of import record
 
 from snn.config.groups import read_yaml
+from snn.figures import layout
+from snn.figures import sweep as sweep_figure
+from snn.files.published_sets import PUBLISHED
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
-from snn.report.write import badges, to_html, write
+from snn.report.write import MOST_ROWS, badges, to_html, write
 from snn.tables.origin import configuration, provenance
 
 GPU = Device("cuda", "NVIDIA H200")
@@ -159,3 +163,203 @@ def test_the_page_escapes_rounds_and_says_where_it_was_measured(tmp_path):
         assert text in page
     assert "Measured on D. Backend: cpu, no GPU was used." in page
     assert pd.read_csv(tmp_path / "t.csv")["reference_std_s"].iloc[0] == 1 / 3
+
+
+# ---- very many rows
+
+ROWS = 2 * MOST_ROWS + 7
+
+
+def long_table(rows):
+    return pd.DataFrame(
+        {"cell": [f"<{i}>" for i in range(rows)], "mean_s": [(i * 37) % rows for i in range(rows)]}
+    )
+
+
+def laid_out(page):
+    """The rows that a browser makes of the page before its script does anything."""
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL).count("<tr>") - 1
+
+
+@pytest.mark.parametrize("rows", [1, MOST_ROWS, MOST_ROWS + 1, ROWS])
+def test_every_row_is_in_the_page_and_no_more_than_some_are_laid_out(rows):
+    page = to_html(long_table(rows), "T")
+    assert page.count("<tr>") == rows + 1
+    assert laid_out(page) == min(rows, MOST_ROWS)
+    assert (f"of {rows:,} rows: this page needs JavaScript" in page) == (rows > MOST_ROWS)
+    assert page.count("</script>") == 1 + (rows > MOST_ROWS)  # none out of a user's text
+
+
+def test_a_browser_turns_pages_and_sorts_all_rows(chromium, tmp_path):
+    (tmp_path / "page.html").write_text(to_html(long_table(ROWS), "T"))
+    said = chromium.open(tmp_path / "page.html").run(f"({CLICKS})()")
+    most, last = MOST_ROWS, ROWS - 1
+    assert said == [
+        f"1 to {most}: 0 to {most - 1}, {most} rows",
+        f"{most + 1} to {2 * most}: {most} to {2 * most - 1}, {most} rows",
+        f"{2 * most + 1} to {ROWS}: {2 * most} to {last}, 7 rows",  # the last page
+        f"{2 * most + 1} to {ROWS}: {2 * most} to {last}, 7 rows",  # there is no next one
+        f"{most + 1} to {2 * most}: {most} to {2 * most - 1}, {most} rows",
+        *(f"1 to {most}: {first} to {end}, {most} rows" for first, end in (by_time(1), by_time(-1))),
+    ]
+
+
+def by_time(direction):
+    """The cells of the first and the last row of the first page, sorted by time."""
+    cells = sorted(range(ROWS), key=lambda i: direction * ((i * 37) % ROWS))
+    return cells[0], cells[MOST_ROWS - 1]
+
+
+CLICKS = """() => {
+  const lines = [];
+  const say = () => {
+    const rows = document.querySelector("tbody").rows;
+    const name = (row) => row.cells[0].textContent.replace(/[<>]/g, "");
+    const range = document.querySelector("output").value;
+    lines.push(`${range}: ${name(rows[0])} to ${name(rows[rows.length - 1])}, ${rows.length} rows`);
+  };
+  const [first, back, next, last] = document.querySelectorAll(".pager button");
+  const time = document.querySelectorAll("th button")[1];
+  say();
+  for (const button of [next, last, next, back, time, time]) {
+    button.click();
+    say();
+  }
+  return lines;
+}"""
+
+
+def test_a_figure_of_very_many_cells_says_which_it_shows(tmp_path):
+    rows = pd.DataFrame(
+        {"strategy": "reference", "dataset": "small", "network.seed": range(10_000), "mean_s": 1.0}
+    ).assign(std_s=0.1, status="ok", device="NVIDIA H200", backend="cuda", network="256")
+    drawn = sweep_figure.draw(rows, ["network.seed"], "many")
+    (axes,) = drawn.axes
+    title = "Training time: many: the first 400 of 10,000 cells; its table has all"
+    assert drawn.get_suptitle() == title
+    assert len(axes.containers[0].lines[0].get_xdata()) == len(axes.get_yticklabels()) == 400
+
+
+def test_a_png_of_a_huge_figure_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(layout, "_MOST_PIXELS", 300)
+    layout.save(layout.nothing("nothing"), [str(tmp_path / "f.svg"), str(tmp_path / "f.png")])
+    header = (tmp_path / "f.png").read_bytes()[16:24]
+    assert [int.from_bytes(header[:4]), int.from_bytes(header[4:])] == [300, 51]
+
+
+# ---- in a browser
+
+LEAST = 3.0
+"""The contrast that WCAG 2.2 asks for around a control (success criterion 1.4.11)."""
+
+
+def opened(chromium, folder, rows, columns=20, width=1280):
+    """The page of a table with so many columns, the last one of long texts."""
+    numbers = {f"column_number_{i}_s": [i + row / 7 for row in range(rows)] for i in range(columns)}
+    names = [f"a strategy of a long name, {row}" for row in range(rows)]
+    table = pd.DataFrame({"strategy": names, **numbers, "note": "words that are many, " * 9})
+    (folder / "page.html").write_text(to_html(table, "The times"))
+    return chromium.open(folder / "page.html", width=width)
+
+
+def said(page):
+    """Role and name of everything that a screen reader finds."""
+    nodes = page.send("Accessibility.getFullAXTree")["nodes"]
+    return [
+        (node["role"]["value"], node.get("name", {}).get("value", ""))
+        for node in nodes
+        if not node["ignored"]
+    ]
+
+
+def test_a_screen_reader_names_the_table_its_rows_and_its_columns(chromium, tmp_path):
+    page = opened(chromium, tmp_path, 2, columns=1)
+    page.run("document.querySelector('thead button').click()")
+    found = said(page)
+    assert [name for role, name in found if role == "table"] == ["The times"]
+    assert [name for role, name in found if role == "columnheader"] == [
+        "strategy",
+        "column number 0 (s)",
+        "note",
+    ]
+    assert [name for role, name in found if role == "rowheader"] == [
+        f"a strategy of a long name, {row}" for row in range(2)
+    ]
+    assert [role for role, _ in found].count("main") == 1
+    arrow = page.run("getComputedStyle(document.querySelector('thead button'), '::after').content")
+    assert arrow.startswith('" \u2191"')  # the arrow is seen all the same
+
+
+def test_headings_that_are_focused_are_beside_the_first_column(chromium, tmp_path):
+    page = opened(chromium, tmp_path, 60, width=800)
+    assert page.run("document.querySelector('.frame').scrollWidth > 2000")
+    page.wait("document.querySelector('.frame').style.getPropertyValue('--first-width')")
+    assert page.run(f"({HIDDEN})()") == []
+
+
+HIDDEN = """() => {
+  const frame = document.querySelector(".frame");
+  const buttons = [...document.querySelectorAll("thead button")];
+  frame.scrollTop = 500;
+  return buttons.reverse().filter((button) => {
+    button.focus();
+    const box = button.getBoundingClientRect();
+    const at = (x) => document.elementFromPoint(x, box.top + box.height / 2);
+    return ![box.left + 3, box.right - 3].every((x) => at(x) === button);
+  }).map((button) => button.textContent);
+}"""
+
+
+def test_a_phone_shows_the_page_at_its_own_width_and_every_column(chromium, tmp_path):
+    page = opened(chromium, tmp_path, 5, width=400)
+    assert page.run("document.documentElement.scrollWidth") == 400
+    assert (
+        page.run("document.querySelector('meta[name=viewport]').content")
+        == "width=device-width, initial-scale=1"
+    )
+    page.run("document.querySelector('.frame').scrollLeft = 500")
+    assert page.run("document.querySelector('tbody th').getBoundingClientRect().right") < 0
+
+
+def test_every_row_and_column_of_the_frame_is_printed(chromium, tmp_path):
+    page = opened(chromium, tmp_path, 60, width=1040)  # A4 in landscape, at 96 pixels per inch
+    cut = "[...document.querySelectorAll('th, td')].filter((cell) => {" + OUTSIDE + "}).length"
+    page.run("document.querySelector('.frame').scrollTo(300, 300)")
+    assert page.run(cut) > 60
+    page.send("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.run(cut) == 0
+    assert page.run("getComputedStyle(document.querySelector('tbody th')).position") == "static"
+
+
+def test_the_widest_published_table_is_no_wider_than_a_browser_shrinks_to_its_paper(chromium, tmp_path):
+    (tmp_path / "page.html").write_text(to_html(pd.read_csv(PUBLISHED / "devices_strategies.csv"), "Devices"))
+    page = chromium.open(tmp_path / "page.html", width=1040)
+    page.send("Emulation.setEmulatedMedia", {"media": "print"})
+    assert page.run("document.documentElement.scrollWidth") < 1.45 * 1040
+
+
+OUTSIDE = """
+  const [box, frame] = [cell, document.querySelector(".frame")].map((one) => one.getBoundingClientRect());
+  return box.left < 0 || box.right > innerWidth || box.top < frame.top || box.bottom > frame.bottom + 1;
+"""
+
+
+def test_buttons_that_turn_pages_are_seen_and_say_what_they_cannot_do(chromium, tmp_path):
+    page = opened(chromium, tmp_path, MOST_ROWS + 3, columns=1)
+    disabled = "[...document.querySelectorAll('.pager button')].map((one) => one.ariaDisabled).join(' ')"
+    assert ("group", "Rows that are shown") in said(page)
+    assert page.run(disabled) == "true true false false"
+    page.run("document.querySelectorAll('.pager button')[2].click()")
+    assert page.run(disabled) == "false false true true"
+    for dark in (False, True):
+        page.theme(dark)
+        page.run("document.querySelectorAll('.pager button').forEach((one) => { one.style = ''; })")
+        assert page.least_contrast()["contrast"] >= 4.5
+        page.run(f"document.querySelectorAll('.pager button').forEach({BORDER_AS_TEXT})")
+        assert page.run(f"({browser.CONTRAST})()")["contrast"] >= LEAST
+
+
+BORDER_AS_TEXT = """(button) => {
+  button.style.color = getComputedStyle(button).borderTopColor;
+  button.style.background = "none";
+}"""

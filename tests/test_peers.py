@@ -14,7 +14,7 @@ import pytest
 from conftest import PEERS, ROOT
 from oracle import train
 from test_measure import JOB
-from test_unsupported import Device
+from test_strategies import Device
 
 from snn import datasets
 from snn.backends.cpu.backend import CpuBackend

@@ -210,13 +210,6 @@ def test_a_table_of_other_rows_than_its_choice_says_is_refused(rows):
         datasets.parts(np.zeros((rows, 3), np.float32), IMAGES)
 
 
-def test_every_cell_of_the_grid_is_composed_with_the_choice_that_it_is_planned_with():
-    """Or what was prepared of the one would be refused under the other."""
-    planned = sweeps.all_cells(sweeps.read(groups.CONFIG / "grid.yaml", Device("cpu", "Abacus")))
-    for one in {json.dumps(one["dataset"]): one for one in planned.values()}.values():
-        assert composed(sweeps.overrides(one))["dataset"] == one["dataset"]
-
-
 def test_tables_refuse_one_data_set_with_two_contents():
     planned = sweeps.read(groups.CONFIG / "grid.yaml", Device("cuda", "NVIDIA H200"))["neurons"].cells[:2]
     records = {str(number): record(one, [1.0]) for number, one in enumerate(planned)}

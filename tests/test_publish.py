@@ -13,7 +13,6 @@ import yaml
 from conftest import ROOT
 from records_of import limits_of, record
 
-from snn import arguments
 from snn.errors import OutputError, RecordError
 from snn.files import outputs, published_sets
 from snn.grid import naming, sweeps
@@ -249,7 +248,7 @@ def test_what_interrupts_a_script_is_one_line(script, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    monkeypatch.setattr(arguments, "run_line", interrupted)
+    monkeypatch.setattr("snn.arguments.run_line", interrupted)
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / "scripts" / script), run_name="__main__")
     assert ended.value.code == 130 and capsys.readouterr().err == "snn: interrupted before its end\n"
@@ -267,3 +266,33 @@ def test_a_set_that_lost_its_records_is_named(tmp_path):
         RecordError, match=f"^{re.escape(str(tmp_path))}: there are no records in it: publish it again"
     ):
         published_set.list_of({"all": tmp_path})
+
+
+# ---- scripts/redraw
+
+
+def test_what_is_no_set_is_not_drawn(tmp_path, capsys):
+    main = runpy.run_path(str(ROOT / "scripts/redraw"))["main"]
+    for path in (ROOT / "pyproject.toml", tmp_path, tmp_path / "none"):
+        assert main([str(path)]) == 2
+        assert f"{path} is no published set: it must be a folder" in capsys.readouterr().err
+
+
+def test_tables_are_replaced_only_if_that_is_said(tmp_path, capsys, monkeypatch):
+    """And none is lost: a set has at least what its records give."""
+    ends = ("svg", "png")
+    monkeypatch.setattr(
+        "snn.retabulate._save",
+        lambda drawn, to, name: [(to / f"figures/{name}.{end}").write_text("drawn") for end in ends],
+    )
+    main = runpy.run_path(str(ROOT / "scripts/redraw"))["main"]
+    copy = shutil.copytree(ROOT / "results/published/nvidia-h200/networks", tmp_path / "networks")
+    table, whole = copy / "tables/networks.csv", (copy / "tables/networks.csv").read_bytes()
+    table.write_bytes(whole[:-1])
+    assert main([str(copy)]) == 2 and table.read_bytes() == whole[:-1]
+    assert "is not what the records give now: say --tables" in capsys.readouterr().err
+    assert main([str(copy), "--tables"]) == 0 and table.read_bytes() == whole
+    assert (copy / "figures/networks.svg").read_text() == "drawn"
+    (copy / "tables/further.csv").write_text("a")
+    assert main([str(copy), "--tables"]) == 2
+    assert "no longer give tables/further.csv" in capsys.readouterr().err

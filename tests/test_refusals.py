@@ -5,6 +5,7 @@ A line is the input, `=>`, and a part of the message: the key, the value, or wha
 
 import copy
 import os
+import re
 import shlex
 
 import pytest
@@ -135,11 +136,11 @@ COMMAND_LINES = r"""
     strategy=combined strategy.streams=0 => strategy.streams is 0
     strategy=streams strategy.streams=x => strategy.streams is 'x'
     strategy=ensemble strategy.starts=0 => strategy.starts is 0: it must be a whole number
-    strategy=ensemble strategy.seeds=3 => strategy.seeds is 3: it must be a list of whole
-    strategy=ensemble strategy.seeds={a:1} => strategy.seeds is {'a': 1}: it must be a list of whole numb
-    strategy=ensemble strategy.seeds=[1,1] => a list without duplicates
-    strategy=ensemble strategy.learning_rates=[0] => a list of numbers above 0, as [1.0e-4
-    strategy=ensemble strategy.initialisers=[ones] => initialisers, each one of uniform01, he_
+    strategy=ensemble strategy.seeds=3 => strategy.seeds is 3: it must be a list of at most 512 whole
+    strategy=ensemble strategy.seeds={a:1} => strategy.seeds is {'a': 1}: it must be a list
+    strategy=ensemble strategy.seeds=[1,1] => from 1 to 2147483647, each once, as [1, 2, 3], or []
+    strategy=ensemble strategy.learning_rates=[0] => numbers above 0 and finite in float32, each once
+    strategy=ensemble strategy.initialisers=[ones] => initialisers, each once, of uniform01, he_
     kernel.block=[64,64] => at most 1024 threads
     kernel.block=16 => kernel.block is 16: it must be the block size [x, y]
     kernel.block=[a,b] => kernel.block is ['a', 'b']: it must be the block size
@@ -178,6 +179,14 @@ COMMAND_LINES = r"""
     CSV dataset.delimiter=e => it must be one character that no
     CSV "dataset.delimiter='.'" => it must be one character that no
     CSV "dataset.delimiter='-'" => it must be one character that no
+    CSV dataset.standardise=1 => dataset.standardise is 1: it must be true or false
+    CSV dataset.held_out=1 => dataset.held_out is 1: it must be a number from 0 to 0.9: some rows must
+    CSV dataset.held_out=-0.1 => dataset.held_out is -0.1: it must be a number from 0 to 0.9
+    CSV dataset.shuffle_seed=-1 => dataset.shuffle_seed is -1
+    CSV dataset.text_columns=onehot => dataset.text_columns is 'onehot': it must be one of error, one_hot, dr
+    CSV dataset.missing=drop => dataset.missing is 'drop': it must be one of error, drop_rows
+    CSV dataset.task=rank => dataset.task is 'rank': it must be one of regression, classification
+    training.reduction=median => training.reduction is 'median': it must be one of mean, sum
     round=x => round is 'x': it must be from 1 to 1000
     output=[a] => output is ['a']: it must be the path of a file
     output=3 => output is 3: it must be the path of a file, in quotes if it looks like a number
@@ -197,7 +206,7 @@ COMMAND_LINES = r"""
     CSV dataset.path=[a] => dataset.path is ['a']: it must be the path
     CSV dataset.delimiter=ab => dataset.delimiter is 'ab'
     network.hidden=[1000000000000] => network.hidden is [1000000000000]
-    strategy=ensemble strategy.seeds=[4294967296] => each from 1 to 2147483647
+    strategy=ensemble strategy.seeds=[4294967296] => whole numbers from 1 to 2147483647
     ENSEMBLE strategy.starts=30000 => learning_rates are 120000 networks
     training.learning_rate=1e-320 => in float32
     training.learning_rate=inf => training.learning_rate is inf
@@ -211,16 +220,17 @@ COMMAND_LINES = r"""
     training.accumulate=4 => choose network.update_order=simultaneous
     training.accumulate=4 network.update_order=simultaneous training.gradient=published_naive => choose
     network.recompute=[1] training.gradient=published_optimised => network.recompute is set: train
-    network.recompute=[2] => network.recompute names 2: it must be the number of a hidden layer, 1
+    network.recompute=[2] => network.recompute names 2: it must be the number of a hidden layer: 1
     network.recompute=[1,1] => network.recompute is [1, 1]: it must be a list of layers, each once
     network.recompute=1 => network.recompute is 1: it must be a list of layers
     network.recompute=[true] => network.recompute names True: it must be the number of a hidden
     network.recompute=[1.0] => network.recompute names 1.0: it must be the number of a hidden
-    LAYERS network.recompute=[0] => names 0: it must be the number of a layer in network.layers, from
-    LAYERS network.recompute=[2] => layer 2, relu, works in place on the output of another
-    LAYERS network.recompute=[4] => layer 4, linear 1, has the network's outputs
-    LAYERS network.recompute=[x] => network.recompute names 'x': it must be the number of a layer
-    network=layers 'network.layers=[linear 1]' network.recompute=[1] => none, since there is no other layer
+    LAYERS network.recompute=[0] => names 0: it must be the number of a layer in network.layers that is not
+    LAYERS network.recompute=[2] => names 2: it must be the number of a layer in network.layers that is not in
+    LAYERS network.recompute=[4] => names 4: it must be
+    LAYERS network.recompute=[x] => names 'x': it must be the number of a layer in network.layers that is not
+    LAYERS network.recompute=[4] => in place, nor the last: 1, 3
+    network=layers 'network.layers=[linear 1]' network.recompute=[1] => nor the last: there is none
 """
 CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
 NAMED = {
@@ -329,7 +339,7 @@ SWEEPS = r"""
     {strategy: streams, strategy.tile_rows: 0} => strategy.tile_rows is 0
     {strategy: streams, strategy.tile_rows: []} => strategy.tile_rows is []: it must be a value
     {strategy: torch_compile, strategy.mode: max-autotune} => strategy.mode is 'max-autotune':
-    {strategy: ensemble, strategy.learning_rates: [1e-3]} => rates is ['1e-3']: it must be
+    {strategy: ensemble, strategy.learning_rates: ["1e-3"]} => rates is ['1e-3']: it must be
     {strategy: ensemble, strategy.seeds: [[1, 2], [0]]} => strategy.seeds is [0]: it must be
     {strategy: ensemble, strategy.seeds: [[1], [true]]} => strategy.seeds is [True]
     {strategy: ensemble, strategy.starts: 100000000000000000} => strategy.starts is 100000000000000000
@@ -357,7 +367,8 @@ SWEEPS = r"""
     {training.epochs: 1.0} => training.epochs is 1.0: it must be a whole number
     {training.epochs: 100000000000000000} => training.epochs is 100000000000000000: it must be a whole number
     {training.batch_size: 300} => training.batch_size is 300: it must be at most 256, the number of rows of
-    {training.learning_rate: 1e-3} => training.learning_rate is '1e-3': it must be a number above 0 (write 1.0
+    {training.learning_rate: "1e-3"} => training.learning_rate is '1e-3': it must be a number above 0
+    {training.epochs: 1e1} => training.epochs is 10.0: it must be a whole number
     {training.learning_rate: 1.0e+308} => training.learning_rate is 1e+308
     {training.learning_rate: 1.0e-320} => in float32
     {training.learning_rate: true} => training.learning_rate is True: it must be a number above 0
@@ -418,7 +429,7 @@ def test_a_sweep_is_refused(tmp_path, sweep, said):
     [
         ({"dataset": "csv", "dataset.path": "x" * 5000, "dataset.target": 0}, "at most 4096 characters"),
         ({"network.hidden": [256] * 1000}, "it must be of fewer layers"),
-        ({"strategy": "ensemble", "strategy.seeds": list(range(1, 1000))}, "at most 512 elements"),
+        ({"strategy": "ensemble", "strategy.seeds": list(range(1, 1000))}, "a list of at most 512"),
         ({"network": "layers", "network.layers": ["linear " + "9" * 4000]}, "it must be linear WIDTH"),
         ({"network.seed": [*range(1, 50_000), 1]}, "network.seed"),  # soon
     ],
@@ -689,13 +700,12 @@ def test_a_choices_file_without_keys_is_named(tmp_path, monkeypatch, text, given
 
 
 def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch):
-    (tmp_path / "snn/strategies").mkdir(parents=True)
-    (tmp_path / "snn/strategies/mine.py").touch()
-    monkeypatch.setattr(groups, "ROOT", tmp_path)
-    right = "snn/strategies/mine.py is there, but a choice is a file, config/strategy/mine.yaml"
-    with pytest.raises(ConfigError, match=right):
+    (tmp_path / "mine.py").touch()
+    monkeypatch.setitem(choices._CODE, "strategy", f"{tmp_path}/{{}}.py")
+    right = f"{tmp_path}/mine.py is there, but a choice is a file, config/strategy/mine.yaml"
+    with pytest.raises(ConfigError, match=re.escape(right)):
         composed(["strategy=mine"])
     with pytest.raises(ConfigError, match="did you mean reference"):
         composed(["strategy=refrence"])
-    with pytest.raises(ConfigError, match=right):
+    with pytest.raises(ConfigError, match=re.escape(right)):
         sweeps_of(tmp_path, {"mine": {"strategy": ["reference", "mine"]}})

@@ -3,10 +3,12 @@
 import itertools
 from dataclasses import replace
 
+import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT, STRATEGIES
 from deferred import DeferredBackend
+from emulated import EmulatedBackend
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from test_layers import compare, networks
@@ -261,3 +263,41 @@ def test_both_on_every_backend(name, backend, network, rows, seed, data):
     network = replace(data.draw(recomputed(network)), update_order="simultaneous", accumulate=2)
     assume(rows > 1)
     compare(name, backend, network, rows, 4, seed)
+
+
+# ---- whole steps in micro-batches and with recomputed outputs, by the CUDA kernels' source, run on the CPU
+
+
+needs_compiler = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("network", "layers", "batch", "rows"),
+    [(*CASES[0][::3], 16, 21), (*CASES[1][::3], 8, 13)],
+    ids=["mlp", "cnn"],
+)
+def test_the_sources_train_the_same_weights(network, layers, batch, rows):
+    """One batch and a smaller one, of which the last micro-batch is smaller, too."""
+    backend = EmulatedBackend(groups.load("kernel", "tiled_fused"))
+
+    def trained(**changed):
+        return run("resident", backend, replace(network, **changed), rows, batch, epochs=1)[0]
+
+    one, four = trained(), trained(accumulate=4)
+    assert 0 < far(one, four) <= 1e-6
+    assert same_bits(one, trained(recompute=layers))
+    assert same_bits(four, trained(recompute=layers, accumulate=4))
+
+
+@needs_compiler
+def test_a_buffer_that_is_too_small_is_noticed():
+    network = CASES[0][0]
+    backend = EmulatedBackend(groups.load("kernel", "naive"))
+
+    def malloc(nbytes, purpose=None):
+        return CpuBackend.malloc(backend, nbytes - 4 * (purpose == "activations"), purpose)
+
+    backend.malloc = malloc
+    with pytest.raises(cuda_on_cpu.KernelError, match=r"argument \d"):
+        run("resident", backend, network, 8, 8, epochs=1)

@@ -166,18 +166,13 @@ def test_its_tables_sort_and_are_legible_in_light_and_dark(report, chromium, tmp
         for dark in (False, True) if is_new(content.decode(), seen) else ():
             page.theme(dark)
             readable(page, (path, dark))
-        for heading, values in sorted_by_clicks(page).items():
+        for heading, values in page.run(f"({CLICKS})()").items():
             ascending, descending = ([one for one in column if one is not None] for column in values)
             assert ascending == sorted(ascending), (path, heading)
             assert descending == sorted(descending, reverse=True), (path, heading)
             clicked += len(set(ascending)) > 1
     assert clicked > 2 * len(report.categories)
     assert page.errors() == [] and page.requests() == []
-
-
-def sorted_by_clicks(page):
-    """By heading of each column of numbers: its values in the rows shown after one click, and after two."""
-    return page.run(f"({CLICKS})()")
 
 
 CLICKS = """() => {
@@ -192,6 +187,7 @@ CLICKS = """() => {
   }
   return sorted;
 }"""
+"""By heading of each column of numbers: its values in the rows shown after one click, and after two."""
 
 
 def test_a_page_with_faults_is_found_out(chromium, tmp_path):

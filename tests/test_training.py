@@ -2,20 +2,31 @@
 
 import itertools
 from contextlib import closing
+from dataclasses import replace
 
+import layer_oracle as oracle
 import numpy as np
 import pytest
 from conftest import ROOT, STRATEGIES
+from deferred import DeferredBackend
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import train
+from test_layers import oracles_of
+from test_measure import JOB
 
 from snn import backends, datasets
+from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
+from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
+from snn.models.gradients import PublishedOptimised
 from snn.models.host_ops import clip, transpose
-from snn.models.network import draw_weights, mlp
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.losses import LOSSES
+from snn.models.network import Network, draw_weights, mlp
 from snn.strategies import factory
+from snn.strategies.factory import start
 
 networks = st.builds(
     mlp,
@@ -58,9 +69,9 @@ def test_agrees_with_the_oracle(name, backend, network, rows, batch, seed):
         clip_norm=network.clip_norm,
     )
     # A ReLU whose argument is zero to rounding may fall on either side: the bound leaves room for it.
-    for W, oracle in zip(found, itertools.cycle(expected), strict=False):  # of an ensemble, each member's
+    for W, exact in zip(found, itertools.cycle(expected), strict=False):  # of an ensemble, each member's
         assert W.dtype == np.float32
-        assert np.linalg.norm(W - oracle) <= 1e-3 * (np.linalg.norm(oracle) + 1e-3)
+        assert np.linalg.norm(W - exact) <= 1e-3 * (np.linalg.norm(exact) + 1e-3)
     assert loss == pytest.approx(expected_loss, rel=1e-3, abs=1e-5)
 
 
@@ -152,3 +163,100 @@ def test_no_clipping():
     gradient = np.full((3, 3), 1e6, dtype=np.float32)
     clip(gradient, None)
     assert (gradient == 1e6).all()
+
+
+# ---- a step of the baselines on the processor, with products by BLAS, beside plain loops in float64
+
+
+BLAS = groups.load("strategy", "blas")
+
+
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+@pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("hidden", [(), (6,), (6, 5)])
+@pytest.mark.parametrize("batch", [4, 10, 99])
+def test_weights_and_loss_are_those_of_plain_loops(order, clip, hidden, batch):
+    network = mlp((4, *hidden, 1), init="he_uniform", update_order=order, clip_norm=clip)
+    job = replace(JOB, strategy=BLAS, network=network, batch_size=batch, learning_rate=0.1)
+    weights = draw_weights(network, GlibcRandom(4))
+    with closing(start(job, CpuBackend())) as strategy:
+        for _ in range(2):
+            strategy.load(weights)
+            assert np.isnan(strategy.loss())
+            for _ in range(3):
+                strategy.epoch()
+            found, loss = strategy.weights(), strategy.loss()
+    expected, expected_loss = train(
+        weights, job.X, job.Y, epochs=3, batch_size=batch, rate=0.1, update_order=order, clip_norm=clip
+    )
+    assert loss == pytest.approx(expected_loss, rel=1e-4)
+    for W, exact in zip(found, expected, strict=True):
+        np.testing.assert_allclose(W, exact, rtol=1e-4, atol=1e-6)
+
+
+def test_a_device_that_is_no_processor_is_refused():
+    backend = CpuBackend()
+    backend.is_processor = False
+    strategy = factory.make(BLAS, backend)
+    with pytest.raises(Unsupported, match="this strategy is a CPU baseline: it runs with device=cpu only"):
+        strategy.setup(JOB.network, JOB.X, JOB.Y, 4, 0.1)
+
+
+# ---- the gradient that the CNN report's optimised program computes, against plain loops over its threads
+
+
+def published_sums(layer, dy):
+    """What 32 threads make of the gradient of a convolution's parameters: every 32nd, from all of them."""
+    k, patches = layer.kernel, []
+    for r, _, i, j in np.ndindex(len(dy), 1, *dy.shape[2:]):
+        patches.append(layer.x[r, :, i : i + k, j : j + k].ravel())
+    W, b = layer.parameters
+    flat = [np.zeros(W.size + b.size), *(np.zeros_like(one) for one in (W, b))]
+    for p in range(W.size + b.size):
+        for i, patch in enumerate(patches):
+            if i % 32 == p % 32:
+                r, y, x = np.unravel_index(i, (len(dy), *dy.shape[2:]))
+                term = (
+                    dy[r, p // W.shape[1], y, x] * patch[p % W.shape[1]]
+                    if p < W.size
+                    else dy[r, p - W.size, y, x]
+                )
+                flat[0][p // 32 * 32] += term
+    return flat[0][: W.size].reshape(W.shape), flat[0][W.size :]
+
+
+@pytest.mark.parametrize("name", ["resident", "reference"])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.integers(1, 5), filters=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+def test_the_published_optimised_gradient(name, backend, rows, filters, seed):
+    compare_published_optimised(name, backend, rows, filters, seed)
+
+
+@settings(max_examples=5)
+@given(rows=st.integers(1, 5), filters=st.integers(1, 5), seed=st.integers(0, 2**32 - 1))
+def test_the_published_optimised_gradient_beside_fused_convolutions(rows, filters, seed):
+    compare_published_optimised("resident", DeferredBackend(True, True, True), rows, filters, seed)
+
+
+def compare_published_optimised(name, backend, rows, filters, seed):
+    layers = (Conv2d(2, 3, 1), ReLU(), Conv2d(filters, 2), ReLU(), MaxPool2d(2), Linear(3))
+    exact = Network((1, 6, 6), layers, LOSSES["cross_entropy"], "he_uniform", "simultaneous")
+    network = replace(exact, reduction="sum", gradient=PublishedOptimised())
+    random = np.random.default_rng(seed)
+    X, labels = random.uniform(-1, 1, (rows, 36)).astype(np.float32), random.integers(0, 3, rows)
+    weights = draw_weights(network, GlibcRandom(21))
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
+        strategy.setup(network, X, np.eye(3, dtype=np.float32)[labels], rows, 0.01)
+        strategy.load(weights)
+        strategy.epoch()
+        found = strategy.weights()
+
+    before = oracles_of(network, weights)
+    x = oracle.predict(before, X.astype(np.float64).reshape(rows, 1, 6, 6))
+    dy = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True) - np.eye(3)[labels]
+    of_linear = before[5].gradients(dy)
+    dy = before[3].backward(before[4].backward(before[5].backward(dy)))
+    dW, db = published_sums(before[2], dy)
+    assert all(np.array_equal(a, b) for a, b in zip(found[:2], weights[:2], strict=True))
+    for W, old, gradient in zip(found[2:], weights[2:], (dW, db, *of_linear), strict=True):
+        np.testing.assert_allclose(W, old - np.float32(0.01) * gradient, rtol=1e-4, atol=1e-5)

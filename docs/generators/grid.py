@@ -5,7 +5,7 @@ from pathlib import Path
 
 from generators.markdown import first_comment, paragraphs, table
 from snn.config.groups import CONFIG, GROUPS, names, read_yaml
-from snn.config.settings import KINDS, OneOf, Range
+from snn.config.settings import KINDS, Range
 from snn.grid import grid_file
 from snn.microbenchmarks.settings import SETTINGS
 
@@ -52,7 +52,7 @@ def _setting(key: str) -> list[str]:
 def _value(key: str) -> str:
     """What the value of a key must be."""
     kind = KINDS[key]
-    return " or ".join(f"`{one}`" for one in kind.allowed) if isinstance(kind, OneOf) else kind.right
+    return " or ".join(f"`{one}`" for one in getattr(kind, "allowed", ())) or kind.right
 
 
 def _default(section: str, name: str) -> str:

@@ -149,23 +149,19 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     seconds = [[run["seconds"] / members for run in one["runs"]] if one else [] for one in in_turn]
     times = [time for of_round in seconds for time in of_round]
     mean = mean_of(seconds) if times else None
-    losses = [run["final_loss"] for record in records for run in record["runs"]]
     member_losses = _member_losses(first.get("members", []), records)
     draw_losses = _by_draw(member_losses, records)
     machine, machine_note = verdict(records, thresholds)
     statuses, reasons = zip(*(ended(record, thresholds) for record in records), strict=True)
     return row | {
         "cell": cell.name,
-        "strategy": cell.strategy,
+        **{name: getattr(cell, name) for name in ("strategy", "dataset", "network", "precision")},
         "on_host": traits["on_host"],
         "runtime": " ".join(filter(None, (package, provenance.get("versions", {}).get(package)))),
-        "dataset": cell.dataset,
         "kernel": joined(map(kernel_used, records)),
-        "precision": cell.precision,
-        "network": cell.network,
         "hidden": cell["network"].get("hidden"),
         "mean_s": mean,
-        "std_s": stdev(times) if len(times) > 1 else None,
+        "std_s": _spread(times)[1],
         "runs": len(times),
         "members": members,
         "launch_s": None if mean is None else members * mean,
@@ -175,23 +171,20 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "rounds": seconds,
         "gpus": [one and one["provenance"]["device_uuid"] for one in in_turn],
         "stopped_by": joined(record["stopped"] for record in records),
-        "final_loss": fmean(losses) if losses and None not in losses else None,
+        "final_loss": _spread([run["final_loss"] for record in records for run in record["runs"]])[0],
         **_learned(records),
-        "majority_accuracy": first.get("data", {}).get("majority_accuracy"),
-        "test_rows": first.get("data", {}).get("test_rows"),
+        **{key: first.get("data", {}).get(key) for key in ("majority_accuracy", "test_rows")},
         "status": joined(statuses, "ok"),
         "reason": joined(reasons),
         "plan": joined(record.get("plan") for record in records),
         "machine": machine,
         "machine_note": machine_note,
-        "device": provenance["device"],
-        "backend": provenance["backend"],
+        **{key: provenance[key] for key in ("device", "backend", "started")},
         "device_uuid": joined(record["provenance"]["device_uuid"] for record in records) or None,
         "driver": joined(record["provenance"]["driver"] for record in records),
         "blas_threads": provenance.get("blas_threads"),
         "surroundings": store.surroundings(first),
         "commit": provenance["git"]["commit"],
-        "started": provenance["started"],
         "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),
         **_explanation(records, members),
         "trace": first["explanation"] and first["explanation"]["trace"],
@@ -203,7 +196,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
 def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> list[dict[str, Any]]:
     """Each network of a launch with its mean final loss over all runs; None where one is not finite."""
     runs = [run["member_mse"] for record in records for run in record["runs"] if "member_mse" in run]
-    means = [None if None in losses else fmean(losses) for losses in zip(*runs, strict=True)]
+    means = [_spread(losses)[0] for losses in zip(*runs, strict=True)]
     return [{**member, "final_loss": mean} for member, mean in zip(members[: len(means)], means, strict=True)]
 
 
@@ -215,9 +208,8 @@ def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
     explained = [record for record in records if record["explanation"]]
     if not explained:
         return {}
-    explanations = [record["explanation"] for record in explained]
-    parts = [explanation["attribution"]["seconds"] for explanation in explanations]
-    predicted = [explanation["predicted_calls_seconds"] for explanation in explanations]
+    parts = [record["explanation"]["attribution"]["seconds"] for record in explained]
+    predicted = [record["explanation"]["predicted_calls_seconds"] for record in explained]
     return {
         **{f"part.{key}": median(seconds[key] for seconds in parts) / members for key in parts[0]},
         "predicted_calls_s": median(predicted) / members,
@@ -227,14 +219,13 @@ def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
 
 def _memory(record: Record) -> dict[str, Any]:
     """What tables show of the memory of one round; the others did the same work."""
-    memory = record["memory"]
-    if not memory:
+    if not (memory := record["memory"]):
         return {}
-    device = memory["device"]
+    device, of_chunks = memory["device"], ("reserved_bytes", "largest_free_bytes", "fragmentation")
     return {
         "memory.peak_bytes": device["peak_bytes"],
         **{f"memory.{purpose}_bytes": device["peak_by_kind"].get(purpose, 0) for purpose in PURPOSES},
-        **{f"memory.{key}": device[key] for key in ("reserved_bytes", "largest_free_bytes", "fragmentation")},
+        **{f"memory.{key}": device[key] for key in of_chunks},
         "memory.pinned_bytes": memory["page_locked"]["peak_bytes"],
         "memory.max_used_fraction": 1 - memory["least_free_bytes"] / memory["total_bytes"],
         "memory.warnings": "; ".join(memory["warnings"]),

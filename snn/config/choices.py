@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from snn.config import groups
@@ -140,20 +139,13 @@ def _check_target(file: str, group: str, choice: str, target: object) -> None:
     module, _, name = target.rpartition(".")
     if not module.startswith("snn."):
         return
-    path, text = _module(module)
-    if text is None:
+    file_of_code = groups.module_file(module)
+    if file_of_code is None:
+        path = f"{module.replace('.', '/')}.py"
         raise ConfigError(f"{file}: _target_ is {shown(target)}, but there is no file {path}")
+    text = (groups.ROOT / file_of_code).read_text(encoding="utf-8")
     if not re.search(rf"\b{re.escape(name)}\b", text):
         near = nearest(name, re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE))
         hint = f" (did you mean {module}.{near}?)" if near else ""
-        raise ConfigError(f"{file}: _target_ is {shown(target)}, but {path} has no {shown(name)[1:-1]}{hint}")
-
-
-@cache
-def _module(name: str) -> tuple[str, str | None]:
-    """The path of a module, which is not imported, and its text, if it is there."""
-    path = name.replace(".", "/")
-    for candidate in (f"{path}/__init__.py", f"{path}.py"):
-        if (groups.ROOT / candidate).is_file():
-            return candidate, (groups.ROOT / candidate).read_text(encoding="utf-8")
-    return f"{path}.py", None
+        lacks = f"but {file_of_code} has no {shown(name)[1:-1]}{hint}"
+        raise ConfigError(f"{file}: _target_ is {shown(target)}, {lacks}")

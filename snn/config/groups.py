@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from snn.config.yaml_file import read_yaml
 from snn.errors import ConfigError, shown
@@ -20,6 +20,13 @@ _DEFINING = {
     "device": ("backend",),
 }
 """Keys of a choice's file, beside ``_target_`` and ``name``, that make it this choice: no options."""
+
+
+@cache
+def module_file(module: str) -> str | None:
+    """The file of a module, relative to the checkout, if it is one of ours; the module is not imported."""
+    path = module.replace(".", "/")
+    return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (ROOT / file).is_file()), None)
 
 
 @cache
@@ -41,11 +48,6 @@ def _file(group: str, name: str) -> Mapping[str, Any]:
 
 
 @cache
-def _read(group: str, name: str) -> Mapping[str, Any]:
-    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
-
-
-@cache
 def _choices_beside(group: str, name: str) -> dict[str, str]:
     """The choices of other groups in the ``defaults`` of a choice's file, as Hydra reads them."""
     entries = (entry for entry in _file(group, name).get("defaults", ()) if isinstance(entry, dict))
@@ -56,7 +58,7 @@ def load(group: str, name: str) -> dict[str, Any]:
     """The content of a choice's file. Raises ConfigError, with the choices, if there is no such file."""
     if name not in names(group):
         raise ConfigError(f"{group}: {name!r} is not a choice; it must be one of {', '.join(names(group))}")
-    return dict(_read(group, name))
+    return {key: value for key, value in _file(group, name).items() if key != "defaults"}
 
 
 @cache
@@ -78,9 +80,8 @@ def _base() -> Mapping[str, Any]:
 
 def default_choices() -> dict[str, str]:
     """The choice of each group that ``config/config.yaml`` names."""
-    return {
-        group: name for entry in _base()["defaults"] if entry != "_self_" for group, name in entry.items()
-    }
+    entries = (entry for entry in _base()["defaults"] if entry != "_self_")
+    return {group: name for entry in entries for group, name in entry.items()}
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,8 +117,7 @@ def defines(section: str, key: str, value: object = "") -> bool:
 
 def known_gpus() -> Mapping[str, Mapping[str, Any]]:
     """What config/gpus.yaml says of each GPU, by its name."""
-    known: Mapping[str, Mapping[str, Any]] = read_yaml(CONFIG / "gpus.yaml")
-    return known
+    return cast(Mapping[str, Mapping[str, Any]], read_yaml(CONFIG / "gpus.yaml"))
 
 
 def gpu_memory_bytes(name: str) -> int | None:
@@ -135,12 +135,9 @@ def touches(strategy: Mapping[str, Any]) -> bool:
 def untouched(file: Path = NEIGHBOURS) -> frozenset[str]:
     """The strategies that keep their times while another GPU is busy. Raises ConfigError for a wrong file."""
     content = read_yaml(file)
-    if not isinstance(content, dict) or content.keys() != {"untouched"}:
-        raise ConfigError(f"{file}: it must have the key untouched, and no other")
-    listed, known = content["untouched"], names("strategy")
-    if not isinstance(listed, list) or len(listed) != len(set(map(repr, listed))):
-        raise ConfigError(f"{file}: untouched is {shown(listed)}: it must be a list of strategies, each once")
-    for name in listed:
-        if name not in known:
-            raise ConfigError(f"{file}: untouched: {shown(name)} is not a strategy: {', '.join(known)}")
+    listed = content["untouched"] if isinstance(content, dict) and content.keys() == {"untouched"} else None
+    known = names("strategy")
+    if not isinstance(listed, list) or any(name not in known or listed.count(name) > 1 for name in listed):
+        right = f"untouched: [...], strategies that are each named once, of {', '.join(known)}"
+        raise ConfigError(f"{file}: it holds {shown(content)}: it must be {right}")
     return frozenset(listed)

@@ -9,9 +9,9 @@ import codecs
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from snn import datasets
@@ -63,14 +63,15 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Form(Kind):
-    """Values that are not described by a range or by choices: a check, and words for it."""
+    """Values that pass a check, which words describe; those that are ``allowed``, if they are listed."""
 
     right: str
     holds: Callable[[Any], bool]
     numbers: "Range | None" = None
+    allowed: tuple[str, ...] = ()
 
     def wrong(self, value: Any) -> str:
-        return "" if self.holds(value) else self.right
+        return "" if self.holds(value) else f"{self.right}{meant(str(value), self.allowed)}"
 
 
 @dataclass(frozen=True)
@@ -109,8 +110,6 @@ class Range(Kind):
         if self._is_number(value) and value > (0 if self._is_above else self.least - 1):
             number = "a number" if self.real else "a whole number"
             return f"{number} from {self.least:.12g} to {self.most:.12g}: {self.reason}"
-        if self.real and isinstance(value, str) and re.fullmatch(r"-?[0-9]+e-?[0-9]+", value):
-            return f"{self.right} (write 1.0e-3, not 1e-3: YAML reads that as text)"
         return self.right
 
     @property
@@ -124,40 +123,21 @@ class Range(Kind):
         return not is_negative_zero and (isinstance(value, int) or math.isfinite(value))
 
 
-@dataclass(frozen=True)
-class OneOf(Kind):
-    """Values of a fixed set, or of one that is known once the choices of ``config/`` are read."""
-
-    listed: tuple[str, ...] | Callable[[], tuple[str, ...]]
-
-    @cached_property
-    def allowed(self) -> tuple[str, ...]:
-        return self.listed() if callable(self.listed) else self.listed
-
-    @property
-    def right(self) -> str:  # type: ignore[override]
-        return f"one of {', '.join(self.allowed)}"
-
-    def wrong(self, value: Any) -> str:
-        return "" if value in self.allowed else f"{self.right}{meant(str(value), self.allowed)}"
+def one_of(allowed: Iterable[str]) -> Form:
+    """Values of a fixed set."""
+    listed = tuple(allowed)
+    return Form(f"one of {', '.join(listed)}", listed.__contains__, allowed=listed)
 
 
-@dataclass(frozen=True)
-class ListOf(Kind):
-    """Lists without duplicates of at most 512 elements, which a command line can carry."""
+def list_of(what: str, each: Callable[[Any], bool], numbers: Range | None = None) -> Form:
+    """Lists without duplicates, of as many elements as a command line can carry."""
 
-    right: str
-    each: Callable[[Any], bool]
-    numbers: Range | None = None
+    def holds(value: object) -> bool:
+        if not isinstance(value, list) or len(value) > _MOST_ELEMENTS or not all(map(each, value)):
+            return False
+        return all(element not in value[:i] for i, element in enumerate(value))
 
-    def wrong(self, value: Any) -> str:
-        if not isinstance(value, list) or not all(map(self.each, value)):
-            return self.right
-        if len(value) > _MOST_ELEMENTS:
-            return f"at most {_MOST_ELEMENTS} elements, which a command line can carry"
-        if any(element in value[:i] for i, element in enumerate(value)):
-            return "a list without duplicates"
-        return ""
+    return Form(f"a list of at most {_MOST_ELEMENTS} {what}, or []", holds, numbers)
 
 
 def _is_whole(value: object) -> bool:
@@ -223,7 +203,7 @@ ANYTHING = Form(
 )
 _WHOLE = Range(1, 2**31 - 1, _IN_32_BITS)
 _REAL = Range(0, 1e30, _FLOAT32[2], real=True)
-_LIST = ListOf("a list", lambda element: True)
+_LIST = list_of("values, each once", lambda element: True)
 _DEVICE = "the name of a device, in quotes if it looks like a number or a list, or null"
 _FILE = "the path of a file, in quotes if it looks like a number or a list, or null"
 
@@ -256,17 +236,17 @@ KINDS: Mapping[str, Kind] = {
         r"one character that no number has, as ',' or ';', and no quote or line break, or '\s+' for blanks",
         lambda mark: mark == r"\s+" or (_is_mark(mark) and mark not in ".'"),
     ),
-    "dataset.decimal": OneOf((".", ",")),
+    "dataset.decimal": one_of((".", ",")),
     "dataset.thousands": Form("one character, as ',' or '.', and no double quote", _is_mark),
     "dataset.comment": Form("one character, as '#' or '%', and no double quote", _is_mark),
     "dataset.encoding": Form("an encoding of text, such as utf-8, cp1252 or utf-16", _is_encoding),
-    "dataset.na_values": ListOf(
-        "a list of texts and numbers that are missing values, as [-999, '#DIV/0!'], or []",
+    "dataset.na_values": list_of(
+        "texts and numbers that are missing values, each once, as [-999, '#DIV/0!']",
         lambda value: isinstance(value, (str, int, float)) and not isinstance(value, bool),
     ),
-    "dataset.text_columns": OneOf(("error", "one_hot", "drop")),
-    "dataset.missing": OneOf(("error", "drop_rows")),
-    "dataset.task": OneOf(TASKS),
+    "dataset.text_columns": one_of(("error", "one_hot", "drop")),
+    "dataset.missing": one_of(("error", "drop_rows")),
+    "dataset.task": one_of(TASKS),
     "dataset.sha256": Form(
         "64 hexadecimal digits, or null",
         lambda digest: isinstance(digest, str) and bool(re.fullmatch("[0-9a-f]{64}", digest)),
@@ -280,17 +260,16 @@ KINDS: Mapping[str, Kind] = {
         "a list of layers, as [linear 8, relu, linear 1]",
         lambda layers: isinstance(layers, list) and layers != [],
     ),
-    "network.loss": OneOf(tuple(LOSSES)),
-    "network.init": OneOf(INITIALISERS),
-    "network.update_order": OneOf(UPDATE_ORDERS),
+    "network.loss": one_of(LOSSES),
+    "network.init": one_of(INITIALISERS),
+    "network.update_order": one_of(UPDATE_ORDERS),
     "network.clip_norm": Range(*_FLOAT32, real=True, or_null="no clipping"),
     "network.recompute": Form(
         "a list of layers, each once, as [1, 3], or [] for none", lambda layers: isinstance(layers, list)
     ),
     "network.seed": _RAND,
-    "strategy.mode": OneOf(
-        ("default", "max-autotune-no-cudagraphs")
-    ),  # PyTorch's without a graph of their own
+    # PyTorch's without a graph of their own
+    "strategy.mode": one_of(("default", "max-autotune-no-cudagraphs")),
     "strategy.streams": Range(1, 1024, "a device works on fewer streams at a time"),
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
@@ -298,18 +277,14 @@ KINDS: Mapping[str, Kind] = {
     "strategy.workers": Range(0, 1024, "each is a process of its own"),
     "strategy.unroll": Range(1, 10**4, "a compiler would take hours for a longer loop body"),
     "strategy.starts": Range(1, MOST_MEMBERS, f"a launch trains at most {MOST_MEMBERS} networks"),
-    "strategy.seeds": ListOf(
-        "a list of whole numbers, each from 1 to 2147483647, as [1, 2, 3], or []", _RAND.holds, _RAND
+    "strategy.seeds": list_of(
+        "whole numbers from 1 to 2147483647, each once, as [1, 2, 3]", _RAND.holds, _RAND
     ),
-    "strategy.initialisers": ListOf(
-        f"a list of initialisers, each one of {', '.join(INITIALISERS)}, or []",
-        lambda name: name in INITIALISERS,
+    "strategy.initialisers": list_of(
+        f"initialisers, each once, of {', '.join(INITIALISERS)}", INITIALISERS.__contains__
     ),
-    "strategy.learning_rates": ListOf(
-        "a list of numbers above 0, as [1.0e-4, 1.0e-3] (not 1e-3: YAML reads that as text), each finite in "
-        "float32, or []",
-        _ABOVE_0.holds,
-        _ABOVE_0,
+    "strategy.learning_rates": list_of(
+        "numbers above 0 and finite in float32, each once, as [1.0e-4, 1.0e-3]", _ABOVE_0.holds, _ABOVE_0
     ),
     "kernel.block": Form(
         "the block size [x, y], at most 1024 threads in all, as [16, 16]",
@@ -334,8 +309,8 @@ KINDS: Mapping[str, Kind] = {
     "training.epochs": Range(1, 10**6, "a run of more would take days"),
     "training.batch_size": Range(1, 2**24, _IN_32_BITS),
     "training.learning_rate": _ABOVE_0,
-    "training.reduction": OneOf(REDUCTIONS),
-    "training.gradient": OneOf(tuple(GRADIENTS)),
+    "training.reduction": one_of(REDUCTIONS),
+    "training.gradient": one_of(GRADIENTS),
     "training.drop_last": FLAG,
     "training.accumulate": Range(1, 2**24, _IN_32_BITS),
     "protocol.runs": _RUNS,
@@ -347,8 +322,8 @@ KINDS: Mapping[str, Kind] = {
     "protocol.max_seconds": Range(1e-3, 86400, _DAY, real=True, or_null="no limit"),
     "protocol.warmup_seconds": Range(0, 86400, _DAY, real=True),
     "protocol.max_warmup_seconds": Range(0, 86400, _DAY, real=True),
-    "protocol.neighbour": OneOf(lambda: (ANY, NONE, *groups.names("strategy"))),
-    "device.backend": OneOf(BACKENDS),
+    "protocol.neighbour": one_of((ANY, NONE, *groups.names("strategy"))),
+    "device.backend": one_of(BACKENDS),
     "device.name": Form(_DEVICE, lambda name: name is None or isinstance(name, str)),
     # Of the command line: they are of no section of a cell.
     "round": Form(
@@ -357,7 +332,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "data": Form(_FILE, lambda path: path is None or isinstance(path, str)),
     "output": Form(_FILE, lambda path: path is None or isinstance(path, str)),
-    "profile": OneOf(("none", "nvtx")),
+    "profile": one_of(("none", "nvtx")),
 }
 
 RANGES = {key: kind.numbers for key, kind in KINDS.items() if kind.numbers}

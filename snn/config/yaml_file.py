@@ -1,7 +1,7 @@
-"""YAML files as data: a small, strict part of YAML 1.1, from events, so that no input hangs or runs anything.
+"""YAML files as data: a strict part of YAML 1.2, from events, so that no input hangs or runs anything.
 
-What other readers guess or resolve is refused by name: tags, merge keys, words such as ``on`` and ``yes``,
-dates, ``1:30``, ``017``, numbers that are not finite, keys that are not text, anchors inside themselves.
+What readers of YAML 1.1 and 1.2 read differently is an error: tags, merge keys, ``on`` and ``yes``, dates,
+``1:30``, ``017``; so are numbers that are not finite, and keys that are not text.
 """
 
 import re
@@ -25,7 +25,7 @@ _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+][0-9]+)?")
+_FLOAT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _AMBIGUOUS = re.compile(
     r"(?i:yes|no|on|off)"  # truth values in YAML 1.1, text in 1.2
     r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"  # base 60
@@ -130,16 +130,16 @@ class _Reader:
             return _WORDS[text]
         if _INT.fullmatch(text):
             return int(text)
-        if _FLOAT.fullmatch(text):
-            if abs(float(text)) == float("inf") or (text.startswith("-") and float(text) == 0):
-                raise self._error(event, f"{_short(text)} is not finite, or a 0 with a sign")
-            return float(text)
         if _AMBIGUOUS.fullmatch(text):
             raise self._error(
                 event,
                 f"{_short(text)} is not right: a value is true, false, a number of at most 18 digits, "
                 "or text; text that looks like something else is written in quotes",
             )
+        if _FLOAT.fullmatch(text):
+            if abs(float(text)) == float("inf") or (text.startswith("-") and float(text) == 0):
+                raise self._error(event, f"{_short(text)} is not finite, or a 0 with a sign")
+            return float(text)
         return text
 
     def _add(self, event: Any, value: Any, level: int) -> None:

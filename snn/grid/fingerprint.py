@@ -99,7 +99,7 @@ def closure(modules: Iterable[str]) -> set[str]:
     files: set[str] = set()
     waiting = list(modules)
     while waiting:
-        file = _file_of(waiting.pop())
+        file = groups.module_file(waiting.pop())
         if file is not None and file not in files:
             files.add(file)
             waiting += _parsed(file).imports
@@ -146,15 +146,6 @@ def _digest(files: Sources) -> str:
 @cache
 def _content_digest(file: str) -> bytes:
     return hashlib.sha256((ROOT / file).read_bytes()).digest()
-
-
-@cache
-def _file_of(module: str) -> str | None:
-    base = Path(*module.split("."))
-    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-        if (ROOT / candidate).is_file():
-            return candidate.as_posix()
-    return None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Bandwidth by pattern of memory access: strides, structures, offsets and vector loads."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 from snn.backends.access import Access, accesses, elements, moved_bytes
 from snn.config.groups import ROOT
 from snn.errors import OutOfMemory
-from snn.microbenchmarks.readings import Point, Reading, reading
+from snn.microbenchmarks.readings import Point, Reading, reading, refused
 
 
 def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
@@ -31,14 +30,9 @@ def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
             "moved_bytes": directions * moved_bytes(access, n, device.SECTOR, device.TOGETHER),
         }
 
-    with ExitStack() as stack:
-        try:
-            seconds = stack.enter_context(device.timed(settings["bytes"], ROOT))
-        except OutOfMemory as error:
-            refusal = error
-
-            def seconds(access: Access, samples: int) -> list[float]:
-                raise refusal
-
-        for access in accesses(settings):
-            yield reading(point(access), partial(seconds, access, settings["samples"]))
+    try:
+        with device.timed(settings["bytes"], ROOT) as seconds:
+            for access in accesses(settings):
+                yield reading(point(access), partial(seconds, access, settings["samples"]))
+    except OutOfMemory as error:  # of the buffer: that of a reading is in it
+        yield from (refused(point(access), error) for access in accesses(settings))

@@ -41,21 +41,14 @@ def _one_of(*choices: int | str) -> Kind:
     return Form(right, lambda value: type(value) in (int, str) and value in choices)
 
 
-class _Several(Kind):
-    """A list of one or more values of a kind, none of them twice."""
+def _several(each: Kind) -> Kind:
+    def holds(values: Any) -> bool:
+        if not isinstance(values, list) or not values or any(map(each.wrong, values)):
+            return False
+        meanings = _meaning(values)
+        return all(one not in meanings[:i] for i, one in enumerate(meanings))
 
-    def __init__(self, each: Kind) -> None:
-        self._each, self.right = each, f"a list of one or more, each {each.right}"
-
-    def wrong(self, value: Any) -> str:
-        if not isinstance(value, list) or not value:
-            return self.right
-        for i, one in enumerate(value):
-            if right := self._each.wrong(one):
-                return f"a list, each of its values {right}, and {shown(one)} is not"
-            if _meaning(one) in _meaning(value[:i]):
-                return f"a list of different values, and {shown(one)} is there twice"
-        return ""
+    return Form(f"a list of one or more, none of them twice, each {each.right}", holds)
 
 
 _SAMPLES, _SEED = _whole(LEAST_SAMPLES, 1000), _whole(0, 2**31 - 1)
@@ -67,23 +60,23 @@ _OF_TRACES = {"bytes": _size(1 << 20), "calls": _whole(100, 100_000), "seed": _S
 SETTINGS: Mapping[str, Mapping[str, Kind]] = {
     "memory_access": {
         "bytes": _size(1 << 16),
-        "strides": _Several(_whole(1, 4096)),
-        "fields": _Several(_one_of(*(2**i for i in range(FIELDS.bit_length())))),
-        "offsets": _Several(_whole(0, 31)),
-        "vectors": _Several(_one_of(1, 2, 4)),
+        "strides": _several(_whole(1, 4096)),
+        "fields": _several(_one_of(*(2**i for i in range(FIELDS.bit_length())))),
+        "offsets": _several(_whole(0, 31)),
+        "vectors": _several(_one_of(1, 2, 4)),
         "samples": _SAMPLES,
     },
     "memory_calls": {
-        "sizes": _Several(_size(4)),
+        "sizes": _several(_size(4)),
         "overlapped": _size(1 << 16),
-        "streams": _Several(_whole(1, 32)),
+        "streams": _several(_whole(1, 32)),
         "samples": _SAMPLES,
         "seconds": _SECONDS,
     },
     "fragmentation": {
-        "traces": _Several(_one_of(*TRACES)),
+        "traces": _several(_one_of(*TRACES)),
         **_OF_TRACES,
-        "caps": _Several(_whole(100, 1000)),
+        "caps": _several(_whole(100, 1000)),
         "samples": _SAMPLES,
         "seconds": _SECONDS,
     },
@@ -91,7 +84,7 @@ SETTINGS: Mapping[str, Mapping[str, Kind]] = {
     "shapes": {
         "shapes": _whole(1, 2000),
         "seed": _SEED,
-        "peers": _Several(_one_of(*groups.names("strategy"))),
+        "peers": _several(_one_of(*groups.names("strategy"))),
         "peered": _whole(0, 2000),
         "samples": _SAMPLES,
         "seconds": _SECONDS,

@@ -145,11 +145,7 @@ class Conv2d(Layer):
     padding: int = 0
 
     def output(self, shape: Shape) -> Shape:
-        if len(shape) != 3:
-            raise ConfigError(
-                f"conv2d needs images, (channels, height, width), but its input has the shape {shape}"
-            )
-        height, width = (side + 2 * self.padding - self.kernel + 1 for side in shape[1:])
+        height, width = (side + 2 * self.padding - self.kernel + 1 for side in _sides("conv2d", shape))
         if min(height, width) < 1:
             raise ConfigError(f"conv2d with a kernel of {self.kernel} does not fit images of {shape[1:]}")
         return (self.filters, height, width)
@@ -257,11 +253,7 @@ class MaxPool2d(Layer):
     size: int
 
     def output(self, shape: Shape) -> Shape:
-        if len(shape) != 3:
-            raise ConfigError(
-                f"maxpool2d needs images, (channels, height, width), but its input has the shape {shape}"
-            )
-        height, width = (side // self.size for side in shape[1:])
+        height, width = (side // self.size for side in _sides("maxpool2d", shape))
         if min(height, width) < 1:
             raise ConfigError(f"maxpool2d of {self.size} does not fit images of {shape[1:]}")
         return (shape[0], height, width)
@@ -279,6 +271,14 @@ class MaxPool2d(Layer):
         return dx
 
 
+def _sides(layer: str, shape: Shape) -> Shape:
+    """Height and width. Raises ConfigError for an input that is not an image."""
+    if len(shape) != 3:
+        what = "needs images, (channels, height, width), but its input has the shape"
+        raise ConfigError(f"{layer} {what} {shape}")
+    return shape[1:]
+
+
 _WHOLE = re.compile("[0-9]{1,9}")
 
 
@@ -289,22 +289,16 @@ def parse(text: object) -> Layer:
     """
     known = {cls.__name__.lower(): cls for cls in Layer.__subclasses__()}
     name, *words = str(text).split() or [""]
+    given = f"network.layers: {shown(text)} is not"
     if name not in known:
-        raise ConfigError(
-            f"network.layers: {shown(text)} is not a layer: one of {', '.join(map(_usage, known.values()))}"
-        )
+        raise ConfigError(f"{given} a layer: one of {', '.join(map(_usage, known.values()))}")
     numbers = _numbers(known[name])
     required = [field for field in numbers if field.default is MISSING]
-    if not len(required) <= len(words) <= len(numbers) or not all(map(_WHOLE.fullmatch, words)):
-        raise ConfigError(
-            f"network.layers: {shown(text)} is not right: it must be {_usage(known[name])}, in whole numbers"
-        )
-    values = {field.name: int(word) for field, word in zip(numbers, words, strict=False)}
-    if any(values[field.name] < 1 for field in required):
-        raise ConfigError(
-            f"network.layers: {shown(text)} is not right: {_usage(known[name])} must be at least 1"
-        )
-    return known[name](**values)
+    values = [int(word) for word in words if _WHOLE.fullmatch(word)]
+    fit = len(values) == len(words) and len(required) <= len(words) <= len(numbers)
+    if not fit or 0 in values[: len(required)]:
+        raise ConfigError(f"{given} right: it must be {_usage(known[name])}, in whole numbers, at least 1")
+    return known[name](**{field.name: value for field, value in zip(numbers, values, strict=False)})
 
 
 def _usage(layer: type[Layer]) -> str:

@@ -57,29 +57,15 @@ def choices(network: Mapping[str, Any]) -> list[int]:
 
 def layers(network: Mapping[str, Any]) -> tuple[int, ...]:
     """The layers in ``recompute`` as a ``Network`` counts them. Raises ConfigError for any other."""
-    given = network.get("recompute", [])
-    known = choices(network)
+    given, known, is_mlp = network.get("recompute", []), choices(network), "hidden" in network
     if not isinstance(given, list) or len({*map(str, given)}) < len(given):
         raise ConfigError(f"network.recompute is {shown(given)}: it must be a list of layers, each once")
+    which = "a hidden layer" if is_mlp else "a layer in network.layers that is not in place, nor the last"
     for number in given:
-        if isinstance(number, bool) or not isinstance(number, int) or number not in known:
-            raise ConfigError(f"network.recompute names {shown(number)}: {_right(network, number, known)}")
-    return tuple(2 * (number - 1) if "hidden" in network else number - 1 for number in given)
-
-
-def _right(network: Mapping[str, Any], number: object, known: Sequence[int]) -> str:
-    """What is wrong with a layer that cannot be named, and what would be right."""
-    several = f"{'one of ' * (len(known) > 1)}{', '.join(map(str, known))}"
-    among = several if known else "none, since there is no other layer"
-    if "hidden" in network:
-        return f"it must be the number of a hidden layer, {among}"
-    texts = network["layers"]
-    if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(texts):
-        text = texts[number - 1]
-        if parse(text).in_place:
-            return f"layer {number}, {text}, works in place on the output of another: it must be {among}"
-        return f"layer {number}, {text}, has the network's outputs, which the loss reads: it must be {among}"
-    return f"it must be the number of a layer in network.layers, from 1: {among}"
+        if type(number) is not int or number not in known:
+            right = f"the number of {which}: {', '.join(map(str, known)) or 'there is none'}"
+            raise ConfigError(f"network.recompute names {shown(number)}: it must be {right}")
+    return tuple(2 * (number - 1) if is_mlp else number - 1 for number in given)
 
 
 AGAIN = "again"

@@ -14,7 +14,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
-from snn.profiling.calls import ENDED_BY
+from snn.profiling.calls import ENDED_BY, METHODS
 from snn.profiling.observed import Call, Ref
 from snn.profiling.tracer import Event, Signature, Trace
 
@@ -71,9 +71,6 @@ def _median(seconds: list[float]) -> float:
     return 1e6 * float(np.median(seconds))
 
 
-_ON_DEFAULT = ("launch", "train", "prefetch_in", "prefetch_out")
-"""Calls that return, without a stream, before all is done."""
-
 _Seconds = Mapping[Signature, list[float]]
 
 
@@ -109,7 +106,8 @@ class Replay:
             self._prepare(call)
             arguments, method = self._arguments(call), getattr(backend, call.name)
             stream = None if call.stream is None else self._handles[call.stream.number]
-            on_default = call.stream is None and call.name in _ON_DEFAULT
+            # A copy without a stream returns when it is done.
+            on_default = call.stream is None and call.is_work and not call.name.startswith("copy_")
             marked = device is not None and (signature.streamed or on_default)
             first = backend.mark(stream) if marked else None
             started = time.perf_counter()
@@ -212,10 +210,6 @@ class Replay:
             getattr(self._backend, ENDED_BY[made_by.name])(*pool, handle)
 
 
-_COPIES = ("copy_in", "copy_out")
-_ENGINES = {"prefetch_in": "copy_in", "prefetch_out": "copy_out"} | {copy: copy for copy in _COPIES}
-
-
 def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> float:
     """Seconds of these calls without anything between them.
 
@@ -226,7 +220,7 @@ def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> fl
     host = 0.0
     streams: dict[int, float] = {}
     marks: dict[int, float] = {}
-    engines = dict.fromkeys((*_COPIES, "compute"), 0.0)
+    engines = dict.fromkeys(("copy_in", "copy_out", "launch"), 0.0)
     for event in events:
         cost, call, about = costs[event.signature], event.signature.call, event.call.arguments[:1]
         stream, mark = event.stream or 0, about[0].number if call.startswith("event_") else 0
@@ -242,7 +236,7 @@ def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> fl
         elif call == "event_synchronize":
             host = max(host, marks.get(mark, 0.0))
         elif cost.device_us:
-            engine = _ENGINES.get(call, "compute")
+            engine = METHODS[event.call.name].part
             begin = max(host + cost.latency_us, streams.get(stream, 0.0), engines[engine])
             streams[stream] = engines[engine] = begin + cost.device_us
     return 1e-6 * host

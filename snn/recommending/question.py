@@ -73,7 +73,7 @@ def ask(
     seconds = _seconds(budget)
     options = {"dataset": dataset, "network": network, "device": device}
     options["network.hidden"] = None if hidden is None else f"[{hidden}]"
-    base = _texts([*_of_table(csv, target), *_line(options), *settings])
+    base = _texts([*_table_settings(csv, target), *_line(options), *settings])
     device = base.pop("device", "auto")
     given = _with_outputs(base, 2) if classify else {**base}
     if "network.hidden" in given:
@@ -110,7 +110,7 @@ def _seconds(budget: str) -> float:
     return seconds
 
 
-def _of_table(csv: str | None, target: str | None) -> list[str]:
+def _table_settings(csv: str | None, target: str | None) -> list[str]:
     """The settings of a table."""
     if csv is None and target is None:
         return []
@@ -130,7 +130,7 @@ def _texts(settings: Sequence[str]) -> dict[str, str]:
             is_table = one.lower().endswith(_TABLES)
             as_option = f"a table is given as --csv {shlex.quote(one)} --target COLUMN"
             raise ConfigError(
-                f"{shown(one)} is no setting: {as_option if is_table else overrides.instead([one])}"
+                f"{shown(one)} is not a setting: {as_option if is_table else overrides.instead([one])}"
             )
         if key.partition(".")[0] in _NOT_OF_TRAINING and key != "device":
             raise ConfigError(

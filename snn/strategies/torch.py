@@ -16,10 +16,10 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.base import PEERS, Strategy, check_exact_gradient, required
 from snn.strategies.torch_networks import (
-    Settings,
     TorchLayers,
     TorchPerceptron,
     clipped,
+    configure,
     device_of,
     translated,
 )
@@ -34,7 +34,7 @@ class TorchPeer(Strategy):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._torch: Any = None
-        self._settings: Settings | None = None
+        self._restore: Callable[[], None] | None = None
 
     def check_network(self, network: Network) -> None:
         super().check_network(network)
@@ -44,7 +44,7 @@ class TorchPeer(Strategy):
         """PyTorch, imported and set, and the device. Raises Unsupported."""
         self._torch = required("torch", PEERS)
         self._device = device_of(self._torch, self.backend)
-        self._settings = Settings(self._torch, self.backend.precision, as_published)
+        self._restore = configure(self._torch, self.backend.precision, as_published)
         return self._torch
 
     @abstractmethod
@@ -53,9 +53,9 @@ class TorchPeer(Strategy):
 
     def close(self) -> None:
         self.release_tensors()
-        if self._settings is not None:
-            self._settings.restore()
-            self._settings = None
+        if self._restore is not None:
+            self._restore()
+            self._restore = None
             self._torch.cuda.empty_cache()
 
 

@@ -19,32 +19,28 @@ from snn.strategies.base import PEERS
 _MATMUL = {"fp32": "highest", "tf32": "high"}
 
 
-class Settings:
-    """PyTorch's settings for training in fp32 or tf32, until ``restore``.
+def configure(torch: Any, precision: str, as_published: bool = False) -> Callable[[], None]:
+    """Set PyTorch for training in fp32 or tf32; returns a function that sets everything back.
 
     Products and convolutions are in float32 without TF32, or with it. On the CPU they use as many threads as
     PyTorch would by default, although the environment limits NumPy to one. For each shape cuDNN times its
     algorithms, at the first use, and takes the fastest; ``as_published`` has it deterministic instead, as the
     PyTorch program of the CNN report does.
     """
+    cudnn = torch.backends.cudnn
+    before = torch.get_float32_matmul_precision(), torch.get_num_threads()
+    cudnn_before = cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic
 
-    def __init__(self, torch: Any, precision: str, as_published: bool = False) -> None:
-        self._torch = torch
-        self._previous = torch.get_float32_matmul_precision(), torch.get_num_threads()
-        cudnn = torch.backends.cudnn
-        self._cudnn = cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic
-        torch.set_float32_matmul_precision(_MATMUL[precision])
-        torch.set_num_threads(usable_processors())
-        cudnn.allow_tf32 = precision == "tf32"
-        cudnn.benchmark, cudnn.deterministic = not as_published, as_published
+    def restore() -> None:
+        torch.set_float32_matmul_precision(before[0])
+        torch.set_num_threads(before[1])
+        cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = cudnn_before
 
-    def restore(self) -> None:
-        """Set everything back."""
-        precision, threads = self._previous
-        self._torch.set_float32_matmul_precision(precision)
-        self._torch.set_num_threads(threads)
-        cudnn = self._torch.backends.cudnn
-        cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = self._cudnn
+    torch.set_float32_matmul_precision(_MATMUL[precision])
+    torch.set_num_threads(usable_processors())
+    cudnn.allow_tf32 = precision == "tf32"
+    cudnn.benchmark, cudnn.deterministic = not as_published, as_published
+    return restore
 
 
 @contextmanager

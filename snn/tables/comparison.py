@@ -33,7 +33,7 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
     listed = frame.to_dict("records")
     points, keys = (
         [
-            json.dumps(work_of(row, sections) | {"in": row["precision"]}, sort_keys=True, default=str)
+            json.dumps(work_of(row, sections) | {"precision": row["precision"]}, sort_keys=True, default=str)
             for row in listed
         ]
         for sections in ((*_TRAINED, "kernel"), (*_TRAINED, "strategy", "kernel"))

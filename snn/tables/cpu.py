@@ -3,7 +3,6 @@
 The only table that divides times of two devices by each other: a CPU's by those of the GPU in the same host.
 """
 
-from dataclasses import replace
 from math import nan
 
 import pandas as pd
@@ -71,7 +70,7 @@ def _ratio(cells: pd.DataFrame, number: int, i: int) -> Ratio | None:
     return _ITSELF if number == i else ratio(*common_rounds(cells.iloc[number], cells.iloc[i]))
 
 
-_table = cells_table(
+cpu = cnn_cpu = cells_table(
     "CPU and GPU of the same machine",
     "strategy options dataset network kernel",
     lambda rows: rows.frame[["precision"] if rows.frame["precision"].nunique() > 1 else []],
@@ -83,5 +82,5 @@ _table = cells_table(
     status,
     DEVICE,
     rows=_rows,
+    pairs=_pairs,
 )
-cpu = cnn_cpu = replace(_table, pairs=_pairs)

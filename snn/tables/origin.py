@@ -115,8 +115,6 @@ device_limits = Table("Measured limits of the device", _limits)
 
 # ---- configuration
 
-ALL_SWEEPS = "all sweeps"
-VERDICTS = "verdicts"
 _ROLES = ("axis", "derived", "fixed")
 
 
@@ -138,7 +136,7 @@ def _configuration(
         for key, values in next(iter(settings.values())).items()
         if len(values) == 1 and all(known.get(key) == values for known in settings.values())
     }
-    rows = [(ALL_SWEEPS, key, "fixed", values) for key, values in common.items()]
+    rows = [("all sweeps", key, "fixed", values) for key, values in common.items()]
     for sweep in sweeps:
         name, own = sweep["name"], []
         for key, values in settings[name].items():
@@ -150,7 +148,7 @@ def _configuration(
     for name, given in microbenchmarks.items():
         for key, value in given.items():
             rows.append((name, key, "setting", list(map(str, value if isinstance(value, list) else [value]))))
-    rows += [(VERDICTS, key, "threshold", [str(value)]) for key, value in thresholds.items()]
+    rows += [("verdicts", key, "threshold", [str(value)]) for key, value in thresholds.items()]
     table = pd.DataFrame(rows, columns=["sweep", "key", "role", "values"])
     joined = table["values"].map(", ".join)
     return table.assign(values=joined, device=device.name, backend=device.backend)

@@ -11,17 +11,8 @@ from snn.analysis import speedups
 from snn.analysis.frame import mean_loss, name_draws
 from snn.analysis.grouping import settings, texts
 from snn.analysis.verdicts import AGREES, DIFFERS
-from snn.tables.table import (
-    DEVICE,
-    Rows,
-    Table,
-    assemble,
-    cells_table,
-    copy,
-    published_value,
-    reference,
-    status,
-)
+from snn.tables import table
+from snn.tables.table import DEVICE, Rows, Table, cells_table, published_value, reference, status
 
 training_time = cells_table(
     "Training time by strategy and data set (Table IV)",
@@ -63,12 +54,12 @@ def _by_network(key: str, title: str) -> Table:
             device=first["device"],
             backend=first["backend"],
         )
-        return assemble(
+        return table.assemble(
             Rows(rows.rename_axis(key).reset_index(), paper, thresholds),
             key,
-            copy(reference_s="reference_mean_s"),
+            table.copy(reference_s="reference_mean_s"),
             "reference_std_s",
-            copy(combined_s="combined_mean_s"),
+            table.copy(combined_s="combined_mean_s"),
             "combined_std_s speedup speedup_ci_low speedup_ci_high verdict note",
             *(published_value(f"paper_{one}_s", key, field=one) for one in sides),
             published_value("paper_speedup", key, field="speedup"),
@@ -144,7 +135,7 @@ def _compare(
 correctness = cells_table(
     "All strategies reach the same error (Table III)",
     "strategy kernel",
-    copy(final_mse="final_loss"),
+    table.copy(final_mse="final_loss"),
     "draws",
     _errors,
     "mean_s std_s",

@@ -68,11 +68,12 @@ def cells_table(
     *columns: Column,
     rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda cells: cells,
     over: Callable[[pd.DataFrame], list[int]] | None = None,
+    pairs: Callable[[pd.DataFrame], Pairs] | None = None,
 ) -> Table:
     """A table of cells with these columns.
 
     ``rows`` makes its rows from those of the cells. ``over`` gives the number of the row that each row is
-    compared with, -1 for none.
+    compared with, -1 for none; ``pairs`` says it of a table that compares in another way.
     """
 
     def build(cells: pd.DataFrame, published: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
@@ -82,10 +83,10 @@ def cells_table(
             made = made.assign(**over_baselines(made, numbers, thresholds))
         return assemble(Rows(made, published, thresholds, numbers), *columns)
 
-    def pairs(cells: pd.DataFrame) -> Pairs:
+    def pairs_over(cells: pd.DataFrame) -> Pairs:
         return [(other, i) for i, other in enumerate(over(rows(cells))) if other >= 0] if over else []
 
-    return Table(title, build, pairs if over else None)
+    return Table(title, build, pairs_over if over else pairs)
 
 
 def assemble(rows: Rows, *columns: Column) -> pd.DataFrame:

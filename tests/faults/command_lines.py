@@ -221,11 +221,6 @@ def _lines() -> Iterator[tuple[str, ...]]:
 # ---- recommendations
 
 
-def malformed_recommendations() -> st.SearchStrategy[Input]:
-    """Options of a recommendation of which one is wrong, with what the message names."""
-    return st.sampled_from(list(wrong_options()))
-
-
 def any_recommendations() -> st.SearchStrategy[Input]:
     """Any options with any values: whether they are accepted is up to the options' own checks."""
     options = words("--csv t.csv --target b --budget --hidden --classify --dataset 1 64, training.epochs=2")

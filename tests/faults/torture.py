@@ -32,7 +32,10 @@ Inputs = Callable[[], st.SearchStrategy[attempt.Input]]
 DOORS: dict[str, tuple[Inputs, Inputs]] = {
     "command line": (command_lines.malformed, command_lines.garbage),
     "commands": (command_lines.malformed_commands, command_lines.any_commands),
-    "recommendation": (command_lines.malformed_recommendations, command_lines.any_recommendations),
+    "recommendation": (
+        lambda: st.sampled_from(list(command_lines.wrong_options())),
+        command_lines.any_recommendations,
+    ),
     "grid": (grids.malformed, grids.garbage),
     "CSV": (data_files.csv, data_files.damaged_csv),
     "images": (data_files.images, data_files.damaged_images),

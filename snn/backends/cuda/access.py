@@ -10,7 +10,7 @@ from cupy.cuda import runtime
 
 from snn.backends.access import Access
 from snn.backends.cuda.cooperative import CooperativeLaunch
-from snn.backends.cuda.timing import address, load, memory_of, seconds_per_round, warm_up
+from snn.backends.cuda.timing import load, memory_of, seconds_per_round, warm_up
 from snn.errors import out_of_memory
 
 KERNELS = (
@@ -56,12 +56,12 @@ def timed(
             count, value = np.uint32(access.count(nbytes // 4)), np.uint32(access.value)
 
             def launch(rounds: int) -> None:
-                arguments = (address(source), address(target), count, value, np.int32(rounds))
+                arguments = (np.uint64(source), np.uint64(target), count, value, np.int32(rounds))
                 function((blocks,), (_THREADS,), arguments)
 
             return seconds_per_round(launch, least_seconds, samples)
 
         copy = modules[KERNELS[0]].get_function("copy_strided")
-        all_of_it = (address(source), address(target), np.uint32(nbytes // 4), np.uint32(1), np.int32(1))
+        all_of_it = (np.uint64(source), np.uint64(target), np.uint32(nbytes // 4), np.uint32(1), np.int32(1))
         warm_up(lambda rounds: copy((multiprocessors,), (_THREADS,), all_of_it), warm_up_seconds)
         yield seconds

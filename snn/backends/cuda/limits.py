@@ -12,7 +12,7 @@ import numpy as np
 from cupy.cuda import driver, runtime
 
 from snn.backends.cuda.cooperative import CooperativeLaunch, compiled_launches
-from snn.backends.cuda.timing import Launch, address, load, memory_of, seconds_per_round, warm_up
+from snn.backends.cuda.timing import Launch, load, memory_of, seconds_per_round, warm_up
 from snn.errors import Unsupported
 from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Limit, Measured, too_old
 
@@ -87,7 +87,7 @@ def _products(
             for blocks in (1, multiprocessors):
 
                 def launch(rounds: int, function=function, blocks=blocks, more=more) -> None:
-                    function((blocks,), (_THREADS,), (address(out), np.int32(rounds), *more))
+                    function((blocks,), (_THREADS,), (np.uint64(out), np.int32(rounds), *more))
 
                 samples: tuple[float, ...] = ()
                 if not reason:
@@ -113,7 +113,7 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
             for what, function, to, passes in (("read", reads, sums, 1), ("copy", copies, target, 2)):
 
                 def launch(rounds: int, function=function, to=to, count=quads[what]) -> None:
-                    arguments = (address(source), address(to), np.uint32(count), np.int32(rounds))
+                    arguments = (np.uint64(source), np.uint64(to), np.uint32(count), np.int32(rounds))
                     function((multiprocessors,), (_THREADS,), arguments)
 
                 moved = 16 * quads[what] * passes
@@ -250,10 +250,10 @@ def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[L
     ):
         lines = nbytes // _LINE
         with memory_of(nbytes) as chain:
-            fill((256,), (256,), (address(chain), np.uint32(lines)))
+            fill((256,), (256,), (np.uint64(chain), np.uint32(lines)))
             with memory_of(2 * l2_bytes):  # fills L2 with something else
                 warm = 0 if what == "dram_latency" else lines
-                yield _latency(what, f"{where}, {nbytes} bytes", function, (address(chain),), warm, samples)
+                yield _latency(what, f"{where}, {nbytes} bytes", function, (np.uint64(chain),), warm, samples)
 
 
 def _latency(what: str, where: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int) -> Limit:
@@ -262,7 +262,7 @@ def _latency(what: str, where: str, function: Any, chain: tuple[Any, ...], warm:
     with memory_of(16) as state:  # the word, and 8 bytes later the cycles
         for _ in range(samples + 1):
             numbers = (np.int32(warm), np.int32(_STEPS))
-            function((1,), (1,), (*chain, address(state), address(state + 8), *numbers))
+            function((1,), (1,), (*chain, np.uint64(state), np.uint64(state + 8), *numbers))
             runtime.memcpy(cycles.ctypes.data, state + 8, cycles.nbytes, runtime.memcpyDeviceToHost)
             found.append(int(cycles[0]) / _STEPS)
     how = f"{_STEPS} loads from {where}, each from where the last one said"

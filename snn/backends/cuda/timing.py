@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import cupy
-import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends import kernel_source
@@ -52,11 +51,6 @@ def warm_up(launch: Launch, seconds: float) -> None:
 def load(path: Path) -> cupy.RawModule:
     """The kernels of a source file."""
     return modules.load(kernel_source.text(path))
-
-
-def address(value: int) -> np.uint64:
-    """An address as an argument of a kernel."""
-    return np.uint64(value)
 
 
 @contextmanager
