@@ -193,7 +193,10 @@ def cuda_backend():
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """A project in which everything has been made; tests look at it and leave it as it is."""
+    """A project in which everything has been made; tests look at it and leave it as it is.
+
+    It takes half a minute: name a file whose tests use it, or a copy of it, in ``TOGETHER["pipeline"]``.
+    """
     project = Project(tmp_path_factory.mktemp("made") / "project")
     shutil.copytree(ROOT, project.folder, ignore=NOT_OF_WORKFLOW)
     project.write_grid(TINY)

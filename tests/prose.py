@@ -103,28 +103,19 @@ def parsed(text):
 def faults(text):
     """What a page says that no row says, or that no comment accounts for, one line each."""
     for block in parsed(text):
-        yield from wrong_marks(block)
-        yield from unaccounted(block)
+        for mark in block.marks:
+            if mark["test"] and not (ROOT / mark["test"]).is_file():
+                yield f"there is no {mark['test']}: {block.prose}"
+            if mark["reason"] and mark["reason"] not in REASONS:
+                yield f"not from a table: {mark['reason']!r} is none of {', '.join(REASONS)}: {block.prose}"
+        if not block.pairs and not block.marks:
+            prose = re.sub(r"\]\([^)]*\)|`[^`]*`", " ", block.prose)  # neither links nor code
+            for number in MEASURED.finditer(prose):
+                yield f"{number[0]!r} has no comment that says where it is from: {block.prose}"
         if block.pairs:
             yield from disagreements(block)
         if not block.marks:
             yield from unproven(block)
-
-
-def wrong_marks(block):
-    for mark in block.marks:
-        if mark["test"] and not (ROOT / mark["test"]).is_file():
-            yield f"there is no {mark['test']}: {block.prose}"
-        if mark["reason"] and mark["reason"] not in REASONS:
-            yield f"not from a table: {mark['reason']!r} is none of {', '.join(REASONS)}: {block.prose}"
-
-
-def unaccounted(block):
-    """Numbers of a block that looks measured and has no comment."""
-    if not block.pairs and not block.marks:
-        prose = re.sub(r"\]\([^)]*\)|`[^`]*`", " ", block.prose)  # neither links nor code
-        for number in MEASURED.finditer(prose):
-            yield f"{number[0]!r} has no comment that says where it is from: {block.prose}"
 
 
 def unproven(block):

@@ -115,9 +115,12 @@ def together(names: Sequence[str]) -> dict[str, Any]:
     for name in names:
         environment = {**found.get("environment", {}), **SETTINGS[name].get("environment", {})}
         found |= {**SETTINGS[name], "environment": environment}
-    if "user" in found and (why := _why_no_user(found["user"])):
-        print(f"not as another user: {why}", flush=True)
-        del found["user"]
+    if "user" in found:
+        try:
+            _python_of(found["user"])
+        except LookupError as error:
+            print(f"not as another user: {error}", flush=True)
+            del found["user"]
     return found
 
 
@@ -153,31 +156,20 @@ def _ids(user: str | int) -> tuple[int, int]:
     return account.pw_uid, account.pw_gid
 
 
-def _why_no_user(user: str | int) -> str:
-    """Why this process cannot become a user; empty if it can."""
-    if os.geteuid():
-        return "only root can become one"
-    try:
-        _ids(user)
-    except KeyError:
-        return f"there is no account {user}"
-    return "" if _python_of(user) else "it can run no Python of this version"
-
-
-def _python_of(user: str | int | None) -> str | None:
-    """A Python of this version that a user can run; None if there is none."""
+def _python_of(user: str | int | None) -> str:
+    """A Python of this version that a user can run. Raises LookupError if this process finds none."""
     own = sys._base_executable
     if user is None:
         return own
+    if os.geteuid():
+        raise LookupError("only root can become one")
+    number, group = _ids(user)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    ids = _ids(user)
     for python in (own, f"/usr/local/bin/{version}", f"/usr/bin/{version}"):
         with suppress(OSError):
-            subprocess.run(
-                [python, "-c", ""], cwd="/", user=ids[0], group=ids[1], extra_groups=[], check=True
-            )
+            subprocess.run([python, "-c", ""], cwd="/", user=number, group=group, extra_groups=[], check=True)
             return python
-    return None
+    raise LookupError("it can run no Python of this version")
 
 
 def _copy(clone: Path) -> None:
@@ -185,14 +177,13 @@ def _copy(clone: Path) -> None:
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True)
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = os.fsdecode(subprocess.run(listed, cwd=ROOT, check=True, capture_output=True).stdout).split("\0")
-    here = {name for name in names if name and (ROOT / name).is_file()}
-    for path in clone.rglob("*"):
-        name = path.relative_to(clone)
-        if path.is_file() and name.parts[0] != ".git" and str(name) not in here:
-            path.unlink()
-    for name in here:
-        (clone / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, clone / name)
+    for path in clone.iterdir():
+        if path.name != ".git":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name in names:
+        if name and (ROOT / name).is_file():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, clone / name)
 
 
 def _environment(setting: Mapping[str, Any], scratch: Path) -> dict[str, str]:

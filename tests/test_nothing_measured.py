@@ -5,27 +5,21 @@ import pytest
 import yaml
 from conftest import ROOT
 from project import TINY
-from records_of import DATA, ON_ITS_HOST, PROVENANCE, QUIET, limits_of, source_hash
+from records_of import HOST, QUIET, THRESHOLDS, limits_of, record
 
-from snn.analysis import frame, roofline
 from snn.config.groups import read_yaml
 from snn.figures import draw
 from snn.figures import sweep as sweep_figure
 from snn.figures.layout import save
 from snn.grid import catalogue, naming, sweeps
 from snn.grid.catalogue import table_form
-from snn.hardware.devices import Device, find
-from snn.measurement import provenance as machine
-from snn.measurement.cell import build_record
-from snn.measurement.runs import Measurement
+from snn.hardware.devices import Device
 from snn.report import opening
 from snn.report.write import to_html, write
 from snn.tables import overview, recommendation
 from snn.tables.origin import provenance
-from snn.tables.sweep import sweep
-from snn.tables.table import find_table
+from snn.tables.table import build
 
-THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 REASON = "torch cannot be imported"
 PEERS = {"strategy": ["torch_eager", "jax_scan"], "network.hidden": [[4], [8]]}
 GRID = {
@@ -37,22 +31,19 @@ GRID = {
 def swept(folder, grid):
     path = folder / "grid.yaml"
     path.write_text(yaml.safe_dump(grid))
-    return sweeps.read(path, Device("cuda", "NVIDIA H200", "GPU-1", "580.1"), Device("cpu", "AMD EPYC"))
+    return sweeps.read(path, Device("cuda", "NVIDIA H200", "GPU-1", "580.1"), HOST)
 
 
 def unsupported(cells):
     """Records of these cells, all of them unsupported."""
-    quiet = {"host": QUIET["host"], "probe": {"before": {}, "after": {}}, "readings": []}
-    described = machine.describe(find("cpu")) | PROVENANCE | {"elapsed_seconds": 0.1}
-    found = {}
-    for name, cell in cells.items():
-        where = described | (ON_ITS_HOST if cell["device"]["backend"] == "cpu" else {})
-        for number in naming.rounds_of(cell):
-            outcome = Measurement("unsupported", REASON)
-            found[naming.record_path(name, number)] = build_record(
-                cell, number, outcome, None, quiet, where | {"source_hash": source_hash(cell)}, DATA
-            )
-    return found
+    quiet = QUIET | {"probe": {"before": {}, "after": {}}, "readings": []}
+    return {
+        naming.record_path(name, number): record(
+            cell, [], number=number, machine=quiet, ended=("unsupported", REASON)
+        )
+        for name, cell in cells.items()
+        for number in naming.rounds_of(cell)
+    }
 
 
 @pytest.mark.parametrize(
@@ -64,17 +55,16 @@ def unsupported(cells):
 )
 def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
     grid = swept(tmp_path, GRID)
-    rows = frame.tabulate(unsupported(sweeps.cells_of(name, grid)), THRESHOLDS)
     entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
-    if entry.with_limits:
-        rows = roofline.with_floors(rows, limits_of())
-    form = find_table(table_form(name))
     paper = read_yaml(ROOT / entry.published) if entry.published else {}
     beside = paper if name in catalogue.TABLES else grid[name].axes
+    records = unsupported(sweeps.cells_of(name, grid))
+    limits = [limits_of()] if entry.with_limits else []
+    made, title = build(table_form(name), records, beside, THRESHOLDS, limits)
     csv, page = tmp_path / "table.csv", tmp_path / "table.html"
-    write(form.build(rows, beside, THRESHOLDS), str(csv), str(page), form.title.format(name))
+    write(made, str(csv), str(page), title.format(name))
     table = pd.read_csv(csv)
-    if form is sweep:
+    if name not in catalogue.TABLES:
         assert set(table["status"]) == {"unsupported"}
         assert table["mean_s"].isna().all()
     drawn = [
@@ -82,7 +72,7 @@ def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
         for figure, of in catalogue.FIGURES.items()
         if of.table == name
     ]
-    if form is sweep:
+    if name not in catalogue.TABLES:
         drawn.append(sweep_figure.draw(table, grid[name].axes, name))
     for i, figure in enumerate(drawn):
         save(figure, [str(tmp_path / f"{i}.svg")])

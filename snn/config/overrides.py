@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -55,9 +55,9 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
         key, equals, value = argument.partition("=")
         if not equals or not _KEY.fullmatch(key):
             raise ConfigError(f"{shown(argument)} is no argument: {instead(arguments[number:])}")
-        for end in range(number + 2, len(arguments) + 1) if missing_brackets(value) > 0 else ():
+        for end in range(number + 2, len(arguments) + 1) if _missing_brackets(value) > 0 else ():
             joined = " ".join(arguments[number:end])
-            if missing_brackets(joined.partition("=")[2]) == 0:
+            if _missing_brackets(joined.partition("=")[2]) == 0:
                 cut = f"{shown(argument)} is cut off where the shell found a space"
                 raise ConfigError(f"{cut}: put it in quotes, {shown(joined)}")
         check_text(key, value, _MOST_TEXT)
@@ -68,7 +68,12 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
     for group in groups.GROUPS:
         choices.check_choice(group, chosen[group])
     for key, value in given.items():
-        check_key(key, value, chosen)
+        section, dot, _ = key.partition(".")
+        if dot and section in (*groups.GROUPS, "training"):
+            choices.check_key(key, chosen.get(section))
+        elif key not in (*groups.GROUPS, *choices.BESIDE_THE_CELL):
+            hint = f" ({_OF_GRIDS})" if key in ("grid", "sweep") else choices.nested(key, value)
+            raise ConfigError(f"{key}: {_no_key(key, choices.known(chosen), hint)}")
     return {key: text if key in groups.GROUPS else _value(key, text) for key, text in given.items()}
 
 
@@ -98,23 +103,9 @@ def instead(arguments: Sequence[str]) -> str:
 
 def _no_key(key: str, known: Sequence[str], hint: str = "") -> str:
     """That there is no such key, and which there are."""
-    there = ", ".join([*groups.GROUPS, *(f"training.{key}" for key in groups.default_training())])
-    return (
-        f"there is no such key{hint or meant(key, known)}; "
-        f"the keys are {there}, {', '.join(choices.BESIDE_THE_CELL)}"
-    )
-
-
-def check_key(key: str, value: str, chosen: Mapping[str, str]) -> None:
-    """Raise ConfigError, with the keys that there are, for one that cannot be set beside these choices."""
-    section, dot, _ = key.partition(".")
-    if dot and section in (*groups.GROUPS, "training"):
-        choices.check_key(key, chosen.get(section))
-    elif key in groups.GROUPS:
-        choices.check_choice(key, value)
-    elif key not in choices.BESIDE_THE_CELL:
-        hint = f" ({_OF_GRIDS})" if key in ("grid", "sweep") else choices.nested(key, value)
-        raise ConfigError(f"{key}: {_no_key(key, choices.known(chosen), hint)}")
+    of_training = [f"training.{key}" for key in groups.default_training()]
+    there = ", ".join([*groups.GROUPS, *of_training, *choices.BESIDE_THE_CELL])
+    return f"there is no such key{hint or meant(key, known)}; the keys are {there}"
 
 
 def _value(key: str, text: str) -> Any:
@@ -135,7 +126,7 @@ def _value(key: str, text: str) -> Any:
     if key not in TEXTS and opened > 1:
         why = "a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
     elif key in TEXTS or (not is_several and (opened or "," not in bare)):
-        why = unread(key, text)
+        why = _unread(key, text)
     elif key in groups.list_valued():
         why = f"a list is written in brackets, as {key}=[{text}]"
     else:
@@ -167,15 +158,15 @@ def written(value: Any) -> str:
     return repr(value)
 
 
-def missing_brackets(value: str) -> int:
+def _missing_brackets(value: str) -> int:
     """How many brackets of a value's text are open at its end; negative where one is closed too often."""
     marks = _BRACKETS.findall(_QUOTED.sub("", value))
     return sum(1 if mark in _OPENING else -1 for mark in marks)
 
 
-def unread(key: str, value: str) -> str:
+def _unread(key: str, value: str) -> str:
     """Why a value's text cannot be read, and what would be right."""
-    open_ = missing_brackets(value)
+    open_ = _missing_brackets(value)
     if open_ and key not in TEXTS:
         return f"a bracket is {'not closed' if open_ > 0 else 'closed that was not opened'}"
     if key in groups.list_valued():
