@@ -238,20 +238,3 @@ def test_on_two_gpus_the_neighbour_has_the_other_one(tmp_path):
     own, others = record["provenance"]["device_uuid"], record["machine"]["neighbours"]
     assert others == [record["machine"]["neighbour"]["device_uuid"]] and own not in others
     assert {own, *others} <= {gpu.uuid for gpu in found}
-
-
-@pytest.mark.gpu
-@pytest.mark.alone
-def test_with_one_gpu_the_record_says_what_is_missing(tmp_path):
-    output = tmp_path / "cell.json"
-    first = devices.find("cuda").uuid
-    done = subprocess.run(
-        command("device=cuda", "protocol.neighbour=reference", f"output={output}"),
-        cwd=ROOT,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": first},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    record = json.loads(output.read_text())
-    assert record["status"] == "unsupported" and "needs a second" in record["reason"]

@@ -290,17 +290,6 @@ def test_times_of_the_device_are_read_once_it_has_finished():
     assert (copy.device_start, copy.device_end) == (1.0, 2.0)
 
 
-def test_nothing_is_an_event_before_the_beginning():
-    tracing = Tracer(backend := Everything())
-    on = ObservedBackend(backend, tracing)
-    held = before(on)
-    asked = len(backend.asked)
-    steps(on, held)
-    assert tracing.events() == []
-    assert ("mark", None) not in backend.asked[asked:]
-    close(on, held)
-
-
 def test_a_processor_works_while_the_host_does(ticking):
     backend = Everything()
     backend.asynchronous = False
