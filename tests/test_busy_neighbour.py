@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -107,22 +106,6 @@ def test_a_cell_and_its_neighbour_end_together_and_leave_no_record(start):
 
 def beside(cell, device=None, found=()):
     return busy_neighbour.beside(cell, device or devices.find("cpu"), found, None)
-
-
-def test_a_neighbour_that_paused_was_not_at_work_all_the_time():
-    with beside(cell_of("protocol.neighbour=reference")) as neighbour:
-        neighbour.await_work()
-        time.sleep(0.3)
-        assert neighbour.account()["epochs"] > 0
-        neighbour.process.send_signal(signal.SIGSTOP)
-        time.sleep(1.3)
-        neighbour.process.send_signal(signal.SIGCONT)
-        with pytest.raises(SnnError, match=r"not at work all the time: one of its epochs took [1-9]"):
-            neighbour.account()
-        time.sleep(0.1)
-        with pytest.raises(SnnError, match=r"one of its epochs took [1-9]"):  # also when it is at work again
-            neighbour.account()
-    assert neighbour.process.poll() is not None
 
 
 def test_what_cannot_train_as_a_neighbour_makes_the_cell_unsupported():

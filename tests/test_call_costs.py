@@ -56,14 +56,19 @@ class Clocked(EverySource):
         return 0.25
 
 
-def traced(work):
-    """A trace of work on a stream, memory and a host array."""
+def traced(*calls):
+    """A trace of calls on a stream, memory and a host array."""
     tracing = Tracer(backend := Clocked())
     on = ObservedBackend(backend, tracing)
     stream, buffer, array = on.stream_create(), on.malloc(16), on.host_alloc((4,))
     held = [resource.made_by for resource in on.live.resources.values()]
+    given = {"copy": (buffer, array), "launch": ("relu", (buffer,), (4,)), "wait": ()}
     tracing.begin()
-    work(on, stream, buffer, array)
+    for name, *streamed in calls:
+        do = {"copy": on.copy_in, "launch": on.launch, "wait": on.synchronize}[name]
+        if name == "wait" and streamed:
+            do = on.stream_synchronize
+        do(*given[name], *(stream for _ in streamed))
     return Trace(1, tracing.events(), held)
 
 
@@ -75,54 +80,45 @@ def costs(trace, monkeypatch, asynchronous=True):
     return call_costs(backend, trace)
 
 
-def test_a_call_on_a_stream_costs_the_host_the_device_and_a_wait(monkeypatch):
-    def work(on, stream, buffer, array):
-        on.copy_in(buffer, array, stream)
-        on.stream_synchronize(stream)
-
-    found = costs(traced(work), monkeypatch)
-    copy, wait = Signature("copy_in", (16,), True, True, "fresh"), Signature("stream_synchronize")
-    # Until it is done 1 + 13 + 1 seconds: a second for the call, a quarter for the work, 1 + 3 for the wait.
-    assert found == {
-        copy: CallCost(SECOND, 0.25 * SECOND, (15 - 1 - 0.25 - 4) * SECOND),
-        wait: CallCost((1 + 3) * SECOND),
-    }
-    assert CallCost(1.0) == CallCost(1.0, 0.0, 0.0)
+COPY_ON, LAUNCH_ON, WAIT_ON = ("copy", "on"), ("launch", "on"), ("wait", "on")
+LAUNCH = Signature("relu", (4,))
+FRESH = {"streamed": True, "context": "fresh"}
 
 
-def test_a_launch_without_a_stream_waits_for_all(monkeypatch):
-    def work(on, stream, buffer, array):
-        on.launch("relu", (buffer,), (4,))
-        on.synchronize()
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        # Until a copy is done 1 + 13 + 1 s: one for the call, a quarter for the work, 1 + 3 for the wait.
+        (
+            (COPY_ON, WAIT_ON),
+            {
+                Signature("copy_in", (16,), True, **FRESH): (1, 0.25, 15 - 1 - 0.25 - 4),
+                Signature("stream_synchronize"): (1 + 3,),
+            },
+        ),
+        # Without a stream it waits for all.
+        (
+            (("launch",), ("wait",)),
+            {LAUNCH: (1, 0.25, 14 - 1 - 0.25 - 3), Signature("synchronize"): (1 + 2,)},
+        ),
+        # A wait that is not in the trace costs nothing.
+        (
+            (LAUNCH_ON, ("wait",)),
+            {LAUNCH._replace(**FRESH): (1, 0.25, 15 - 1 - 0.25), Signature("synchronize"): (1 + 2,)},
+        ),
+        ((("copy",),), {Signature("copy_in", (16,), True): (1,)}),  # it returns when all is done
+    ],
+)
+def test_a_call_costs_the_host_the_device_and_a_wait(monkeypatch, calls, expected):
+    found = costs(traced(*calls), monkeypatch)
+    assert found == {key: CallCost(*(SECOND * one for one in cost)) for key, cost in expected.items()}
 
-    found = costs(traced(work), monkeypatch)
-    assert found == {
-        Signature("relu", (4,)): CallCost(SECOND, 0.25 * SECOND, (1 + 12 + 1 - 1 - 0.25 - 3) * SECOND),
-        Signature("synchronize"): CallCost((1 + 2) * SECOND),
-    }
 
-
-def test_a_wait_that_is_not_in_the_trace_costs_nothing(monkeypatch):
-    def work(on, stream, buffer, array):
-        on.launch("relu", (buffer,), (4,), stream)
-        on.synchronize()
-
-    found = costs(traced(work), monkeypatch)
-    launch = found[Signature("relu", (4,), None, True, "fresh")]
-    assert launch.latency_us == (1 + 13 + 1 - 1 - 0.25) * SECOND
-
-
-def test_a_latency_is_not_negative(monkeypatch):
+def test_a_latency_is_not_negative_and_a_processor_has_none(monkeypatch):
+    trace = traced(COPY_ON)
+    assert set(costs(trace, monkeypatch, asynchronous=False).values()) == {CallCost(SECOND, 0.0, 0.0)}
     monkeypatch.setattr(Clocked, "seconds_between", lambda self, first, last: 99.0)
-    found = costs(traced(lambda on, stream, buffer, array: on.copy_in(buffer, array, stream)), monkeypatch)
-    assert [(cost.device_us, cost.latency_us) for cost in found.values()] == [(99 * SECOND, 0.0)]
-
-
-def test_a_call_that_returns_when_all_is_done_has_one_cost(monkeypatch):
-    work = traced(lambda on, stream, buffer, array: on.copy_in(buffer, array))
-    assert set(costs(work, monkeypatch).values()) == {CallCost(SECOND)}
-    on_stream = traced(lambda on, stream, buffer, array: on.copy_in(buffer, array, stream))
-    assert set(costs(on_stream, monkeypatch, asynchronous=False).values()) == {CallCost(SECOND)}
+    assert [one[1:] for one in costs(trace, monkeypatch).values()] == [(99 * SECOND, 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -141,18 +137,15 @@ def test_calls_are_made_so_long_first_to_warm_up(monkeypatch, given, asynchronou
     backend = Clocked()
     backend.asynchronous = asynchronous
     with np.errstate(all="raise"):
-        found = call_costs(backend, traced(lambda on, *rest: on.synchronize()), *given)
+        found = call_costs(backend, traced(("wait",)), *given)
     assert found == {}
     assert asked == seconds
     assert runs == [(False, False, False), (True, True, False), (False, False, True)][: len(seconds)]
 
 
-def test_a_trace_without_events_has_no_costs():
-    assert call_costs(Clocked(), Trace(1, [])) == {}
-
-
-def test_costs_are_medians():
+def test_costs_are_medians_and_a_trace_without_events_has_none():
     assert module._median([1.0, 5.0, 2.0]) == 2 * SECOND
+    assert call_costs(Clocked(), Trace(1, [])) == {}
 
 
 def test_something_is_done_once_and_until_the_seconds_have_passed(monkeypatch):
@@ -210,49 +203,51 @@ def test_the_host_pays_for_each_call_and_for_what_it_waits(calls, microseconds):
     assert seconds(*calls, costs=costs) == pytest.approx(microseconds)
 
 
-def test_a_stream_that_waits_for_an_event_begins_when_it_is_reached():
-    record, wait = ("event_record", 1, 7), ("event_wait", 2, 7)
-    copy, launch, end = ("copy_in", 1), ("matmul", 2), ("stream_synchronize", 2)
-    assert seconds(copy, record, wait, launch, end) == pytest.approx(COPIED + 20)
-    assert seconds(copy, record, launch, end) == pytest.approx(2 + 2 + 20)
-    # What was asked for after the event was recorded is not waited for, nor is another event.
-    assert seconds(record, copy, wait, launch, end) == pytest.approx(2 + 2 + 20)
-    assert seconds(copy, record, ("event_wait", 2, 8), launch, end) == pytest.approx(2 + 2 + 20)
+COPY, PRODUCT, RECORD, WAIT = ("copy_in", 1), ("matmul", 2), ("event_record", 1, 7), ("event_wait", 2, 7)
+END, OF_1, OF_ALL, OF_EVENT = (
+    *(("stream_synchronize", 2), ("stream_synchronize", 1)),
+    *(("synchronize", 0), ("event_synchronize", None, 7)),
+)
 
 
-def test_a_wait_for_an_event_does_not_set_a_stream_back():
-    calls = ("matmul", 2), ("copy_in", 1), ("event_record", 1, 7), ("event_wait", 2, 7), ("copy_in", 2)
-    assert seconds(*calls, ("stream_synchronize", 2)) == pytest.approx(1 + 2 + 20 + 10)
-
-
-def test_the_host_waits_for_an_event_and_for_no_more():
-    copy, record, later = ("copy_in", 1), ("event_record", 1, 7), ("copy_in", 1)
-    assert seconds(copy, record, later, ("event_synchronize", None, 7)) == pytest.approx(COPIED)
-    assert seconds(copy, record, later, ("stream_synchronize", 1)) == pytest.approx(COPIED + 10)
-    assert seconds(later, ("event_synchronize", None, 7)) == pytest.approx(1)  # never recorded
-    for nothing in ([("event_synchronize", None, 7)], [("event_wait", 2, 7), ("stream_synchronize", 2)]):
-        assert seconds(*nothing) == seconds(("event_record", 2, 7), *nothing) == 0
-    assert seconds(("stream_synchronize", 2)) == seconds(("synchronize", 0)) == seconds() == 0
-
-
-def test_a_prefetch_and_a_copy_share_an_engine_and_a_product_has_its_own():
-    end = ("synchronize", 0)
-    assert seconds(("prefetch_in", 1), ("copy_in", 2), end) == pytest.approx(COPIED + 10)
-    assert seconds(("prefetch_in", 1), ("matmul", 2), end) == pytest.approx(2 + 2 + 20)
-
-
-def test_the_first_work_of_a_stream_waits_for_the_host_and_its_latency_alone():
-    assert seconds(("copy_out", 1), ("stream_synchronize", 1)) == pytest.approx(0.25 + 0.5 + 10)
-
-
-@pytest.mark.parametrize("default", [0, None])
-def test_the_default_stream_is_in_the_order_of_no_other(default):
-    copy, launch = ("copy_in", default), ("matmul", 1)
-    assert seconds(copy, launch, ("stream_synchronize", 1)) == pytest.approx(2 + 2 + 20)
-    assert seconds(launch, copy, ("stream_synchronize", default)) == pytest.approx(2 + 2 + 10)
-
-
-@pytest.mark.parametrize(("first", "then"), [(0, 1), (None, 1), (1, 0), (1, None)])
-def test_the_default_stream_records_events_and_waits_for_them_as_others_do(first, then):
-    work = ("copy_in", first), ("event_record", first, 7), ("event_wait", then, 7), ("matmul", then)
-    assert seconds(*work, ("stream_synchronize", then)) == pytest.approx(COPIED + 20)
+@pytest.mark.parametrize(
+    ("calls", "microseconds"),
+    [
+        # A stream that waits for an event begins when it is reached.
+        ([COPY, RECORD, WAIT, PRODUCT, END], COPIED + 20),
+        ([COPY, RECORD, PRODUCT, END], 2 + 2 + 20),
+        # What was asked for after the event was recorded is not waited for, nor is another event.
+        ([RECORD, COPY, WAIT, PRODUCT, END], 2 + 2 + 20),
+        ([COPY, RECORD, ("event_wait", 2, 8), PRODUCT, END], 2 + 2 + 20),
+        # A wait for an event does not set a stream back.
+        ([PRODUCT, COPY, RECORD, WAIT, ("copy_in", 2), END], 1 + 2 + 20 + 10),
+        # The host waits for an event and for no more.
+        ([COPY, RECORD, COPY, OF_EVENT], COPIED),
+        ([COPY, RECORD, COPY, OF_1], COPIED + 10),
+        ([COPY, OF_EVENT], 1),  # never recorded
+        *(([*before, OF_EVENT], 0) for before in ([], [("event_record", 2, 7)])),
+        *(([*before, WAIT, END], 0) for before in ([], [("event_record", 2, 7)])),
+        *((calls, 0) for calls in ([END], [OF_ALL], [])),
+        # A prefetch and a copy share an engine, and a product has its own.
+        ([("prefetch_in", 1), ("copy_in", 2), OF_ALL], COPIED + 10),
+        ([("prefetch_in", 1), PRODUCT, OF_ALL], 2 + 2 + 20),
+        # The first work of a stream waits for the host and its latency alone.
+        ([("copy_out", 1), OF_1], 0.25 + 0.5 + 10),
+        # The default stream is in the order of no other.
+        *(([("copy_in", at), ("matmul", 1), OF_1], 2 + 2 + 20) for at in (0, None)),
+        *(([("matmul", 1), ("copy_in", at), ("stream_synchronize", at)], 2 + 2 + 10) for at in (0, None)),
+        # It records events and waits for them as others do.
+        *(
+            (
+                [
+                    *(("copy_in", first), ("event_record", first, 7)),
+                    *(("event_wait", then, 7), ("matmul", then), ("stream_synchronize", then)),
+                ],
+                COPIED + 20,
+            )
+            for first, then in ((0, 1), (None, 1), (1, 0), (1, None))
+        ),
+    ],
+)
+def test_events_streams_and_engines_order_the_work(calls, microseconds):
+    assert seconds(*calls) == pytest.approx(microseconds)

@@ -4,8 +4,7 @@ Device time is counted in ticks: one for each piece of work that a stream has do
 """
 
 import math
-from collections import defaultdict
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -17,8 +16,6 @@ from test_measure import JOB, RULES
 
 from snn.config import groups
 from snn.measurement import runs
-from snn.profiling import call_costs
-from snn.profiling.tracer import trace
 from snn.strategies import factory
 from snn.strategies.device_driven import Resident
 from snn.strategies.factory import start
@@ -116,39 +113,3 @@ def test_fresh_weights_have_no_loss_yet(name, backend):
             assert all(map(math.isnan, strategy.losses()))
             strategy.epoch()
             assert np.isfinite(strategy.losses()).all()
-
-
-class Marked(Clocked):
-    """Tells the ticks at which a stream reaches a mark."""
-
-    asynchronous = True
-
-    def mark(self, stream=None):
-        reached = []
-        self._append(self.DEFAULT if stream is None else stream, lambda: reached.append(self.ticks))
-        return reached
-
-    def seconds_between(self, first, last):
-        return last[0] - first[0]
-
-
-@pytest.mark.parametrize("name", ["reference", "streams", "resident", "graph"])
-def test_a_call_made_again_is_waited_for_and_marks_around_it_tell_the_devices_part(monkeypatch, name):
-    """The wait is the call's own."""
-    backend = Marked()
-    monkeypatch.setattr(call_costs, "time", backend.clock)
-    traced = trace(job_of(name), backend)
-    host, total, device = (defaultdict(list) for _ in range(3))
-    with ExitStack() as stack:
-        again = call_costs.Replay(backend, traced, stack)
-        for _ in range(3):
-            again.run(host, total)
-        again.run(device=device)
-    work = {event.signature: event.call for event in traced.events if event.call.is_work}
-    assert all(set(seconds) == {0.0} for signature, seconds in total.items() if signature not in work)
-    for signature, call in work.items():
-        captured = len(traced.held[-1].arguments) if call.name == "graph_launch" else 1
-        assert set(total[signature]) == {float(captured)}
-        asynchronous = signature.streamed or call.name == "launch"
-        assert set(host[signature]) == {0.0 if asynchronous else 1.0}
-        assert set(device.get(signature, ())) == ({captured} if asynchronous else set())
