@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from snn.analysis import frame
+from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
 from snn.grid import fingerprint, naming, sweeps
 from snn.hardware.devices import Device
@@ -177,7 +178,7 @@ def stopped(protocol, runs):
 
 
 def source_hash(cell):
-    return fingerprint.cell_sources(cell).digest
+    return fingerprint.cell_sources(Cell(cell)).digest
 
 
 def halves(times):
@@ -191,7 +192,7 @@ def write_all(folder, cells, seconds, **provenance):
     expected = {}
     for cell, times in zip(cells, seconds, strict=True):
         for number, some in enumerate(halves(times), 1):
-            path = folder / naming.record_path(naming.name_of(cell), number)
+            path = folder / naming.record_path(Cell(cell).name, number)
             store.write(path, record(cell, some, number=number, foretold=times[0], **provenance))
             expected[str(path)] = source_hash(cell)
     return expected

@@ -34,7 +34,7 @@ def command(*overrides):
 
 def cell_of(*overrides):
     cell = composed(quick(*overrides))
-    return {section: cell[section] for section in naming.SECTIONS}
+    return Cell((section, cell[section]) for section in naming.SECTIONS)
 
 
 def neighbours_of(process):
@@ -159,11 +159,11 @@ def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
 def test_a_cell_that_names_no_neighbour_is_what_it_was():
     """Its name, and what it is measured again for."""
     usual, said = cell_of("device.name=x"), cell_of("device.name=x", "protocol.neighbour=any")
-    assert usual == said and Cell(usual).neighbour == ANY and Cell(usual).strategy_beside is None
+    assert usual == said and usual.neighbour == ANY and usual.strategy_beside is None
     alone, busy = (cell_of("device.name=x", f"protocol.neighbour={who}") for who in ("none", "resident"))
-    assert Cell(alone).neighbour == "none" and Cell(alone).strategy_beside is None
-    assert Cell(busy).strategy_beside == "resident"
-    assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
+    assert alone.neighbour == "none" and alone.strategy_beside is None
+    assert busy.strategy_beside == "resident"
+    assert len({cell.name for cell in (usual, alone, busy)}) == 3
     of_usual, of_alone, of_busy = (set(fingerprint.cell_sources(cell)) for cell in (usual, alone, busy))
     assert of_usual == of_alone < of_busy
     assert {"snn/measurement/busy_neighbour.py", "snn/strategies/device_driven.py"} <= of_busy - of_usual

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from whole_grid import H200, HOST, sweeps_of
 
+from snn.config.cell import Cell
 from snn.files.published_sets import name_of, sets
-from snn.grid import naming
 from snn.records import archive
 
 SNAPSHOT = Path(__file__).parent / "snapshots/cell_names.json"
@@ -34,7 +34,7 @@ def of_archives():
         if not (folder / archive.RECORDS).exists():
             continue  # it has microbenchmarks only
         cells = (entry.record["cell"] for entry in archive.unchecked(folder).values())
-        found[name_of(folder)] = counted(dict.fromkeys(map(naming.name_of, cells)))
+        found[name_of(folder)] = counted(dict.fromkeys(Cell(cell).name for cell in cells))
     return found
 
 

@@ -12,7 +12,6 @@ from whole_grid import HOST, sweeps_of
 from snn.analysis import frame
 from snn.analysis.frame import outcome
 from snn.analysis.speedups import SPEEDUP, speedup
-from snn.grid import naming
 
 GRID = sweeps_of(host=HOST)
 CELL = GRID["dataset_size"].cells[0]
@@ -37,7 +36,7 @@ def test_the_runs_of_all_rounds_are_pooled():
         "runs": 3,
         "rounds": [[1.0, 2.0], [4.0]],
     }
-    expected |= {"cell": naming.name_of(CELL), "hidden": CELL["network"]["hidden"], "kernel.block": "16-16"}
+    expected |= {"cell": CELL.name, "hidden": CELL["network"]["hidden"], "kernel.block": "16-16"}
     expected |= {"members": 1, "launch_s": fmean([1.5, 4]), "member_losses": [], "final_loss": 3.0}
     expected |= {"probe": {"malloc_us": 50.0, "copy_us": 13.0}, "predicted_calls_s": pytest.approx(1.25)}
     assert {key: row[key] for key in expected} == expected

@@ -20,7 +20,7 @@ from snn.config.compose import composed
 from snn.datasets import idx_images
 from snn.errors import ConfigError, DataError
 from snn.files import regular
-from snn.grid import naming, sweeps
+from snn.grid import sweeps
 from snn.hardware.devices import Device
 
 CPU = Device("cpu", "Abacus")
@@ -151,7 +151,7 @@ def test_a_planned_cell_is_the_one_that_is_run_and_follows_the_files(folder):
     (folder / TEST_LABELS).write_bytes(zipped(FILES[TEST_LABELS]))
     assert planned(folder) == cell
     write(folder, {TEST_LABELS: image_set(seed=2)[TEST_LABELS]})
-    assert naming.name_of(planned(folder)) != naming.name_of(cell)
+    assert planned(folder).name != cell.name
     with pytest.raises(DataError, match="have changed since the workflow was planned; run"):
         datasets.make(choice)
     with pytest.raises(ConfigError, match="it has changed"):

@@ -42,7 +42,7 @@ def unsupported(cells):
             cell, [], number=number, machine=quiet, ended=("unsupported", REASON)
         )
         for name, cell in cells.items()
-        for number in naming.rounds_of(cell)
+        for number in cell.rounds
     }
 
 

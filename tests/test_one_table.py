@@ -89,17 +89,17 @@ def test_one_data_set_has_one_content():
 
 def test_a_record_stands_at_the_path_of_its_cell_and_round(tmp_path):
     one, wanted = record(CELL, [1.0]), source_hash(CELL)
-    path = tmp_path / naming.record_path(naming.name_of(CELL), 1)
+    path = tmp_path / naming.record_path(CELL.name, 1)
     store.write(path, one)
     assert frame.checked({str(path): wanted}) == {str(path): one}
     assert frame.tabulate(frame.checked({str(path): wanted}), THRESHOLDS)["mean_s"].tolist() == [1.0]
     with pytest.raises(RecordError, match=rf"measured with other sources \({wanted}\) than the current ones"):
         frame.checked({str(path): "other"})
-    second = tmp_path / naming.record_path(naming.name_of(CELL), 2)
+    second = tmp_path / naming.record_path(CELL.name, 2)
     store.write(second, one)
     with pytest.raises(RecordError) as refused:
         frame.checked({str(second): wanted})
-    name = naming.record_path(naming.name_of(CELL), 1)
+    name = naming.record_path(CELL.name, 1)
     assert str(refused.value) == f"{second}: the record of another cell or round, {name}{store.again(second)}"
     store.write(second, record(CELL, [1.0], number=2, driver="2", blas_threads=9))
     with pytest.raises(RecordError, match="different BLAS threads"):
