@@ -8,6 +8,7 @@ from overview_points import GPU, THRESHOLDS, cells_of
 from records_of import ON_ITS_HOST, PROVENANCE, QUIET, record
 
 from snn.analysis import frame
+from snn.config.cell import Cell
 from snn.hardware.devices import Device
 from snn.recommending import candidates, text
 from snn.recommending.budget import Length
@@ -48,7 +49,7 @@ WHOLE = Length(100)
 def answered(table, trained=WHOLE, **network):
     training = {"epochs": 100, "learning_rate": 0.002}
     network = {"init": "uniform01", "hidden": [1024, 64]} | network
-    cell = {"training": training, "dataset": {"rows": 60_000}, "network": network}
+    cell = Cell({"training": training, "dataset": {"rows": 60_000}, "network": network})
     return text.answer(table, ANSWER, trained, cell) + "\n"
 
 
