@@ -648,7 +648,7 @@ CHANGED = r"""
     strategy/pinned name=reference => name is 'reference': it must be pinned, the name of the file
     strategy/pinned name=pinedd => name is 'pinedd': it must be pinned, the name of the file
     strategy/pinned name= => name is missing: it must be pinned, the name of the file
-    dataset/small _target_= => it must name the function that makes the data, as snn.data
+    dataset/small _target_= => it must name the function that makes the data, such as snn.data
     kernel/tiled work= => work is missing: a kernel has name, source, block, work, fused, pretransposed, prec
     kernel/tiled sorce=1 => 'sorce' is not a key of a kernel (did you mean source?): one of name,
     kernel/tiled source=kernels/tild.cu => source is 'kernels/tild.cu': it must be a file, as
@@ -699,13 +699,27 @@ def test_a_choices_file_without_keys_is_named(tmp_path, monkeypatch, text, given
     assert str(refused.value).startswith(f"config/dataset/mine.yaml is {given}: ")
 
 
-def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").touch()
-    monkeypatch.setitem(choices._CODE, "strategy", f"{tmp_path}/{{}}.py")
-    right = f"{tmp_path}/mine.py is there, but a choice is a file, config/strategy/mine.yaml"
+@pytest.mark.parametrize(
+    ("group", "file"),
+    [
+        ("strategy", "snn/strategies/family.py"),
+        ("dataset", "snn/datasets/my_own.py"),
+        ("kernel", "kernels/my_own.cu"),
+    ],
+)
+def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch, group, file):
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("class MyOwner(Host):\n    pass\n\n\nclass MyOwn(Host):\n    pass\n")
+    monkeypatch.setattr(groups, "ROOT", tmp_path)
+    right = f"{file} is there, but a choice is a file, config/{group}/my_own.yaml"
     with pytest.raises(ConfigError, match=re.escape(right)):
-        composed(["strategy=mine"])
+        choices.check_choice(group, "my_own")
+    for wrong in ("my_ow", "none", "My_own"):
+        assert "is there" not in choices.hint(group, wrong)
+    with pytest.raises(ConfigError, match=re.escape(right)):
+        sweeps_of(tmp_path, {"mine": {group: [groups.default_choices()[group], "my_own"]}})
+
+
+def test_a_choice_that_is_nearly_right_is_suggested():
     with pytest.raises(ConfigError, match="did you mean reference"):
         composed(["strategy=refrence"])
-    with pytest.raises(ConfigError, match=re.escape(right)):
-        sweeps_of(tmp_path, {"mine": {"strategy": ["reference", "mine"]}})
