@@ -490,7 +490,7 @@ def test_numbers_are_those_of_python(tmp_path_factory, numbers, shown):
 
 # ---- very many columns
 
-WIDTH = 20_000
+WIDTH = 10_000
 """What looked at each of them for each of them would take minutes."""
 
 
