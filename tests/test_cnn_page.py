@@ -1,12 +1,11 @@
 """scripts/cnn_page.py: the tables of docs/explanation/cnn_report.md are made from others."""
 
 import re
-import sys
 
+import cnn_page
 import pytest
 from cnn_cells import AS_PUBLISHED, MEAN, NAIVE, OPTIMISED, cells_of, loaders, rows_of
 from cnn_cells import published_values as published
-from conftest import ROOT
 from records_of import THRESHOLDS
 
 from snn.errors import ConfigError
@@ -14,10 +13,6 @@ from snn.grid import catalogue
 from snn.tables.cnn import cnn_block_size, cnn_loader, cnn_programs
 from snn.tables.cpu import cpu as cpu_table
 from snn.tables.sweep import peers
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import cnn_page
 
 PROGRAMS = (cnn_page.FOLDERS[0] / "tables/cnn_programs.csv").read_bytes()
 
