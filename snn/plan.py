@@ -30,7 +30,10 @@ def answer(
 ) -> None:
     """Print the plan of a cell or a sweep with these settings, and write it to a file if one is given."""
     gpu = _gpu(device, free)
-    budget = int(_fraction(fraction) * gpu.nbytes)
+    share = float(fraction) if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", fraction, re.ASCII) else 0.0
+    if not 0 < share <= 1:
+        raise ConfigError(f"--fraction is {shown(fraction)}: it must be a number above 0, and at most 1")
+    budget = int(share * gpu.nbytes)
     cells, axes = _cells(settings, gpu)
     target = None
     if file is not None:  # into no file that is read for it
@@ -78,16 +81,6 @@ def _size(text: str) -> int:
             f"--free is {shown(text)}: it must be a size to 1 PB, as 11GiB, 500MiB or 8e9 bytes as 8000000000"
         )
     return int(nbytes)
-
-
-def _fraction(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
-        raise ConfigError(f"--fraction is {shown(text)}: it must be a number above 0, and at most 1")
-    return value
 
 
 def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> tuple[dict[str, Mapping[str, Any]], Sequence[str]]:

@@ -35,59 +35,55 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
     table; OutputError where the output cannot be written.
     """
     with writing(output):
-        _retabulate(archive, output, grid_file)
-
-
-def _retabulate(archive: Path, output: Path, grid_file: Path | None) -> None:
-    measured = microbenchmarks.of_devices(archive)
-    found = [] if measured and not has_cells(archive) else list(entries(archive).values())
-    records = [entry.record for entry in found]
-    devices = {record["provenance"]["device"] for record in records}
-    if records:
-        measured = microbenchmarks.of_devices(archive, devices)
-    sweeps = _sweeps(archive, found, grid_file)
-    known = {
-        naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
-    }
-    for folder in ("tables", "figures"):
-        (output / folder).mkdir(parents=True, exist_ok=True)
-    thresholds, gpus = read_yaml(CONFIG / "verdicts.yaml"), read_yaml(CONFIG / "paper/gpu.yaml")
-    limits = _limits(archive, devices or {record["provenance"]["device"] for record in measured.values()})
-    if limits:
-        _write_own(output, "device_limits", limits[0])
-    if of_device := [*limits, *records, *measured.values()]:
-        _write_own(output, "gpu", of_device, gpus)
-    for name in [*grid.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
-        cells = grid.cells_of(name, sweeps)
-        paths = naming.rounds_in(known, cells)
-        kept = all(paths.values())
-        if said := naming.said_of_missing(known, cells, kept):
-            print(f"{name} {said}")
-        if not kept:
-            continue
-        chosen = {path: known[path] for of_cell in paths.values() for path in of_cell}
-        entry, of = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
-        axes = [] if name in catalogue.TABLES else sweeps[name].axes
-        beside = axes or (read_yaml(ROOT / entry.published) if entry.published else {})
-        fitting = fitting_limits(limits, chosen.values()) if entry.with_limits else []
-        table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting)
-        _write(table, title.format(name), output, name)
-        if name not in catalogue.TABLES:
-            _save(sweep_figure.draw(_written(output, name), axes, name, of), output, name)
-        _draw(output, name, gpus["device"], of)
-    for name, record in measured.items():
-        _write_own(output, name, record, *(limits if catalogue.MICROBENCHMARKS[name].with_limits else []))
-        _draw(output, name, gpus["device"], "")
-    paths = naming.rounds_in(known, grid.all_cells(sweeps))
-    used = {path: known[path] for of_cell in paths.values() for path in of_cell}
-    _write_datasets(list(used.values()), output)
-    if used:
-        points = overview.points_of(used, thresholds)
-        table = overview.build(points, thresholds)
-        _write(recommendation.build(points, table), recommendation.TITLE, output, "recommendation")
-        _write(recommendation.with_sentences(table), overview.TITLE, output, "overview")
-        if any("samples" in record["machine"] for record in used.values()):
-            _write_own(output, "warnings", used, thresholds)
+        measured = microbenchmarks.of_devices(archive)
+        found = [] if measured and not has_cells(archive) else list(entries(archive).values())
+        records = [entry.record for entry in found]
+        devices = {record["provenance"]["device"] for record in records}
+        if records:
+            measured = microbenchmarks.of_devices(archive, devices)
+        sweeps = _sweeps(archive, found, grid_file)
+        known = {
+            naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
+        }
+        for folder in ("tables", "figures"):
+            (output / folder).mkdir(parents=True, exist_ok=True)
+        thresholds, gpus = read_yaml(CONFIG / "verdicts.yaml"), read_yaml(CONFIG / "paper/gpu.yaml")
+        limits = _limits(archive, devices or {record["provenance"]["device"] for record in measured.values()})
+        if limits:
+            _write_own(output, "device_limits", limits[0])
+        if of_device := [*limits, *records, *measured.values()]:
+            _write_own(output, "gpu", of_device, gpus)
+        for name in [*grid.own_tables(sweeps), *catalogue.sweep_tables(sweeps)]:
+            cells = grid.cells_of(name, sweeps)
+            paths = naming.rounds_in(known, cells)
+            kept = all(paths.values())
+            if said := naming.said_of_missing(known, cells, kept):
+                print(f"{name} {said}")
+            if not kept:
+                continue
+            chosen = {path: known[path] for of_cell in paths.values() for path in of_cell}
+            entry, of = catalogue.TABLES.get(name, catalogue.TIDY_TABLE), trained(cells.values())
+            axes = [] if name in catalogue.TABLES else sweeps[name].axes
+            beside = axes or (read_yaml(ROOT / entry.published) if entry.published else {})
+            fitting = fitting_limits(limits, chosen.values()) if entry.with_limits else []
+            table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting)
+            _write(table, title.format(name), output, name)
+            if name not in catalogue.TABLES:
+                _save(sweep_figure.draw(_written(output, name), axes, name, of), output, name)
+            _draw(output, name, gpus["device"], of)
+        for name, record in measured.items():
+            _write_own(output, name, record, *(limits if catalogue.MICROBENCHMARKS[name].with_limits else []))
+            _draw(output, name, gpus["device"], "")
+        paths = naming.rounds_in(known, grid.all_cells(sweeps))
+        used = {path: known[path] for of_cell in paths.values() for path in of_cell}
+        _write_datasets(list(used.values()), output)
+        if used:
+            points = overview.points_of(used, thresholds)
+            table = overview.build(points, thresholds)
+            _write(recommendation.build(points, table), recommendation.TITLE, output, "recommendation")
+            _write(recommendation.with_sentences(table), overview.TITLE, output, "overview")
+            if any("samples" in record["machine"] for record in used.values()):
+                _write_own(output, "warnings", used, thresholds)
 
 
 def _written(output: Path, name: str) -> pd.DataFrame:

@@ -10,14 +10,10 @@ A comment of the last two kinds that is a block of its own holds to the end of i
 """
 
 import re
-import sys
 from dataclasses import dataclass
 from functools import cache
 
 from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
 from published_numbers import PAGES, VALUE, VERDICTS, blocks, significant
 
 __all__ = ["MEASURED", "PAGES", "faults", "parsed"]

@@ -105,10 +105,6 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize(
-    "command",
-    [as_command("retabulate"), lambda paths: cli.main(["compare", paths[0], *paths])],
-)
-@pytest.mark.parametrize(
     "make",
     [
         lambda folder: (folder / archive.RECORDS).mkdir(),
@@ -122,13 +118,9 @@ CONTENTS = {
     ],
     ids=["a folder", "a pipe", "a folder of a record", "no cells", *CONTENTS],
 )
-def test_garbage_in_place_of_an_archive_is_refused(tmp_path, capsys, make, command):
-    folder = tmp_path / "a"
-    folder.mkdir()
-    make(folder)
-    assert command([str(folder), str(tmp_path / "out")]) == 2
-    assert str(folder) in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+def test_garbage_in_place_of_an_archive_is_refused(tmp_path, make):
+    make(tmp_path)
+    assert str(tmp_path) in refusal(archive.entries, tmp_path)
 
 
 def test_a_file_in_place_of_a_folder_is_named(tmp_path):
@@ -203,9 +195,8 @@ def test_cells_that_are_not_there_leave_their_sweep_out_and_a_shorter_digest_nam
     assert archive.read_sweeps(folder) is None
 
 
-@pytest.mark.parametrize("limits", ["{", [], *({"limits_version": version} for version in (1, 2, 9))])
-def test_limits_of_an_archive_are_checked(tmp_path, capsys, limits):
-    folder = archived(tmp_path / "a", limits=limits)
+def test_limits_of_an_archive_are_checked(tmp_path, capsys):
+    folder = archived(tmp_path / "a", limits="{")
     assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
     assert "limits.json: " in capsys.readouterr().err
 

@@ -6,17 +6,14 @@ import sys
 from functools import reduce
 from importlib import import_module
 
+import headline
 import pytest
 from conftest import ROOT
 from records_of import limits_of
+from stages import STAGES
 
 from snn.errors import MeasurementError
 from snn.hardware.limits import Measured
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import headline
-from stages import STAGES
 
 
 @pytest.mark.parametrize(

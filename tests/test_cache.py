@@ -23,11 +23,6 @@ from snn.files import cache
 from snn.strategies import numba_loops
 
 try:
-    import nvidia
-except ImportError:
-    nvidia = None
-
-try:
     from cuda.bindings import nvrtc
 
     nvrtc.nvrtcVersion()
@@ -235,11 +230,7 @@ def test_another_source_option_architecture_or_compiler_is_compiled(process, mon
     monkeypatch.setattr(process.modules, "_compiler", lambda: "another build")
     found.append(load(KERNEL, ("-DN=1",)))
     assert len({one["path"] for one in found}) == len(process.compiled) == 5
-
-
-def test_what_it_makes_is_what_the_options_ask_for(process):
-    ones, twos = (process.modules.compiled(KERNEL, (f"-DN={n}",), "sm_90") for n in (1, 2))
-    assert ones != twos and ones == process.modules.compiled(KERNEL, ("-DN=1",), "sm_90")
+    assert Path(found[0]["path"]).read_bytes() != Path(found[2]["path"]).read_bytes()
 
 
 def test_headers_of_the_system_errors_and_a_full_cache_are_left_to_cupy(process, folder):
@@ -303,33 +294,6 @@ def test_the_library_is_the_one_that_cupy_uses(process, tmp_path, monkeypatch, m
         assert modules._loaded() == (path, (13, 0))
         return
     assert modules.load(KERNEL, ("-DN=1",))["code"] == KERNEL  # left to CuPy
-
-
-BOTH = """
-import ctypes, json, sys
-from types import ModuleType, SimpleNamespace
-*paths, used = sys.argv[1:]
-for path in paths:
-    ctypes.CDLL(path)
-major, minor = ctypes.c_int(), ctypes.c_int()
-ctypes.CDLL(used).nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-sys.modules["cupy"] = SimpleNamespace(RawModule=None)
-of_cupy = SimpleNamespace(getVersion=lambda: (major.value, minor.value))
-sys.modules["cupy_backends.cuda.libs"] = SimpleNamespace(nvrtc=of_cupy)
-from snn.backends.cuda import modules
-print(json.dumps(modules._loaded()[0]))
-"""
-
-
-def test_of_two_libraries_in_a_process_it_is_that_of_cupys_cuda():
-    found = (
-        {path.resolve() for path in Path(nvidia.__path__[0]).glob("*/lib/libnvrtc.so.1?")} if nvidia else ()
-    )
-    paths = sorted(map(str, found), key=lambda path: path[-2:])
-    if [path[-2:] for path in paths] != ["12", "13"]:
-        pytest.skip("not both versions of NVRTC are installed")
-    for used in paths:
-        assert printed(BOTH, *paths, used) == printed(BOTH, *reversed(paths), used) == used
 
 
 def test_several_threads_compile_at_once(process):

@@ -4,11 +4,11 @@ import re
 
 import pytest
 from conftest import ROOT
+from records_of import THRESHOLDS
 
 from snn.backends import access
 from snn.backends.cpu import access as cpu_access
 from snn.config import groups
-from snn.config.groups import read_yaml
 from snn.grid import catalogue
 from snn.microbenchmarks import memory_calls
 from snn.report.write import glossary
@@ -16,7 +16,6 @@ from snn.tables.cnn import BLOCK
 from snn.tables.columns import describe
 
 CAPTIONS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "workflow/report").glob("*.rst")}
-THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 GENERAL = {"any_table", "any_figure", "overview"}
 PAGES = {"overview": "overview_table"}
 """The caption of overview.html, as overview.rst is the report's first page."""

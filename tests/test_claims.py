@@ -2,22 +2,17 @@
 
 import json
 import re
-import sys
 from itertools import groupby
 from math import inf
 
+import claim_pages
 import pandas as pd
 import pytest
-from conftest import ROOT
 
 from snn import cli
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.report import claims
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import claim_pages
 
 SOURCES = claims.source_names()
 

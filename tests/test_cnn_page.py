@@ -1,21 +1,16 @@
 """scripts/cnn_page.py: the tables of docs/explanation/cnn_report.md are made from others."""
 
 import re
-import sys
 
+import cnn_page
 import pytest
 from cnn_cells import MEAN, NAIVE, OPTIMISED, cells_of, rows_of
 from cnn_cells import published_values as published
-from conftest import ROOT
 from records_of import THRESHOLDS
 
 from snn.errors import ConfigError
 from snn.grid import catalogue
 from snn.tables.cnn import cnn_programs
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import cnn_page
 
 PROGRAMS = (cnn_page.FOLDERS[0] / "tables/cnn_programs.csv").read_bytes()
 

@@ -1,24 +1,19 @@
 """docs/explanation/cnn_report.md: what its text says follows from the code, the report and the tables."""
 
 import re
-import sys
 from functools import cache
 from math import ceil, log, prod
 from pathlib import Path
 
+import cnn_page
 import pandas as pd
 import pytest
 from cnn_cells import published_values as published
-from conftest import ROOT
 from published_tables import one, records_in, some
 from records_of import THRESHOLDS
 
 from snn.config import groups
 from snn.models.network import build
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import cnn_page
 
 PAGE = cnn_page.PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(re.sub(r"<!-- made.*?end -->", "", PAGE, flags=re.DOTALL).split())

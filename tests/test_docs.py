@@ -4,14 +4,16 @@ import ast
 import csv
 import os
 import re
-import sys
 from functools import cache, partial
 from pathlib import Path
 
+import generators
 import howto_code
+import published_numbers
 import pytest
 import yaml
 from conftest import ROOT
+from generators import commands, grid, kernels, links, records, repository, strategies, tables
 
 from snn import cli
 from snn.config import groups
@@ -19,13 +21,6 @@ from snn.errors import RecordError
 from snn.files import published_sets
 from snn.files.published_sets import name_of, sets
 from snn.tables import columns
-
-sys.path.insert(0, str(ROOT / "scripts"))
-sys.path.insert(0, str(ROOT / "docs"))
-
-import generators
-import published_numbers
-from generators import commands, grid, kernels, links, records, repository, strategies, tables
 
 DOCS = ROOT / "docs"
 QUICK = (grid, kernels, records, repository, strategies, tables)

@@ -1,19 +1,15 @@
 """What an SVG file says of its figure to those who do not see it; alternative texts and links of the site."""
 
 import importlib.util
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from conftest import ROOT
+from generators import repository
 
 from snn.figures import layout
 from snn.report.published_set import escaped
-
-sys.path.insert(0, str(ROOT / "docs"))
-
-from generators import repository
 
 FURO = importlib.util.find_spec("furo")
 SVG = "{http://www.w3.org/2000/svg}"

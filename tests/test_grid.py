@@ -4,9 +4,9 @@ import copy
 import hashlib
 import json
 import re
-import sys
 from functools import cache
 
+import grid_schema
 import jsonschema
 import pytest
 import yaml
@@ -24,10 +24,6 @@ from snn.grid import sweeps as grid
 from snn.grid.grid_file import notes
 from snn.hardware.devices import Device
 from snn.strategies.factory import on_host
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import grid_schema
 
 CPU = Device("cpu", "AMD EPYC")
 GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580")

@@ -15,7 +15,6 @@ from unittest import mock
 
 import pytest
 from conftest import ROOT
-from processes import end_in_time
 
 from snn.hardware import locks
 from snn.hardware.devices import Device
@@ -178,13 +177,20 @@ def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind,
 
 @pytest.mark.parametrize(("umask", "of_folder"), [(0o002, 0o664), (0o022, 0o644), (0o077, 0o600)])
 def test_all_users_may_lock_a_device_and_who_may_share_a_folder_that(tmp_path, monkeypatch, umask, of_folder):
+    """A device's lock is opened for reading, so that another user's can be."""
+    flags, opened, before = [], os.open, os.umask(umask)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    before = os.umask(umask)
     try:
-        with device_lock(CPU):
-            assert generation(tmp_path) == ""
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                os, "open", lambda path, how, *mode: (flags.append(how), opened(path, how, *mode))[1]
+            )
+            with device_lock(CPU):
+                pass
+        assert generation(tmp_path) == ""
     finally:
         os.umask(before)
+    assert flags and not any(how & (os.O_WRONLY | os.O_RDWR) for how in flags)
     assert lock_file("cpu").stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "snn.lock").stat().st_mode & 0o777 == of_folder
 
@@ -199,18 +205,6 @@ def test_a_clone_of_another_user_needs_a_clone_of_ones_own(tmp_path, monkeypatch
             assert said.startswith(f"{tmp_path}: ") and "clone" in said
             assert ".snakemake" not in said and "remove" not in said
     assert not list(tmp_path.iterdir())
-
-
-def test_a_device_is_locked_by_a_file_that_is_opened_for_reading(tmp_path, monkeypatch):
-    """So that another user's can be."""
-    flags = []
-    opened = os.open
-    monkeypatch.setattr(os, "open", lambda path, how, *mode: (flags.append(how), opened(path, how, *mode))[1])
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for _ in range(2):
-        with device_lock(CPU):
-            pass
-    assert flags and not any(how & (os.O_WRONLY | os.O_RDWR) for how in flags)
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
@@ -307,23 +301,6 @@ def test_a_workflow_beside_a_lock_that_only_another_user_may_open_is_refused(tmp
     for use in (generation, lambda folder: folder_lock(folder, "")):
         with pytest.raises(LockedError, match=r"snn\.lock: .* opened: Permission denied: let its owner give"):
             use(folder)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells a process of its parent's death")
-def test_a_cell_dies_with_its_workflow(tmp_path):
-    child = (
-        "import os, time; from snn.hardware.locks import end_with_parent; end_with_parent();"
-        "print(os.getpid(), flush=True); time.sleep(60)"
-    )
-    parent = (
-        f"import os, subprocess, sys, time; os.environ['{locks.END_WITH_PARENT}'] = str(os.getpid());"
-        f"subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
-    )
-    started = subprocess.Popen([sys.executable, "-c", parent], cwd=ROOT, stdout=subprocess.PIPE)
-    pid = int(started.stdout.readline())
-    started.kill()
-    started.wait()
-    assert end_in_time(pid)
 
 
 def test_a_parent_that_is_no_process_has_ended(monkeypatch):

@@ -6,6 +6,8 @@ from itertools import islice
 from multiprocessing import active_children
 from threading import Timer
 
+import plan_accuracy
+import plan_draws
 import pytest
 from conftest import ROOT
 from every_source import Captures
@@ -13,11 +15,6 @@ from every_source import Captures
 from snn.planning import gpus
 from snn.planning.gpus import PlannedGpu
 from snn.planning.plan import planned
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import plan_accuracy
-import plan_draws
 
 H200 = gpus.named("NVIDIA H200")
 MIB = 1 << 20

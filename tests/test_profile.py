@@ -3,7 +3,6 @@
 import inspect
 import itertools
 import json
-import time
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -99,7 +98,11 @@ def test_a_trace_and_its_costs_hold_every_call_of_a_step(name, backend):
         assert event["start_us"] <= event["end_us"]
         if event["call"] in ("copy_in", "copy_out", *OPS):
             assert event["device_start_us"] <= event["device_end_us"]
-    assert (found["attribution"]["seconds"]["kernels"] > 0) != on_host
+    parts = found["attribution"]["seconds"]
+    assert (parts["kernels"] > 0) != on_host and all(seconds >= 0 for seconds in parts.values())
+    assert not on_host or {part for part, s in parts.items() if s} <= {"host_arithmetic", "waiting"}
+    if ledger["streams_created"] > 5:  # in the loop
+        assert parts["streams"] > 0
 
 
 COPY, KERNEL, GRAPH, MALLOC = map(Signature, ("copy_in", "matmul", "graph_launch", "malloc"))
@@ -133,19 +136,18 @@ def test_a_training_that_diverges_has_a_profile_and_no_warning():
     assert found["predicted_calls_seconds"] > 0 and sum(found["attribution"]["seconds"].values()) > 0
 
 
-@pytest.mark.parametrize("slowest", ["malloc", "launch"])
-def test_calls_that_take_milliseconds_are_predicted(slowest, monkeypatch):
-    slow = of_milliseconds(slowest, monkeypatch)
-    job = replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference"))
-    found = profile(job, slow)
-    calls = sum(s for part, s in found["attribution"]["seconds"].items() if part != "host_arithmetic")
+@pytest.mark.parametrize(
+    ("slowest", "part"), [("malloc", "allocation"), ("launch", "launch"), ("copy_out", "copy_out")]
+)
+def test_calls_that_take_milliseconds_are_predicted_and_attributed(slowest, part, monkeypatch):
+    """Every call takes a millisecond, those of one name five."""
+    seconds = dict.fromkeys(("malloc", "copy_in", "copy_out", "launch", "synchronize"), 0.001)
+    slow = SlowBackend(monkeypatch, 1e-6, **seconds | {slowest: 0.005})
+    found = profile(replace(WIDE, epochs=1, strategy=groups.load("strategy", "reference")), slow)
+    parts = found["attribution"]["seconds"]
+    assert max(parts, key=parts.get) == part
+    calls = sum(s for part, s in parts.items() if part != "host_arithmetic")
     assert found["predicted_calls_seconds"] == pytest.approx(calls, rel=0.05)
-
-
-def test_a_profile_is_quick():
-    started = time.process_time()
-    profile(replace(WIDE, strategy=groups.load("strategy", "streams")), CpuBackend())
-    assert time.process_time() - started < 3
 
 
 def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, capsys):
@@ -201,25 +203,6 @@ class SlowBackend(CpuBackend):
             return call(*arguments)
 
         return slowed
-
-
-def of_milliseconds(slowest, monkeypatch):
-    """Every call takes a millisecond, those of one name five."""
-    seconds = dict.fromkeys(("malloc", "copy_in", "copy_out", "launch", "synchronize"), 0.001)
-    return SlowBackend(monkeypatch, 1e-6, **seconds | {slowest: 0.005})
-
-
-@pytest.mark.parametrize(
-    ("slowest", "part"),
-    [("malloc", "allocation"), ("launch", "launch"), ("synchronize", "waiting"), ("copy_out", "copy_out")],
-)
-def test_the_time_is_where_it_was_spent(slowest, part, monkeypatch):
-    found = break_down(replace(JOB, batch_size=10, epochs=4), of_milliseconds(slowest, monkeypatch))
-    assert found["epochs"] == 1
-    assert max(found["seconds"], key=found["seconds"].get) == part
-    # Four epochs of five products: one such call in each, three where they are allocations.
-    calls = 4 * 5 * (3 if slowest == "malloc" else 1)
-    assert found["seconds"][part] >= calls * 0.005
 
 
 class Paced:
@@ -315,25 +298,6 @@ def test_a_call_that_fails_is_timed_as_well(monkeypatch):
     assert timing.calls == 1 and timing.seconds["allocation"] > 0
     timing.reset()
     assert (timing.calls, timing.seconds) == (0, dict.fromkeys(TimingBackend.PARTS, 0.0))
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_parts_add_up_and_everything_is_freed(name, backend):
-    job = replace(JOB, strategy=groups.load("strategy", name), network=NETWORK, epochs=3)
-    observed = ObservedBackend(backend)
-    started = time.perf_counter()
-    found = break_down(job, observed, 0.05)
-    elapsed = time.perf_counter() - started
-    observed.live.check_nothing_held()
-    assert all(seconds >= 0 for seconds in found["seconds"].values())
-    assert 0 < sum(found["seconds"].values()) / job.epochs * found["epochs"] < elapsed
-    ledger, _ = count(job, backend)
-    if ledger["streams_created"] > 5:  # in the loop
-        assert found["seconds"]["streams"] > 0
-    if factory.class_of(job.strategy).on_host:
-        assert {part for part, s in found["seconds"].items() if s} <= {"host_arithmetic", "waiting"}
-    else:
-        assert found["seconds"]["launch"] > 0
 
 
 def test_everything_is_freed_when_it_fails():

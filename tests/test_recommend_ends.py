@@ -13,7 +13,6 @@ import pytest
 from conftest import ROOT
 from processes import end_in_time
 
-from snn.grid.sweeps import SHORTENED, check_keys
 from snn.hardware import locks
 from snn.recommending import workflow
 
@@ -135,20 +134,6 @@ def test_if_nobody_reads_its_progress_the_workflow_ends(run_rules, monkeypatch):
     with pytest.raises(BrokenPipeError):
         run_rules('rule all:\n    shell: "echo $PPID $$ >&2; exec sleep 60"\n')
     assert all(end_in_time(int(pid)) for pid in said[0].split())
-
-
-@pytest.mark.parametrize("part", ["", "1 of the 100 epochs, on 2,560 of the 60,000 rows"])
-def test_the_report_is_told_what_part_of_a_training_was_measured(part, monkeypatch):
-    asked = []
-    monkeypatch.setattr(workflow, "_remove", lambda *_: None)
-    monkeypatch.setattr(
-        workflow, "_snakemake", lambda _, arguments, *config: asked.append((arguments, config))
-    )
-    workflow.report(None, part)
-    (_, of_figure), (of_page, config) = asked
-    assert "--report" in of_page and of_figure == ()
-    assert config == ((f"{SHORTENED}={part}",) if part else ())
-    check_keys({one.partition("=")[0]: part for one in config})
 
 
 def test_waits_are_those_that_have_ended_and_one_that_has_not(tmp_path):

@@ -12,6 +12,7 @@ from snn import recommend
 from snn.config.groups import read_yaml
 from snn.errors import OutputError
 from snn.grid import more_rounds
+from snn.grid.sweeps import SHORTENED, check_keys
 from snn.recommending import budget, candidates, elsewhere, workflow
 from snn.recommending.budget import Pilot
 from snn.recommending.workflow import WorkflowError
@@ -196,7 +197,8 @@ def test_two_at_once_do_not_mix_their_tables(runs, capsys):
     assert main(LONG) == 0
 
 
-def test_tables_of_another_grid_are_not_taken_for_its_own(tmp_path, monkeypatch):
+@pytest.mark.parametrize("part", ["", "1 of the 100 epochs, on 2,560 of the 60,000 rows"])
+def test_the_report_is_of_this_grid_and_told_what_part_was_measured(tmp_path, monkeypatch, part):
     """Snakemake without its notes keeps a table that is there, and does not look for the records below it."""
     work_in(tmp_path, monkeypatch)
     made = (workflow.TABLE, workflow.ANSWER, workflow.FIGURE)
@@ -207,11 +209,14 @@ def test_tables_of_another_grid_are_not_taken_for_its_own(tmp_path, monkeypatch)
 
     def run(grid, arguments, *config):
         assert not any((tmp_path / path).exists() for path in made)
-        asked.append({*arguments})
+        asked.append(({*arguments}, config))
 
     monkeypatch.setattr(workflow, "_snakemake", run)
-    workflow.report(candidates.write(ask(ASKED), "cpu"), "")
-    assert len(asked) == 2 and all(targets >= {*made} for targets in asked)
+    workflow.report(candidates.write(ask(ASKED), "cpu"), part)
+    (targets, of_figure), (of_page, config) = asked
+    assert {*made} <= targets & of_page and "--report" in of_page and of_figure == ()
+    assert config == ((f"{SHORTENED}={part}",) if part else ())
+    check_keys({one.partition("=")[0]: part for one in config})
 
 
 # ---- the output

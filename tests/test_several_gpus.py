@@ -1,15 +1,10 @@
 """What ``benchmarks/several_gpus.py`` prints of a sweep on several GPUs, from times of our choosing."""
 
-import sys
-
+import dag
 import pandas as pd
 import pytest
-from conftest import ROOT
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import dag
 import several_gpus
+from conftest import ROOT
 
 
 def cells(gpus, **rounds):

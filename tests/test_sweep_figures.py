@@ -38,7 +38,7 @@ def any_sweep(seed):
     settings = list(CHOICES)
     varied = [*settings[:4], *choose.sample(settings[4:], choose.randint(0, 2))]
     values = [choose.sample(CHOICES[name], choose.randint(1, min(3, len(CHOICES[name])))) for name in varied]
-    rows = pd.DataFrame(list(itertools.product(*values)), columns=varied).head(120)
+    rows = pd.DataFrame(list(itertools.product(*values)), columns=varied).head(60)
     span = choose.choice([0.1, 1, 4])
     rows["mean_s"] = [10 ** choose.uniform(-span, span) for _ in range(len(rows))]
     rows["std_s"] = rows["mean_s"] * [choose.choice([0.01, 0.3, 2.0, np.nan]) for _ in range(len(rows))]

@@ -1,11 +1,11 @@
 """Which cells of a grid will not fit into their GPU is said while it is planned."""
 
-import sys
 import time
 from itertools import islice
 from math import prod
 
 import numpy as np
+import plan_draws
 import pytest
 from conftest import ROOT
 
@@ -18,10 +18,6 @@ from snn.hardware.devices import Device
 from snn.planning import gpus
 from snn.profiling.calls import NullBackend
 from snn.workflow import start_checks
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-import plan_draws
 
 H200 = gpus.named("NVIDIA H200")
 SMALL = plan_draws.Ranges(rows=(200, 1500), images=(4, 12), widths=(4, 256), filters=(1, 8))

@@ -162,15 +162,6 @@ def _is_mark(value: object) -> bool:
     )
 
 
-@cache
-def _is_file(path: str) -> bool:
-    return (groups.ROOT / path).is_file()
-
-
-def _is_precision(name: object) -> bool:
-    return name in groups.names("precision")
-
-
 def _is_encoding(name: object) -> bool:
     """Whether Python knows a text encoding of this name."""
     try:
@@ -293,13 +284,13 @@ KINDS: Mapping[str, Kind] = {
     ),
     "kernel.source": Form(
         "a file, as kernels/naive.cu, or null",
-        lambda source: source is None or (isinstance(source, str) and _is_file(source)),
+        lambda source: source is None or (isinstance(source, str) and (groups.ROOT / source).is_file()),
     ),
     "kernel.fused": FLAG,
     "kernel.pretransposed": FLAG,
     "kernel.precisions": Form(
         "a list of one or more of the precisions, as [fp32]",
-        lambda given: isinstance(given, list) and given != [] and all(map(_is_precision, given)),
+        lambda given: isinstance(given, list) and set() < {*map(str, given)} <= {*groups.names("precision")},
     ),
     "kernel.work": Form(
         "the rows and columns of a product that a thread computes, as [2, 4]",

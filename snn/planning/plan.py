@@ -223,8 +223,8 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
         smaller = _batch(cell, largest)
         cost = remedies.steps(planned(cell).steps, planned(smaller).steps)
         found.append(remedy(f"training.batch_size={largest}", total(smaller), cost))
-    kernels = chosen(remedies.kernels(cell))
-    found += chosen(remedies.strategies(cell)) + kernels
+    kernels = chosen(remedies.choices(cell, "kernel"))
+    found += chosen(remedies.choices(cell, "strategy")) + kernels
     if factory.class_of(cell["strategy"]).remedies and cell["training"]["gradient"] == EXACT.name:
         divisors = remedies.micro_batches(cell)
         found += [steps(n) for n in divisors if n in remedies.USUAL]

@@ -71,25 +71,17 @@ def layers_again(cell: Cell) -> list[list[int]]:
     return [way for way in ways if len(way) > 1 and way != cell["network"]["recompute"]]
 
 
-def strategies(cell: Cell) -> list[Change]:
-    """The cell with each other strategy whose device memory can be predicted."""
-    others = [groups.load("strategy", name) for name in groups.names("strategy")]
-    return [
-        Change(f"strategy={strategy['name']}", Cell(cell | {"strategy": strategy}))
-        for strategy in others
-        if strategy["name"] != cell.strategy
-        and not factory.own_runtime(strategy)
-        and not factory.on_host(strategy)
-    ]
+def choices(cell: Cell, group: str) -> list[Change]:
+    """The cell with each other strategy that can be predicted, or each other kernel of its precision."""
 
+    def fits(choice: Mapping[str, Any]) -> bool:
+        if group == "kernel":
+            return cell.precision in choice["precisions"]
+        return not factory.own_runtime(choice) and not factory.on_host(choice)
 
-def kernels(cell: Cell) -> list[Change]:
-    """The cell with each other kernel of its precision."""
-    others = [groups.load("kernel", name) for name in groups.names("kernel") if name != cell.kernel]
+    others = [groups.load(group, name) for name in groups.names(group) if name != cell[group]["name"]]
     return [
-        Change(f"kernel={kernel['name']}", Cell(cell | {"kernel": kernel}))
-        for kernel in others
-        if cell.precision in kernel["precisions"]
+        Change(f"{group}={choice['name']}", Cell(cell | {group: choice})) for choice in others if fits(choice)
     ]
 
 
@@ -110,10 +102,8 @@ ROUNDED = "everything is held in float32: bf16 is only what a product's inputs a
 
 def steps(before: int, after: int) -> str:
     """What an epoch of so many steps in place of another number costs, in words."""
-    many = (
-        "as many steps an epoch" if before == after else f"{after / before:.3g} times as many steps an epoch"
-    )
-    return f"{many}, and other weights"
+    many = "as many steps" if before == after else f"{after / before:.3g} times as many steps"
+    return f"{many} an epoch, and other weights"
 
 
 def calls(before: Mapping[str, int], after: Mapping[str, int]) -> str:
