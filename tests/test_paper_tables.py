@@ -151,26 +151,6 @@ def test_other_draws_are_compared_with_the_reference_of_the_papers_kernel():
     assert table["note"][2].endswith("the reference that others are compared with")
 
 
-def test_every_row_of_correctness_has_its_tolerance_and_its_word():
-    products = [
-        {"strategy": "resident", "network.init": "he_uniform"},
-        {"strategy": ["reference", "pinned", "streams", "combined", "blas"], "protocol.runs": 10},
-        {"strategy": "resident", "kernel": "tiled_fused"},
-        {"strategy": "reference", "network.init": "he_uniform"},
-    ]
-    near, middle, far = (MEAN * (1 + share) for share in (5e-6, 5e-5, 5e-4))
-    losses = [near, near, middle, near, far, middle, near, near]
-    seconds = [[1.0] * count for count in (10, 10, 10, 9, 10, 10, 10, 10)]
-    rows = frame_of_cells(sweep_of(products).cells, seconds, mse=losses)
-    table = correctness.build(rows, ERRORS, THRESHOLDS)
-    assert table["strategy"].tolist() == ["reference", "pinned", "streams", "combined", "blas", "resident"]
-    assert table["tolerance"].tolist() == [1e-5] * 4 + [1e-4] * 2
-    assert table["agreement"].tolist() == ["agrees", "differs", "agrees", "differs", "agrees", "agrees"]
-    assert table["draws"].tolist() == ["1 to 10", "1 to 10", "1 to 9", *["1 to 10"] * 3]
-    assert table["paper_mse"].isna().tolist() == [draws != "1 to 10" for draws in table["draws"]]
-    assert table["reference_mse"].tolist()[2] == near
-
-
 # ---- why a winner is faster, in sentences
 
 ALLOCATION, WAITS = f"{PART}allocation", f"{PART}kernels"

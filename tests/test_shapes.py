@@ -131,16 +131,13 @@ READINGS = [
 ]
 
 
-def test_the_table_has_a_row_per_shape_with_ratios_and_reasons():
-    """And the figure counts what is slower and what has no plan."""
+# ---- the CSV file
+
+
+def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
     made = table.build(of_gpu("shapes", READINGS))
-    first, second, third = made.to_dict("records")
-    wanted = {"persistent_us": 2, "persistent_us_low": 1, "persistent_us_high": 3, "speedup_over_graph": 5}
-    wanted |= {"best_peer": "jax_scan", "speedup_over_best_peer": 4}
-    assert {name: first[name] for name in wanted} == pytest.approx(wanted)
-    assert second["speedup_over_graph"] == 0.5 and np.isnan(second["best_peer_us"])
-    assert [third[name] for name in ("status", "reason")] == ["unsupported", "no cluster: too wide"]
-    assert np.isnan(third["persistent_us"]) and third["graph_us"] == pytest.approx(50)
+    assert made["speedup_over_graph"][:2].tolist() == [5, 0.5] and made["status"][2] == "unsupported"
+    assert made["speedup_over_best_peer"].tolist()[0] == 4 and made["best_peer"].tolist()[0] == "jax_scan"
     figure = draw("shapes", made, "Tesla T4")
     said = " ".join(" ".join(text.get_text().split()) for text in figure.texts)
     assert "Of 3 shapes 2 are shown, 1 of them below the dashed line" in said
@@ -148,9 +145,6 @@ def test_the_table_has_a_row_per_shape_with_ratios_and_reasons():
     assert not faults(figure)
     nothing = table.build(of_gpu("shapes", READINGS[-2:]))
     assert "no row has a value" in draw("shapes", nothing, "").axes[0].texts[0].get_text()
-
-
-# ---- the CSV file
 
 
 @pytest.fixture

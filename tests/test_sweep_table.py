@@ -95,24 +95,6 @@ def test_every_strategy_has_a_look_of_its_own_and_so_has_a_new_one():
 # ---- the CPU beside the GPU of its host
 
 
-def test_a_gpu_is_divided_by_the_processor_of_its_own_host_in_the_cpu_table_alone():
-    settings = [
-        {"strategy": ["sequential", "reference", "graph"]},
-        {"strategy": ["threads", "blas"], "strategy.threads": [1, 4]},
-    ]
-    seconds = [8.0, 4.0, 1.0, 8.0, 2.0, 4.0, 3.0]
-    table = cpu_table_of(settings, *seconds)
-    assert table["ran_on"].tolist() == ["host", "device", "device", *["host"] * 4]
-    assert table["options"].tolist() == ["", "", "", *["threads 1", "threads 4"] * 2]
-    for name, time in (("sequential", 8), ("fastest_cpu", 2)):
-        assert table[f"speedup_over_{name}"].tolist() == pytest.approx([time / one for one in seconds])
-    assert set(table["fastest_cpu"]) == {"threads (threads 4)"}
-    assert table["device"].tolist() == ["AMD EPYC", "NVIDIA H200", "NVIDIA H200", *["AMD EPYC"] * 4]
-    assert len(draw("cpu", table, "Tesla T4").axes[0].get_yticklabels()) == 7
-    elsewhere, _ = table_of(settings, *seconds)
-    assert elsewhere["baseline"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
-
-
 def test_the_cpu_table_warns_and_says_how_many_threads_also_where_all_have_as_many():
     table = cpu_table_of(
         [{"strategy": ["sequential", "reference"]}, {"strategy": "threads", "strategy.threads": 4}],
