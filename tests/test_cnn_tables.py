@@ -120,21 +120,6 @@ def test_the_loaders_rows_stand_beside_the_reports_and_the_reports_alone_after_t
     assert cnn_loader.pairs(rows) == ([(0, i) for i in range(3)] if len(options) == 3 else [])
 
 
-def test_the_published_files_hold_what_the_report_prints():
-    """Counted and summed up, so that a digit that is changed is seen."""
-    loader, programs_of = published_values("cnn_loader"), published_values("cnn_programs")
-    total = {name: sum(row["seconds"] for row in loader[name]["rows"]) for name in ("mnist", "fashion")}
-    assert total == pytest.approx({"mnist": 627.43, "fashion": 686.45})
-    assert sum(row["test_seconds"] for name in total for row in loader[name]["rows"]) == pytest.approx(27.88)
-    seconds = [
-        sum(programs_of[name][of]["seconds"].values()) for name in total for of in ("naive", "optimised")
-    ]
-    assert seconds == pytest.approx([90.35, 20.11, 90.19, 20.07])
-    for name in ("cnn_epochs", "cnn_block_size"):
-        for curve in published_values(name)["curves"].values():
-            assert len(curve["cumulative_s"]) == len(curve["mean_loss"]) == 5
-
-
 def test_a_result_on_either_side_of_the_published_one():
     """Whether it agrees, and the images; a program without a time is a row with its reason."""
     cells = cells_of(NAIVE, OPTIMISED)

@@ -106,6 +106,10 @@ def test_a_cell_is_the_same_where_its_class_or_its_file_has_moved():
     here = {"dataset.path": "/a/mine.csv", "dataset.sha256": "ab"}
     assert keys() == keys(**{"dataset.path": "/b/mine.csv", "strategy._target_": "elsewhere"})
     assert not set(keys()) & set(keys(**{"dataset.sha256": "cd"}))
+    longer = CELLS[0] | {"protocol": CELLS[0]["protocol"] | {"runs": 99}}
+    for given in ((CELLS[0], longer), (longer, CELLS[0])):  # of two protocols the one with more runs is kept
+        rows = frame_of(*(record(cell, [1.0] * (2 + 2 * (cell is longer))) for cell in given))
+        assert keyed(rows)["runs"].tolist() == [4]
 
 
 def test_cells_of_the_same_names_are_told_apart_by_the_settings_in_which_they_differ(tmp_path):
