@@ -73,20 +73,23 @@ def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
     assert [case.at for case in judge(turned)[1].cases] == at  # nor is there one over what has no value
 
 
+TO_DEVICE, TO_HOST = ({"call": "pageable", "direction": direction} for direction in ("to_device", "to_host"))
+
+
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
         ({"where": {"call": "pageable", "bytes": 65536}}, "confirmed"),
-        ({"where": {"call": "pageable", "direction": "to_device"}}, "conditional"),
-        ({"where": {"call": "pageable", "direction": "to_host"}}, "refuted"),
-        ({"where": {"call": "pageable", "direction": "to_device", "bytes": 256}}, "not significant"),
+        ({"where": TO_DEVICE}, "conditional"),
+        ({"where": TO_HOST}, "refuted"),
+        ({"where": TO_DEVICE | {"bytes": 256}}, "not significant"),
         ({"where": {"call": "pageable", "bytes": 256}}, "refuted"),  # fails once, and once it is open
         ({"best": True}, "confirmed"),
         ({"is": {"at_least": 0.1, "at_most": 10}}, "confirmed"),
         ({"is": {"above": 9}}, "refuted"),
-        ({"is": {"below": 1}, "where": {"call": "pageable", "direction": "to_host"}}, "confirmed"),
+        ({"is": {"below": 1}, "where": TO_HOST}, "confirmed"),
         ({"table": "memory/others"}, "not measured yet"),
-        ({"where": {"call": "pageable", "direction": "to_host", "bytes": 4096}}, "not measured yet"),
+        ({"where": TO_HOST | {"bytes": 4096}}, "not measured yet"),
     ],
 )
 def test_the_verdict_follows_from_the_cases(changes, word):
@@ -157,14 +160,10 @@ def test_a_network_is_found_whether_its_column_holds_numbers_or_texts(wanted, co
         ({"is": {"about": 1}}, ".is about"),
         ({"is": {"above": "1"}}, ".is number"),
         *(({"is": one}, ".is") for one in ({"equals": 1, "above": 2}, {"equals": [1]})),
-        ({"is": 1}, ".is 1"),
         ({"is": {"above": float("nan")}}, ".is nan"),
         ({"table": 5}, ".table 5"),
-        ({"table": []}, ".table"),
-        ({"table": [3]}, ".table 3"),
         ({"digits": 0}, ".digits 0"),
         ({"bye": []}, " bye"),
-        ({3: []}, " 3"),
     ],
 )
 def test_a_wrong_test_is_rejected_by_key_and_value(changes, named):
@@ -197,17 +196,13 @@ def test_a_ratio_of_speedups_over_different_baselines_is_rejected():
     ("claim", "named"),
     [
         (None, "None"),
-        ("text", "text"),
         ({"section": None}, "section"),
         ({"says": 5}, "says 5"),
         ({"tests": None}, "tests not_testable"),
         ({"not_testable": "why"}, "tests not_testable"),
-        ({"untested": "why"}, "untested"),
         ({"tests": ["pinned"]}, "tests[0] pinned"),
         ({"tests": []}, "tests []"),
-        ({"tests": 3}, "tests 3"),
         ({"tests": None, "not_testable": 3}, "not_testable 3"),
-        ({"note": 3}, "note 3"),
         ({3: "z"}, "3"),
     ],
 )
@@ -349,22 +344,22 @@ def test_a_test_of_several_tables_is_one_line_of_its_page():
     assert all(device in lines[0] for device in ("NVIDIA H200", "NVIDIA H100"))
 
 
-def test_the_command_counts_what_the_sources_hold(judged, capsys):
-    assert cli.main(["claims", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert [*printed] == SOURCES
-    for source in judged:
+def test_the_command_counts_what_the_sources_hold(judged, capsys, monkeypatch):
+    by_name = dict(zip(SOURCES, judged, strict=True))
+    monkeypatch.setattr(claims, "judge", lambda name, tables=None: by_name[name])
+
+    def said(*arguments):
+        assert cli.main(["claims", *arguments]) == 0
+        return capsys.readouterr().out
+
+    printed, counts = json.loads(said("--json")), [line.split() for line in said().splitlines()[1:]]
+    for source, line in zip(judged, counts, strict=False):
         of_source = printed[source.name]
-        assert len(of_source["claims"]) == len(source.claims) == sum(of_source["counts"].values())
         assert [claim["verdict"] for claim in of_source["claims"]] == [one.verdict for one in source.claims]
-    assert cli.main(["claims"]) == 0
-    summary = capsys.readouterr().out.splitlines()
-    for line, source in zip(summary[1:], judged, strict=False):
-        assert line.split() == [source.name, str(len(source.claims)), *map(str, source.counts().values())]
-    assert cli.main(["claims", SOURCES[0], "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {SOURCES[0]: printed[SOURCES[0]]}
-    assert cli.main(["claims", SOURCES[0]]) == 0
-    text = capsys.readouterr().out
+        assert of_source["counts"] == source.counts() and sum(source.counts().values()) == len(source.claims)
+        assert line == [source.name, str(len(source.claims)), *map(str, source.counts().values())]
+    assert json.loads(said(SOURCES[0], "--json")) == {SOURCES[0]: printed[SOURCES[0]]}
+    text = said(SOURCES[0])
     assert all(f"{claim.verdict}: {claim.says}" in text for claim in judged[0].claims)
 
 
@@ -414,29 +409,6 @@ def test_a_damaged_file_is_rejected_by_name(tmp_path, monkeypatch, file, content
     }[path.stem]
     with pytest.raises(RecordError if path.stem == "memory" else ConfigError, match=re.escape(path.name)):
         read()
-
-
-def test_a_changed_row_changes_the_verdict():
-    """The verdict on the pipeline is that of the published rows, and of no others."""
-    tables = claims.published_tables()
-
-    def word(*changes):
-        def changed(name):
-            rows = tables(name)
-            if name.endswith("strategies/strategies"):
-                for values, where in changes:
-                    ratio = dict(zip(("speedup", "speedup_ci_low", "speedup_ci_high"), values, strict=True))
-                    where = {"strategy": "pipelined"} | where
-                    rows = [row | ratio if where.items() <= row.items() else row for row in rows]
-            return rows
-
-        judged = claims.judge("cuda_memory_guide", changed)
-        return {claim.name: claim.verdict for claim in judged.claims}["overlap_pipelined"]
-
-    slower, open_ = ((0.8, 0.7, 0.9), {}), ((0.8, 0.7, 1.1), {"dataset": "small"})
-    faster = ((1.5, 1.4, 1.6), {"dataset": "large"})
-    assert [word(), word(slower), word(slower, open_)] == ["confirmed", "refuted", "refuted"]
-    assert word(slower, open_, faster) == "conditional"
 
 
 @pytest.mark.parametrize("name", SOURCES)
