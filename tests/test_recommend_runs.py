@@ -85,8 +85,8 @@ def test_a_larger_budget_goes_on_with_the_runs_of_a_smaller_one(runs, capsys, da
     """Else nothing that was measured would be used again."""
     runs.pilot["epoch"] = epoch
     found = []
-    for budget, why in (("60s" if epoch > 1 else "20s", "budget suffices"), ("10min", "was measured before")):
-        assert main(["--device", "cpu", "--dataset", dataset, "--output", "out", "--budget", budget]) == 0
+    for time, why in (("60s" if epoch > 1 else "20s", "budget suffices"), ("10min", "was measured before")):
+        assert main(["--device", "cpu", "--dataset", dataset, "--output", "out", "--budget", time]) == 0
         found += lengths(runs.grids[-1])
         said = capsys.readouterr().err
         assert f"Each run trains {part.format(*found[0])}" in said and why in said
