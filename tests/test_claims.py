@@ -64,10 +64,6 @@ def test_each_pair_of_rows_is_a_case_of_a_ratio_with_its_interval():
     assert [case.at for case in found.cases] == [at[1:] for at in _COPIES][:4]
     assert [case.outcome for case in found.cases] == ["open", "holds", "holds", "fails"]
     assert found.cases[1].value == 2 and found.cases[1].low == 7.9 / 4.1 and found.cases[1].high == 8.1 / 3.9
-    assert claims.figures(found) == "0.500 to 3.00 times"
-    assert claims.when(found) == (
-        "holds: to device 4 KiB, 64 KiB; fails: to host 256 bytes; not significant: to device 256 bytes"
-    )
     turned = FASTER | {"where": FASTER["over"], "over": FASTER["where"]}
     at = [case.at for case in found.cases]
     assert [case.at for case in judge(turned)[1].cases] == at  # nor is there one over what has no value
@@ -232,23 +228,6 @@ def test_a_verdict_covers_the_rows_of_every_table_and_device():
         assert (found.verdict, found.reason, found.findings) == (word, "why", ())
 
 
-def test_a_printed_value_is_not_from_the_measured_device():
-    table = pd.DataFrame(
-        [
-            {"a": 1, "x_s": 2.0, "published_x_s": 4.0, "device": "NVIDIA H200", "published_device": "V100"},
-            {"a": 2, "x_s": None, "published_x_s": 5.0, "device": None, "published_device": None},
-        ]
-    )
-    test = {"where": {"a": [1, 2]}, "by": ["a"], "is": {"above": 1}}
-    for column, device in (("x_s", "NVIDIA H200"), ("published_x_s", "V100")):
-        assert judge(test | {"column": column}, table)[1].device == device
-    without = table.drop(columns="published_device")
-    assert judge(test | {"column": "published_x_s"}, without)[1].device == ""
-
-
-# ---- text
-
-
 @pytest.mark.parametrize(
     ("one", "other", "ends"),
     [
@@ -263,58 +242,6 @@ def test_a_ratio_has_an_interval_as_far_as_its_parts_have_one(one, other, ends):
     table = pd.DataFrame(rows, columns=["call", "median", "low", "high"])
     (case,) = judge(FASTER | {"by": []}, table)[1].cases
     assert (case.low, case.high) == ends
-
-
-@pytest.mark.parametrize(
-    ("test", "case", "text"),
-    [
-        ({"unit": "%"}, (0.837, 0.8, 0.9, "holds"), "83.7% (95% CI 80% to 90%)"),
-        ({"unit": "times"}, (1.5, 0.9, 2.0, "open"), "1.50 times (not significant, 95% CI 0.900 to 2.00)"),
-        *(
-            ({"unit": "times"}, (1.5, *ends, "open"), "1.50 times")
-            for ends in ((0.9, None), (None, 2.0), (1.5, 1.5))
-        ),
-        ({"unit": ""}, (41.192572, None, None, "holds"), "41.2"),
-        ({"unit": "times", "digits": 8}, (41.1925721, None, None, "holds"), "41.192572 times"),
-        ({"unit": "count"}, (150000, None, None, "fails"), "150,000"),
-    ],
-)
-def test_a_single_case_is_written_with_its_interval_and_digits(test, case, text):
-    assert claims.figures(claims.Finding(test, "t", (claims.Case((), *case),), "x")) == text
-
-
-@pytest.mark.parametrize(
-    ("by", "at", "fails", "text"),
-    [
-        # The name of a column stands once, and a range of sizes is written as one.
-        (
-            "stride_of",
-            [2**n for n in range(7)],
-            [2, 32],
-            "holds: stride of 1, 4 to 16, 64; fails: stride of 2, 32",
-        ),
-        ("bytes", [4**n for n in range(4, 12)], [256], "holds: 1 KiB to 4 MiB; fails: 256 bytes"),
-    ],
-)
-def test_the_cases_in_which_a_claim_holds_are_written_in_ranges(by, at, fails, text):
-    assert when([by], {(one,): "fails" if one in fails else "holds" for one in at}) == text
-
-
-def test_the_cases_of_each_choice_are_written_by_size():
-    holds = [("to_host", 4096), ("to_device", 65536), ("to_host", 256)]
-    said = when(["direction", "bytes"], dict.fromkeys(holds, "holds") | {("to_device", 256): "fails"})
-    assert said == "holds: to host 256 bytes, 4 KiB and to device 64 KiB; fails: to device 256 bytes"
-
-
-def when(by, outcomes):
-    """The cases of these outcomes in words."""
-    cases = tuple(claims.Case(at, 1.0, None, None, outcome) for at, outcome in outcomes.items())
-    return claims.when(claims.Finding({"by": by}, "t", cases, "x"))
-
-
-def test_three_digits_and_all_before_the_point():
-    numbers = (0.01234, 1.0, 99.4, 100.4, 1234.5)
-    assert [claims.number(one, "") for one in numbers] == ["0.0123", "1.00", "99.4", "100", "1234"]
 
 
 # ---- the sources, their pages and the command
@@ -333,15 +260,6 @@ def test_the_pages_are_what_the_claims_and_the_tables_give(judged):
     for source in judged:
         for claim in source.claims:
             assert f"| {claim.says} | **{claim.verdict}** |" in pages[f"{source.name}.md"]
-
-
-def test_a_test_of_several_tables_is_one_line_of_its_page():
-    tables = {"memory/copies": COPIES, "memory/others": COPIES.assign(device="NVIDIA H100")}
-    tests = [FASTER | {"table": [*tables]}, FASTER | {"says": "again"}]
-    lines = claim_pages._evidence(judge_claim({"tests": tests, "note": "why"}, tables)).split("<br>")
-    assert len(lines) == 3
-    assert lines[0].count("pageable over pinned") == 1
-    assert all(device in lines[0] for device in ("NVIDIA H200", "NVIDIA H100"))
 
 
 def test_the_command_counts_what_the_sources_hold(judged, capsys, monkeypatch):
