@@ -244,6 +244,12 @@ def test_a_ratio_has_an_interval_as_far_as_its_parts_have_one(one, other, ends):
     assert (case.low, case.high) == ends
 
 
+@pytest.mark.parametrize("ends", [(0.9, None), (None, 2.0), (1.5, 1.5)])
+def test_no_interval_is_given_without_two_ends(ends):
+    case = claims.Case((), 1.5, *ends, "open")
+    assert claims.figures(claims.Finding({"unit": "times"}, "t", (case,), "x")) == "1.50 times"
+
+
 # ---- the sources, their pages and the command
 
 
