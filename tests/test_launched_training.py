@@ -17,7 +17,6 @@ import convolutional_shapes
 import layered_shapes
 import numpy as np
 import pytest
-import test_layered_launch
 from conftest import ROOT
 from emulated_launch import launched
 from hypothesis import example, given
@@ -202,19 +201,19 @@ def test_three_layers_keep_their_scales_from_launch_to_launch():
 
 
 def family_of(name):
-    """Modules with the networks and with the data of a shape, and the shape."""
+    """The module of a shape, and the shape."""
     if name in layered_shapes.SHAPES:
-        return layered_shapes, test_layered_launch, layered_shapes.SHAPES[name]
-    return convolutional_shapes, convolutional_shapes, convolutional_shapes.SMALL[name]
+        return layered_shapes, layered_shapes.SHAPES[name]
+    return convolutional_shapes, convolutional_shapes.SMALL[name]
 
 
 @on_cpu
 @pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression", "square", "uneven"])
 def test_so_does_a_network_of_layers(name, random):
-    family, of_data, one = family_of(name)
+    family, one = family_of(name)
     steps = Steps(2 * one.batch + 1, 0, 1, RATE)
-    X, _, Y, weights = of_data.made(one, steps.rows, random)
-    launch, buffers = family.plan_for(one), of_data.buffers_of(one, X, Y, weights)
+    X, _, Y, weights = family.made(one, steps.rows, random)
+    launch, buffers = family.plan_for(one), family.buffers_of(one, X, Y, weights)
     check_splits(partial(launched, launch), one, buffers, steps, range(2, len(buffers) - 1))
 
 
@@ -309,9 +308,9 @@ def test_a_strategy_trains_the_same_in_one_launch_and_in_many(of, kind, random, 
 
 @pytest.mark.parametrize("name", ["deep", "deep in turn", "regression", "uneven"])
 def test_so_does_that_of_layers(name, random, backend):
-    family, of_data, one = family_of(name)
+    family, one = family_of(name)
     rows, describe = 9 * one.batch + 1, convolutional_shape if name == "uneven" else layered_shape
-    X, _, Y, weights = of_data.made(one, rows, random)
+    X, _, Y, weights = family.made(one, rows, random)
     kind = partial(OneLaunch, describe=describe)
     check_in_launches(backend, kind, family.network_of(one), X.reshape(rows, -1), Y, weights, one.batch)
 
