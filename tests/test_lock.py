@@ -209,11 +209,8 @@ def test_a_clone_of_another_user_needs_a_clone_of_ones_own(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
-    def refused(descriptor, kind):
-        raise OSError(code, os.strerror(code))
-
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(fcntl, "flock", mock.Mock(side_effect=OSError(code, os.strerror(code))))
     turn, said = lock_file("turn").name, f"{re.escape(str(tmp_path))}/%s: its file system cannot lock files"
     with pytest.raises(LockedError, match=said % turn), device_lock(CPU):
         pass

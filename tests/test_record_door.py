@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import jsonschema
 import pytest
@@ -66,10 +67,7 @@ def test_so_is_a_cell_that_runs_out_of_memory_anywhere(fail_at):
 
 
 def test_so_is_one_whose_device_lacks_what_the_backend_needs(monkeypatch):
-    def refuse(*arguments):
-        raise Unsupported("no BF16 here")
-
-    monkeypatch.setattr(cell.backends, "make", refuse)
+    monkeypatch.setattr(cell.backends, "make", Mock(side_effect=Unsupported("no BF16 here")))
     record = measured()
     assert store.checked(record, "it")["status"] == "unsupported"
 

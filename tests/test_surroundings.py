@@ -3,6 +3,7 @@
 import ctypes
 import os
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pynvml
 import pytest
@@ -116,10 +117,7 @@ class Library:
     [(0, 0, "auto"), (1, 0, "spin"), (0x12, 0, "yield"), (4, 0, "blocking"), (7, 0, None), (0, 3, None)],
 )
 def test_the_schedule_is_that_of_the_first_devices_context(monkeypatch, flags, status, schedule):
-    def absent(name):
-        raise OSError(name)
-
-    monkeypatch.setattr(driver.ctypes, "CDLL", absent)
+    monkeypatch.setattr(driver.ctypes, "CDLL", Mock(side_effect=OSError("absent")))
     assert driver.schedule() is None
     monkeypatch.setattr(driver.ctypes, "CDLL", lambda name: Library(flags, status))
     assert driver.schedule() == schedule
