@@ -43,6 +43,12 @@ def neighbours_of(process):
 
 
 @pytest.fixture
+def locks_of_the_test(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.fixture
 def start(tmp_path):
     """Starts a cell, timed for so many seconds: what starts it gives its process and its record's place."""
     cells = []
@@ -114,22 +120,16 @@ def test_what_cannot_train_as_a_neighbour_makes_the_cell_unsupported():
     assert record["reason"].startswith("as a neighbour, graph cannot train this: ")
 
 
-def test_without_a_second_gpu_the_cell_is_unsupported():
-    cell = cell_of("protocol.neighbour=reference")
-    for found in ([A], []):
-        with (
-            pytest.raises(
-                Unsupported, match=r"neighbour=reference needs a second NVIDIA H200 .* take a machine"
-            ),
-            beside(cell, A, found),
-        ):
-            pass
+@pytest.mark.parametrize("found", [[A], []])
+def test_without_a_second_gpu_the_cell_is_unsupported(found):
+    cell, said = cell_of("protocol.neighbour=reference"), "neighbour=reference needs a second NVIDIA H200 "
+    with pytest.raises(Unsupported, match=said), beside(cell, A, found):
+        pass
 
 
-def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("locks_of_the_test")
+def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it():
     """It trains on the CPU here; locks and names are those of GPUs."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     meanwhile = Neighbours(A)
     with beside(cell_of("protocol.neighbour=reference"), A, [A, B]) as neighbour:
         neighbour.await_work()
@@ -143,9 +143,8 @@ def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it(tmp_path
     assert not lock_file("GPU-a").exists()
 
 
-def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+@pytest.mark.usefixtures("locks_of_the_test")
+def test_a_gpu_that_others_hold_is_waited_for_so_long(monkeypatch):
     monkeypatch.setattr(busy_neighbour, "_MOST_WAIT", 0.5)
     with lock_file("GPU-b").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
 """What instrumented passes see of a scenario with a call of each kind; its calls made again; their costs."""
 
 from collections import defaultdict
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -126,20 +126,6 @@ def steps(on, held):
     on.host_free(array)
 
 
-def close(on, held):
-    on.free(held.block)
-    on.pool_free(held.pool, held.of_pool)
-    on.graph_destroy(held.graph)
-    on.event_destroy(held.event)
-    on.event_destroy(held.later)
-    on.managed_free(held.managed)
-    on.host_free(held.data)
-    on.pool_destroy(held.driver)
-    on.pool_destroy(held.pool)
-    on.stream_destroy(held.stream)
-    on.live.check_nothing_held()
-
-
 def clock_of(monkeypatch, *modules):
     """A clock of these modules that advances by one second whenever it is read."""
     clock = SimpleNamespace(now=0.0)
@@ -158,21 +144,18 @@ def tracer_on(backend, *observers):
     return tracing, ObservedBackend(backend, tracing, *observers)
 
 
-@contextmanager
 def traced():
     """A scenario that was traced: the backend, what is held, the tracer, and the calls before and after."""
     backend, log = Everything(), Log()
     tracing, on = tracer_on(backend, log)
     held = before(on)
     kept = [resource.made_by for resource in on.live.resources.values()]
-    count = len(log.calls)
-    asked = len(backend.asked)
+    count, asked = len(log.calls), len(backend.asked)
     tracing.begin()
     begun = backend.asked[asked:]
     steps(on, held)
     seen = {"kept": kept, "calls": log.calls[count:], "begun": begun}
-    yield SimpleNamespace(on=on, backend=backend, tracing=tracing, **seen)
-    close(on, held)
+    return SimpleNamespace(on=on, backend=backend, tracing=tracing, **seen)
 
 
 @pytest.fixture
@@ -182,8 +165,7 @@ def ticking(monkeypatch):
 
 @pytest.fixture
 def run():
-    with traced() as scenario:
-        yield scenario
+    return traced()
 
 
 def test_a_trace_begins_with_the_device_idle_and_both_clocks_at_0(run):

@@ -48,6 +48,7 @@ def state_of(number=1, readings=(), seconds=(1.0, 1.0), probe=None, cell=None, n
 
 
 CHANGED = "GPU memory of other processes changed by"
+ONE_CPU = {"cpus": None, "readings": [{"other_cores": 0.3}]}
 
 
 def of_memory(*nbytes):
@@ -66,25 +67,18 @@ def of_memory(*nbytes):
         # The last reading is of a training that has freed what it held.
         (of_memory(4096, 5120, 5120), of_memory(4096, 5121, 4096), f"{CHANGED} 1.001 KiB"),
         (of_memory(4096, None, 0, 8192), of_memory(8192, 4096, 5000, 0), f"{CHANGED} 4 KiB"),
+        # What the host says.
+        ({"others_gpu_bytes": 1024}, {"others_gpu_bytes": 2048}, "other processes held 2 KiB of GPU memory"),
+        ({"others_gpu_bytes": None}, ONE_CPU, "other processes used 0.30 of 1 CPUs"),
     ],
 )
 def test_a_machine_is_shared_beyond_each_threshold(edge, beyond, note):
-    assert verdict([state_of(readings=edge)], EDGES) == ("quiet", "")
-    word, said = verdict([state_of(readings=beyond)], EDGES)
-    assert word == "shared" and said.startswith(note)
-
-
-@pytest.mark.parametrize(
-    ("host", "note"),
-    [
-        ({"others_gpu_bytes": 1024}, ""),
-        ({"others_gpu_bytes": None}, ""),
-        ({"others_gpu_bytes": 2048}, "other processes held 2 KiB of GPU memory before the cell"),
-        ({"cpus": None, "readings": [{"other_cores": 0.3}]}, "other processes used 0.30 of 1 CPUs"),
-    ],
-)
-def test_so_it_is_by_what_the_host_says(host, note):
-    assert verdict([state_of(**host)], EDGES) == ("shared" if note else "quiet", note)
+    found, expected = [], [("quiet", ""), ("shared", note)]
+    for given in (edge, beyond):
+        state = state_of(**given) if isinstance(given, dict) else state_of(readings=given)
+        word, said = verdict([state], EDGES)
+        found.append((word, said[: len(note)]))
+    assert found == expected
 
 
 @pytest.mark.parametrize(
@@ -406,14 +400,6 @@ def test_a_gpu_of_which_nvml_has_nothing(monkeypatch):
         assert set(read().values()) == set(limits.values()) == {None}
 
 
-@pytest.mark.gpu
-def test_the_state_of_this_gpu():
-    state = sampling.gpu_state(devices.find("cuda"))
-    assert state["sm_mhz"] > 0
-    assert state["memory_used_bytes"] > 0
-    assert isinstance(state["throttled"], list)
-
-
 LOAD = """
 import cupy, time
 a = cupy.ones(1 << 27, dtype=cupy.float32)
@@ -557,10 +543,12 @@ def test_memory_in_use_is_the_containers_or_the_machines(tmp_path, monkeypatch):
 
 
 @pytest.mark.gpu
-def test_a_gpu_has_every_column():
+def test_a_gpu_has_a_state_and_every_column():
     device = gpus_here()[0]
     with Sampler(device, lambda *_: None, every=0.1) as sampler:
         time.sleep(0.5)
+        state = sampling.gpu_state(device)
+    assert state["sm_mhz"] > 0 and state["memory_used_bytes"] > 0 and isinstance(state["throttled"], list)
     found = sampler.samples([])
     assert set(sampling._OF_SAMPLE) <= set(found["columns"])
     assert found["limits"]["memory_bytes"] > GIB and found["limits"]["power_w"] > 0
