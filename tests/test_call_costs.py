@@ -225,25 +225,6 @@ def test_every_call_is_an_event_with_its_signature_its_lane_and_what_is_held(run
     assert [event.call for event in events] == run.calls
 
 
-def test_what_memory_is_for_is_known_from_its_allocation(run):
-    found = [(call.name, call.purpose) for call in (*run.kept, *run.calls) if call.nbytes and call.makes]
-    assert found == [
-        *(("host_alloc", "data"), ("malloc", "weights"), ("pool_malloc", None), ("managed_alloc", "weights")),
-        *(("host_alloc", "activations"), ("malloc", None), ("host_alloc", "workspace")),
-        *(("pool_malloc", None), ("pool_malloc", "data"), ("pool_host_alloc", "workspace")),
-    ]
-    graph = next(call for call in run.kept if call.name == "graph_end")
-    assert [(call.name, call.captured) for call in graph.arguments] == [("launch", True)] * 2
-    assert graph.stream is not None and graph.stream.number == run.kept[0].makes
-    assert not any(call.captured for call in (*run.kept, *run.calls))
-    made = [call.makes for call in (*run.kept, *run.calls) if call.makes is not None]
-    ended = [call.ends for call in run.calls if call.ends is not None]
-    assert len(set(made)) == len(made) and set(ended) <= set(made)
-    assert {call.name for call in run.calls if call.ends is not None} == {
-        *("stream_destroy", "host_free", "pool_host_free", "pool_free", "free")
-    }
-
-
 def test_work_is_marked_on_its_stream_before_and_after_it(run):
     marks = [stream for name, stream in run.backend.asked if name == "mark"][1:]
     on_default = [call.stream is None for call in run.calls if call.is_work]

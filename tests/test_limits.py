@@ -12,7 +12,7 @@ from snn.analysis import roofline
 from snn.errors import RecordError
 from snn.grid import fingerprint
 from snn.hardware import devices
-from snn.hardware.limits import SECONDS, Measured, too_old
+from snn.hardware.limits import SECONDS, Measured
 from snn.tables.origin import device_limits
 
 ON_CPU = {"fp32", "dram_copy"}
@@ -28,13 +28,6 @@ def of_cpu(tmp_path_factory):
 @pytest.fixture(scope="module")
 def of_gpu():
     return measure_device.limits_record(devices.find("cuda"))
-
-
-def test_what_an_older_gpu_lacks_is_an_instruction():
-    """A T4 has tensor cores for FP16; the instruction with 16 values of k is newer."""
-    reason = too_old((7, 5), (8, 0), "mma.m16n8k16 of fp16")
-    said = "compute capability 7.5, but the instruction that is measured, mma.m16n8k16 of fp16, needs 8.0"
-    assert reason == said
 
 
 def test_a_processor_has_a_product_rate_and_a_bandwidth(of_cpu):

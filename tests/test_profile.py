@@ -1,6 +1,5 @@
 """Traces, time breakdowns and predictions hold every call and add up; NVTX ranges are around every call."""
 
-import inspect
 import itertools
 import json
 import re
@@ -20,7 +19,6 @@ from real_records import quick
 from test_measure import JOB
 
 from snn import cli
-from snn.backends.base import Backend
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
 from snn.config import groups
@@ -34,7 +32,6 @@ from snn.profiling import call_costs as costs
 from snn.profiling import nvtx, tracer
 from snn.profiling import profile as module
 from snn.profiling.call_costs import CallCost
-from snn.profiling.calls import METHODS
 from snn.profiling.observed import Call, ObservedBackend
 from snn.profiling.profile import TimingBackend, break_down, profile
 from snn.profiling.tracer import COLUMNS, Event, Signature, Trace
@@ -180,15 +177,6 @@ def test_a_perfetto_file_has_a_process_a_record_and_a_thread_a_stream(tmp_path, 
     assert cli.main(["perfetto"]) == 2
     assert cli.main(["perfetto", str(tmp_path / "none.json"), str(output)]) == 2
     assert "none.json" in capsys.readouterr().err
-
-
-def test_every_call_of_a_backend_is_in_a_part():
-    calls = {name for name, value in inspect.getmembers(Backend) if getattr(value, "__isabstractmethod__", 0)}
-    # Asked by the passes, or answered without the device.
-    questions = {"part", "pool_bytes", "managed_buffer", "memory", "address", "mark", "seconds_between"}
-    questions |= {"training_launch", "steps_per_launch"}
-    assert calls - questions == set(METHODS)
-    assert {method.part for method in METHODS.values()} == set(TimingBackend.PARTS)
 
 
 class SlowBackend(CpuBackend):

@@ -177,27 +177,19 @@ def test_every_run_of_a_launch_has_a_loss_of_every_member():
 
 
 def test_what_schemas_say_names_key_and_value(monkeypatch):
-    whole = {
-        "$schema": "http://json-schema.org/draft-04/schema#",
-        "type": "object",
-        "minProperties": 1,
-        "dependencies": {"a": ["b", "c"]},
-        "additionalProperties": {"type": "array", "minItems": 1, "items": {"type": ["integer", "null"]}},
-    }
+    whole = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}
+    whole |= {"dependencies": {"a": ["b", "c"]}, "additionalProperties": {"type": "array", "minItems": 1}}
     monkeypatch.setattr(untrusted, "load_schema", lambda name: whole)
     untrusted._validator.cache_clear()
     for value, said in (
         ([], "it is []: it must be object"),
-        ({}, "it is {}: it must contain at least 1 properties"),
         ({"a": [1], "c": [None]}, "it lacks b"),
         ({"x": []}, "x is []: it must contain at least 1 items"),
-        ({"x": [1, 1.0]}, "x[1] is 1.0: it must be integer or null"),
         ({"\x1b": 1}, "'\\x1b' is 1: it must be array"),
         ({"x": "y" * 99}, f"x is {'y' * 99!r}: it must be array"),
-        ({"x": [1, None]}, ""),
     ):
-        found = refusal(untrusted.check_schema, "some", value, "it") if said else None
-        assert found == (f"it: {said}" if said else untrusted.check_schema("some", value, "it"))
+        assert refusal(untrusted.check_schema, "some", value, "it") == f"it: {said}"
+    untrusted.check_schema("some", {"x": [1, None]}, "it")
     untrusted._validator.cache_clear()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from conftest import ROOT, as_command
+from conftest import ROOT
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from real_records import at, edited, leaves, old, reference, refusal, without
@@ -158,23 +158,6 @@ def test_a_file_is_read_up_to_64_mib_and_an_archive_to_256(tmp_path, monkeypatch
     assert untrusted.read_json(tmp_path / "a.json") == ["ab"]
     (tmp_path / "a.json").write_text('["ab"] ')
     assert "it has more than 6 bytes" in refusal(untrusted.read_json, tmp_path / "a.json")
-
-
-@settings(max_examples=40)
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    )
-)
-def test_no_value_of_json_gets_past_the_door(value):
-    for record in (value, reference() | {"cell": value}, reference() | {"explanation": value}):
-        for one in (record, old(record) if isinstance(record, dict) and "digest" in record else record):
-            try:
-                found = store.checked(one, "it")
-            except RecordError:
-                continue
-            assert value is None and found["explanation"] is None  # a record may have none
 
 
 # ---- digests
@@ -499,15 +482,13 @@ def test_limits_of_an_archive_are_checked(tmp_path, capsys):
 # ---- the output
 
 
-@pytest.mark.parametrize(
-    "command",
-    [as_command("retabulate"), lambda paths: cli.main(["compare", paths[0], *paths])],
-)
-def test_an_output_that_is_no_folder_is_refused_before_any_work(tmp_path, capsys, command):
-    folder = archived(tmp_path / "a")
+@pytest.mark.parametrize("command", [["retabulate", "a"], ["compare", "a", "a"]])
+def test_an_output_that_is_no_folder_is_refused_before_any_work(tmp_path, capsys, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    archived(tmp_path / "a")
     (tmp_path / "file").write_text("")
-    for output in (tmp_path / "file", tmp_path / "file/further", tmp_path / ("x" * 300)):
-        assert command([str(folder), str(output)]) == 2
+    for output in ("file", "file/further", "x" * 300):
+        assert cli.main([*command, output]) == 2
         assert f"{output}: cannot be written: " in capsys.readouterr().err
 
 
