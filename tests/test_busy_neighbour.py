@@ -13,8 +13,7 @@ import psutil
 import pytest
 from conftest import ROOT
 from processes import end_in_time
-from real_records import measured, quick
-from record_rules import disagreements
+from real_records import disagreements, measured, quick
 
 from snn.config.cell import ANY, Cell
 from snn.config.compose import composed

@@ -11,8 +11,7 @@ from conftest import ROOT
 from failing_backend import FailingBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_records import at, edited, forged, leaves, measured, old, reference, refusal, without
-from record_rules import disagreements
+from real_records import at, disagreements, edited, forged, leaves, measured, old, reference, refusal, without
 from records_of import DATA, MEMBER, PROVENANCE, QUIET
 
 from snn.config.settings import RANGES
