@@ -1,7 +1,7 @@
 """The tables of the CNN report: what the archived ones don't show, from records of our choosing."""
 
 import pytest
-from cnn_cells import AS_PUBLISHED, MEAN, NAIVE, OPTIMISED, cells_of, loaders, published_values, rows_of
+from cnn_cells import MEAN, NAIVE, OPTIMISED, cells_of, loaders, published_values, rows_of
 from records_of import HOST, THRESHOLDS, frame_of, record
 
 from snn.tables.cnn import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
@@ -18,48 +18,6 @@ def of_rows(table, rows):
 
 
 # ---- Tables 3 to 6
-
-
-def test_published_values_stand_beside_what_trains_as_published():
-    cells = cells_of(NAIVE, OPTIMISED, {"strategy": "synchronous"} | MEAN)
-    table = build(cnn_programs, cells, [20.0, 5.0, 20.0], accuracies=[[0.8718], [0.9], [0.8753]])
-    assert table["gradient"].tolist() == ["as published", "as published", "exact"]
-    assert table["published_a40_step_us"][0] == pytest.approx(23.45e6 / 4685)
-    assert table["published_speedup_max"][1] == pytest.approx(41.65 / 8.47)
-    assert table["agreement"].tolist() == ["agrees", "differs", ""]
-    assert table["images_apart"].tolist()[:2] == [0, round((0.9 - 0.8753) * 9984)]
-    assert table.loc[2, [name for name in table if name.startswith("published_")]].isna().all()
-
-
-def test_a_speedup_is_over_the_naive_program_that_trains_alike():
-    both = [{"strategy": "synchronous"}, {"strategy": "pipelined", "kernel": "fused"}]
-    exact, summed = ([one | how for one in both] for how in (MEAN, AS_PUBLISHED))
-    best = {"strategy": "graph", "kernel": "tiled_fused"} | MEAN
-    alone = {"strategy": "pipelined", "kernel": "fused", "training.learning_rate": 0.5}
-    cells = cells_of(NAIVE, OPTIMISED, *exact, *summed, best, alone)
-    rows = rows_of(cells, [[one, one] for one in (20.0, 5.0, 30.0, 10.0, 32.0, 16.0, 2.0, 1.0)])
-    table = of_rows(cnn_programs, rows)
-    assert table["speedup"].tolist()[:-1] == [1.0, 4.0, 1.0, 3.0, 1.0, 2.0, 15.0]
-    assert table["verdict"].tolist() == [*["baseline", "faster"] * 3, "faster", ""]
-    assert cnn_programs.pairs(rows) == [(0, 0), (0, 1), (2, 2), (2, 3), (4, 4), (4, 5), (2, 6)]
-    assert table["program"].tolist()[-2:] == ["graph, tiled_fused", "optimised"]
-
-
-def test_the_first_run_is_the_counterpart_and_all_runs_have_a_spread():
-    (cell,) = cells_of(NAIVE, **{"protocol.rounds": 2, "protocol.runs": 3})
-    rows = frame_of(
-        record(cell, [1.0, 1.0], number=2, accuracies=[0.5, 0.9], epoch_losses=[2, 2, 2, 2, 2.0]),
-        record(cell, [3.0], accuracies=[0.7], epoch_losses=[5, 4, 3, 2, 1.0]),
-    )
-    (row,) = of_rows(cnn_programs, rows).to_dict("records")
-    assert (row["accuracy"], row["loss"]) == (0.7, 1.0)
-    assert (row["mean_accuracy"], row["accuracy_std"]) == pytest.approx((0.7, 0.2))
-    (pooled,) = rows["curve"]
-    assert [entry["epoch"] for entry in pooled] == [1, 2, 3, 4, 5]
-    assert pooled[1]["cumulative_s"] == pytest.approx((0.4 + 0.4 + 1.2) / 3)
-    assert pooled[1]["seconds"] == pytest.approx((0.2 + 0.2 + 0.6) / 3)
-    assert pooled[0]["mean_loss"] == pytest.approx(3.0) and pooled[0]["first_mean_loss"] == 5.0
-    assert pooled[0]["mean_loss_std"] == pytest.approx(3**0.5)
 
 
 def test_a_loss_that_is_not_finite_is_none():
@@ -111,17 +69,6 @@ def test_nothing_published_is_shown_beside_another_training(table, cells):
 # ---- Figures 1 to 4, by epoch
 
 
-def test_published_curves_without_a_counterpart_are_there_and_say_so():
-    table = build(cnn_epochs, cells_of(NAIVE, dataset="mnist"), [5.0])
-    rest = table[table["cumulative_s"].isna()]
-    assert list(dict.fromkeys(rest["program"])) == ["optimised", "PyTorch on the GPU", "PyTorch on the CPU"]
-    assert (rest["reason"] == "published only: not measured on this device").all()
-    assert rest["device"].isna().all()
-    of_cpu = rest["program"] == "PyTorch on the CPU"
-    assert set(rest.loc[of_cpu, "dataset"]) == {"not stated"} != set(rest.loc[~of_cpu, "dataset"])
-    assert rest["published_cumulative_s"].tolist()[-5:] == [36, 73, 109, 145, 181]
-
-
 def test_a_curve_of_a_data_set_that_is_not_stated_has_no_counterpart():
     """A row of MNIST on a CPU with four workers is not the published 181 s, whose data set nobody knows."""
     table = build(cnn_epochs, loaders((4, False), device=HOST, dataset="mnist"), [100.0])
@@ -130,26 +77,7 @@ def test_a_curve_of_a_data_set_that_is_not_stated_has_no_counterpart():
     assert (table["program"] == "PyTorch on the CPU").sum() == 5
 
 
-def test_a_cell_without_a_time_is_one_row_with_its_reason():
-    cells = cells_of(OPTIMISED, dataset="patterns")
-    (row,) = build(cnn_epochs, cells, [[]], ended=[("unsupported", "there is none")]).to_dict("records")
-    assert (row["status"], row["reason"]) == ("unsupported", "there is none")
-    assert row["cumulative_s"] != row["cumulative_s"]  # NaN
-
-
 # ---- the block size, and the loader of Tables 1 and 2
-
-
-def test_a_block_size_decides_how_much_of_the_gradient_there_is():
-    """The report's figures, by arithmetic: 64 rows of 10 outputs, and whole blocks for 64 threads."""
-    sizes = {"kernel.block": [[16, 8], [16, 16], [32, 16], [32, 32]]}
-    cells = cells_of(NAIVE | sizes, {"strategy": "synchronous"} | MEAN | sizes, dataset="mnist")
-    rows = rows_of(cells, [2.0, 4.0, 8.0, 16.0] * 2)
-    table = of_rows(cnn_block_size, rows)
-    assert table["logit_gradients"].tolist() == [128, 256, 512, 640, *[640] * 4]
-    assert table["samples_used"].tolist() == pytest.approx([12.8, 25.6, 51.2, 64.0, *[64.0] * 4])
-    assert table["mean_loss_step"].tolist() == pytest.approx([0.128, 0.256, 0.512, 0.64, *[0.25] * 4])
-    assert cnn_block_size.pairs(rows) == [(1, i) for i in range(4)] + [(5, i) for i in range(4, 8)]
 
 
 @pytest.mark.parametrize(
@@ -200,3 +128,28 @@ def test_the_published_files_hold_what_the_report_prints():
     for name in ("cnn_epochs", "cnn_block_size"):
         for curve in published_values(name)["curves"].values():
             assert len(curve["cumulative_s"]) == len(curve["mean_loss"]) == 5
+
+
+def test_a_result_on_either_side_of_the_published_one():
+    """Whether it agrees, and the images; a program without a time is a row with its reason."""
+    cells = cells_of(NAIVE, OPTIMISED)
+    table = build(cnn_programs, cells, [20.0, 5.0], accuracies=[[0.8718], [0.9]])
+    assert table["agreement"].tolist() == ["agrees", "differs"]
+    assert table["images_apart"].tolist() == [0, round((0.9 - 0.8753) * 9984)]
+    untimed = build(cnn_epochs, cells[1:], [[]], ended=[("unsupported", "there is none")])
+    (row,) = untimed[untimed["status"] == "unsupported"].to_dict("records")
+    assert row["reason"] == "there is none" and row["cumulative_s"] != row["cumulative_s"]  # NaN
+
+
+def test_the_curves_of_two_rounds_are_pooled_by_epoch():
+    (cell,) = cells_of(NAIVE, **{"protocol.rounds": 2, "protocol.runs": 3})
+    rows = frame_of(
+        record(cell, [1.0, 1.0], number=2, accuracies=[0.5, 0.9], epoch_losses=[2, 2, 2, 2, 2.0]),
+        record(cell, [3.0], accuracies=[0.7], epoch_losses=[5, 4, 3, 2, 1.0]),
+    )
+    first, second, *_ = rows["curve"][0]
+    wanted = {"cumulative_s": (0.4 + 0.4 + 1.2) / 3, "seconds": (0.2 + 0.2 + 0.6) / 3, "mean_loss": 8 / 3}
+    assert {name: second[name] for name in wanted} == pytest.approx(wanted)
+    assert (first["mean_loss_std"], first["first_mean_loss"]) == (pytest.approx(3**0.5), 5.0)
+    (row,) = of_rows(cnn_programs, rows).to_dict("records")
+    assert (row["accuracy"], row["loss"]) == (0.7, 1.0)

@@ -110,12 +110,6 @@ def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_
     assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
 
 
-def test_each_round_counts_alike_in_the_mean_over_seeds():
-    cells = cells_of()
-    seconds = [[3.0] * 3 if cell["network"]["seed"] == 3 else [1.0] for cell in cells]
-    assert build(frame_of_cells(cells, seconds))["mean_s"].tolist() == pytest.approx([5 / 3] * 4)
-
-
 def test_a_seed_of_another_driver_is_not_compared():
     cells = cells_of()
     newer = [(cell.precision, cell["network"]["seed"]) == ("bf16", 3) for cell in cells]

@@ -1,18 +1,12 @@
 """Rows of records: each column from values that are known."""
 
-from statistics import fmean, stdev
-
-import numpy as np
-import pandas as pd
 import pytest
 from real_records import edited, without
 from records_of import PROVENANCE, THRESHOLDS, record
 from whole_grid import HOST, sweeps_of
 
 from snn.analysis import frame
-from snn.analysis.frame import outcome
 from snn.analysis.speedups import SPEEDUP, speedup
-from snn.grid import naming
 
 GRID = sweeps_of(host=HOST)
 CELL = GRID["dataset_size"].cells[0]
@@ -26,21 +20,6 @@ def changed(value, *changes):
 
 def rounds_of(cell, *seconds, **values):
     return {str(i): record(cell, times, number=i, **values) for i, times in enumerate(seconds, 1)}
-
-
-def test_the_runs_of_all_rounds_are_pooled():
-    """The archived tables have the other columns."""
-    row = frame.pool(rounds_of(CELL, [1.0, 2.0], [4.0], mse=3.0), THRESHOLDS)
-    expected = {
-        "mean_s": fmean([1.5, 4]),
-        "std_s": stdev([1, 2, 4]),
-        "runs": 3,
-        "rounds": [[1.0, 2.0], [4.0]],
-    }
-    expected |= {"cell": naming.name_of(CELL), "hidden": CELL["network"]["hidden"], "kernel.block": "16-16"}
-    expected |= {"members": 1, "launch_s": fmean([1.5, 4]), "member_losses": [], "final_loss": 3.0}
-    expected |= {"probe": {"malloc_us": 50.0, "copy_us": 13.0}, "predicted_calls_s": pytest.approx(1.25)}
-    assert {key: row[key] for key in expected} == expected
 
 
 def test_rounds_are_paired_by_their_numbers_in_whichever_order_they_are_read():
@@ -58,24 +37,6 @@ def test_rounds_are_paired_by_their_numbers_in_whichever_order_they_are_read():
     apart = frame.tabulate({place: records[place] for place in ("a1", "b4")}, THRESHOLDS)
     (found,) = speedup(apart[:1], apart[1:], THRESHOLDS).to_dict("records")
     assert found["note"] == "there is no round in which both have a time"
-
-
-def test_a_single_run_has_no_deviation_and_no_run_no_mean():
-    one = frame.pool(rounds_of(CELL, [2.0]), THRESHOLDS)
-    assert (one["mean_s"], one["std_s"], one["runs"]) == (2.0, None, 1)
-    assert frame.pool(rounds_of(CELL, [2.0], [4.0]), THRESHOLDS)["std_s"] == stdev([2, 4])
-    ended = {"ended": ("out_of_memory", "full")}
-    first, second = record(CELL, [], foretold=1.0, **ended), record(CELL, [2.0, 4.0], number=2)
-    later = record(CELL, [], foretold=1.0, number=2, started="later", **ended)
-    none = frame.pool({"a": first, "b": later}, THRESHOLDS)
-    wanted = dict.fromkeys(("mean_s", "std_s", "launch_s", "final_loss", "trace")) | {"runs": 0}
-    wanted |= {"status": "out_of_memory", "reason": "full", "started": PROVENANCE["started"]}
-    assert {key: none[key] for key in wanted} == wanted
-    assert not [key for key in none if key.startswith(("part.", "memory.", "ledger."))]
-    row = frame.pool({"a": first, "b": second}, THRESHOLDS)  # what a round lacks another gives
-    wanted = {"rounds": [[], [2.0, 4.0]], "mean_s": 3.0, "status": "out_of_memory", "reason": "full"}
-    wanted |= {"ledger.mallocs": 1, "part.allocation": 1.0}
-    assert {key: row[key] for key in wanted} == wanted
 
 
 def test_texts_of_rounds_are_joined_once_each():
@@ -119,54 +80,26 @@ def test_the_probe_is_the_mean_over_rounds_and_costs_are_medians():
     assert frame.pool({"a": nothing}, THRESHOLDS)["probe"] == {}
 
 
+def test_a_single_run_has_no_deviation_and_what_a_round_lacks_another_gives():
+    one = frame.pool(rounds_of(CELL, [2.0]), THRESHOLDS)
+    assert (one["mean_s"], one["std_s"], one["runs"]) == (2.0, None, 1)
+    ended = {"ended": ("out_of_memory", "full"), "foretold": 1.0}
+    first, second = record(CELL, [], **ended), record(CELL, [2.0, 4.0], number=2)
+    later = record(CELL, [], number=2, started="later", **ended)
+    ending = {"status": "out_of_memory", "reason": "full", "started": PROVENANCE["started"]}
+    untimed = dict.fromkeys(("mean_s", "std_s", "launch_s", "final_loss", "trace")) | {"runs": 0}
+    timed = {"rounds": [[], [2.0, 4.0]], "mean_s": 3.0, "ledger.mallocs": 1, "part.allocation": 1.0}
+    for other, wanted in ((later, untimed), (second, timed)):
+        row = frame.pool({"a": first, "b": other}, THRESHOLDS)
+        assert {key: row[key] for key in wanted | ending} == wanted | ending
+
+
 def test_a_launch_of_several_members_is_shared_by_them():
-    (cell,) = (one for one in GRID["learning_rates"].cells[:1])
-    seconds = ([4.0], [6.0, 5.0])
-    both = {str(i): record(cell, times, number=i) for i, times in enumerate(seconds, 1)}
-    for one in both.values():
-        for run in one["runs"]:
-            run["member_mse"] = [2.0 * run["seconds"], None if run["seconds"] == 6.0 else 1.0]
+    both = rounds_of(GRID["learning_rates"].cells[0], [4.0], [6.0, 5.0])
+    for run in (run for one in both.values() for run in one["runs"]):
+        run["member_mse"] = [2.0 * run["seconds"], None if run["seconds"] == 6.0 else 1.0]
     row = frame.pool(both, THRESHOLDS)
-    assert (row["members"], row["mean_s"], row["launch_s"]) == (2, 2.375, 4.75)
-    assert row["rounds"] == [[2.0], [3.0, 2.5]]
-    assert [one["final_loss"] for one in row["member_losses"]] == [10.0, None]
-    assert [one["start"] for one in row["member_losses"]] == [1, 2]
-    assert row["part.allocation"] == pytest.approx((4 / 2 + 6 / 2) / 2 / 2)
-    assert row["predicted_calls_s"] == pytest.approx((4 / 2 + 6 / 2) / 2 / 2)
-
-
-def test_rounds_of_a_cell_are_one_row_in_the_order_of_the_records():
-    other = CELL | {"training": CELL["training"] | {"epochs": 7}}
-    records = {
-        "a": record(other, [1.0]),
-        **rounds_of(CELL, [2.0], [4.0]),
-        "b": record(other, [3.0], number=2),
-    }
-    records["b"]["cell"] = dict(reversed(records["b"]["cell"].items()))
-    found = frame.tabulate(records, THRESHOLDS)
-    assert found["training.epochs"].tolist() == [7, CELL["training"]["epochs"]]
-    assert found["mean_s"].tolist() == [2.0, 3.0]
-    assert found["mean_s"].dtype == found["std_s"].dtype == found["final_loss"].dtype == "float64"
-
-
-@pytest.mark.parametrize(
-    ("values", "is_integer"),
-    [
-        ([1, None], True),
-        ([None, None], False),
-        ([1.0, None], False),
-        ([True, None], False),
-        (["x", None], False),
-    ],
-)
-def test_integers_with_gaps_stay_integers(values, is_integer):
-    found = frame.frame_of([{"a": value} for value in values])["a"]
-    assert (found.dtype == "Int64") == is_integer
-    assert [None if pd.isna(value) else value for value in found] == values
-
-
-def test_the_outcome_has_a_plan_and_a_reason_where_there_is_one():
-    rows = pd.DataFrame({"status": ["ok", "no"], "plan": "", "reason": ["x", "y"], "mean_s": [1.0, 2.0]})
-    assert outcome(rows).to_dict("list") == {"status": ["ok", "no"]}
-    planned = {"status": ["ok", "no"], "plan": ["", "grid"], "reason": ["", "y"]}
-    assert outcome(rows.assign(plan=["", "grid"], mean_s=[1.0, np.nan])).to_dict("list") == planned
+    wanted = {"members": 2, "mean_s": 2.375, "launch_s": 4.75, "rounds": [[2.0], [3.0, 2.5]]}
+    wanted |= dict.fromkeys(("part.allocation", "predicted_calls_s"), 1.25)
+    assert {key: row[key] for key in wanted} == wanted
+    assert [(one["start"], one["final_loss"]) for one in row["member_losses"]] == [(1, 10.0), (2, None)]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from records_of import THRESHOLDS, frame_of, frame_of_cells, limits_of, record, sweep_of
-from whole_grid import sweeps_of
 
 from snn.analysis import frame
 from snn.analysis.roofline import with_floors
@@ -50,31 +49,33 @@ def test_peers_that_differ_in_an_option_are_told_apart():
     cells = sweep_of([settings, {"dataset": "medium", "strategy": "graph"}], "peers").cells
     rows = frame_of_cells(cells, [[2.0, 2.1], [1.0, 1.1], [0.5, 0.6]], versions=[VERSIONS] * 3)
     table = peers.build(rows, {}, THRESHOLDS)
-    assert table["options"].tolist() == ["channels_last True", "channels_last False", ""]
     assert set(table["best_peer"]) == {"torch_graph (channels_last False)"}
     ticks = [text.get_text() for text in draw("peers", table, "T4").axes[0].get_yticklabels()]
     assert ticks == ["graph", "torch_graph, channels_last False", "torch_graph, channels_last True"]
+    alone = peers.build(rows[rows["strategy"] == "graph"], {}, THRESHOLDS)
+    assert alone["speedup_over_best_peer"].isna().all() and set(alone["best_peer"]) == {""}
 
 
 def test_a_time_stands_beside_its_floor_and_the_share_of_it(records, table):
     """100 multiprocessors of 1 TFLOP/s compute a step in far less time than they wait for each other."""
     assert table["floor_us"].isna().all() and table["fraction_of_limit"].isna().all()
-    rows = with_floors(frame.tabulate(records, THRESHOLDS), limits_of(seconds=2e-6))
+    plain = frame.tabulate(records, THRESHOLDS)
+    rows = with_floors(plain, limits_of(seconds=2e-6))
     found = peers.build(rows, {}, THRESHOLDS)
     timed = found[found["step_us"].notna()]
     assert timed["floor_us"].tolist() == pytest.approx([2.0] * len(timed))
     assert timed["fraction_of_limit"].tolist() == pytest.approx((2.0 / timed["step_us"]).tolist())
     assert found["fraction_of_limit"].isna().sum() == len(found) - len(timed) == 2
+    assert "fraction_of_limit" not in sweep.build(plain, ["strategy"], THRESHOLDS)
+    assert sweep.build(rows, ["strategy"], THRESHOLDS)["fraction_of_limit"].dropna().between(0, 1).all()
 
 
 def test_a_time_below_its_floor_is_refused(records):
     """Of the wider network, that one multiprocessor computes in some microseconds."""
-    fast = {
-        key: record | {"runs": [{"seconds": 1e-6, "final_loss": 41.0}] * 2} for key, record in records.items()
-    }
-    rows = with_floors(frame.tabulate(fast, THRESHOLDS), limits_of())
+    fast = {"runs": [{"seconds": 1e-6, "final_loss": 41.0}] * 2}
+    rows = frame.tabulate({key: one | fast for key, one in records.items()}, THRESHOLDS)
     with pytest.raises(MeasurementError, match=r"medium, 128, .*, fp32: .* 0.01 us, .* floor of \d"):
-        peers.build(rows, {}, THRESHOLDS)
+        peers.build(with_floors(rows, limits_of()), {}, THRESHOLDS)
 
 
 def test_a_network_of_layers_is_named_by_them_and_has_no_floor(records):
@@ -87,22 +88,6 @@ def test_a_network_of_layers_is_named_by_them_and_has_no_floor(records):
     assert rows["network"].iloc[-1] == "conv16x3-relu-linear10"
     assert rows["floor_s"].isna().sum() == (rows["mean_s"].isna().sum() + 1)
     assert peers.build(rows, {}, THRESHOLDS)["fraction_of_limit"].isna().iloc[-1]
-
-
-def test_any_sweep_shows_the_share_where_there_is_one(records):
-    rows = frame.tabulate(records, THRESHOLDS)
-    assert "fraction_of_limit" not in sweep.build(rows, ["strategy"], THRESHOLDS)
-    found = sweep.build(with_floors(rows, limits_of()), ["strategy"], THRESHOLDS)
-    assert found["fraction_of_limit"].dropna().between(0, 1).all()
-
-
-def test_without_any_peer_times_stand_and_are_held_against_nothing(records):
-    ours = {key: one for key, one in records.items() if one["explanation"] or not one["runs"]}
-    table = build(ours)
-    assert table["step_us"].notna().sum() == 4
-    assert table["speedup_over_best_peer"].isna().all()
-    assert set(table["best_peer"]) == {""}
-    assert len(draw("peers", table, "Tesla T4").axes) == 2
 
 
 def test_the_figure_says_times_ratios_and_what_has_none(table):
@@ -127,13 +112,3 @@ def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):
     alone = {key: one for key, one in records.items() if one["explanation"] is None}
     points = overview.points_of(alone, THRESHOLDS)
     assert overview.build(points, THRESHOLDS)["fastest"].tolist() == ["jax_scan"] * 2
-
-
-def test_the_grid_holds_the_networks_of_the_known_figures():
-    cells = sweeps_of()["peers"].cells
-    strategies = {"graph", "persistent", "torch_eager", "torch_graph", "torch_compile", "jax_scan"}
-    networks = {(128,), (256,), (1024,), (256, 256), (256, 1024, 256)}
-    found = {(cell.strategy, tuple(cell["network"]["hidden"])) for cell in cells}
-    assert found == {(strategy, network) for strategy in strategies for network in networks}
-    assert len(cells) == len(found)
-    assert {cell.dataset for cell in cells} == {"large"}
