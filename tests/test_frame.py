@@ -1,21 +1,18 @@
 """Rows of records: each column from values that are known."""
 
 import pytest
-from real_records import edited, without
-from records_of import PROVENANCE, THRESHOLDS, record
+from real_records import edited, refusal, without
+from records_of import PROVENANCE, THRESHOLDS, record, source_hash
 from whole_grid import HOST, sweeps_of
 
 from snn.analysis import frame
 from snn.analysis.speedups import SPEEDUP, speedup
+from snn.analysis.verdicts import NOT_COMPARABLE
+from snn.grid import naming
+from snn.records import store
 
 GRID = sweeps_of(host=HOST)
 CELL = GRID["dataset_size"].cells[0]
-
-
-def changed(value, *changes):
-    for way, new in changes:
-        value = edited(value, tuple(way.split("/")), new)
-    return value
 
 
 def rounds_of(cell, *seconds, **values):
@@ -25,13 +22,12 @@ def rounds_of(cell, *seconds, **values):
 def test_rounds_are_paired_by_their_numbers_in_whichever_order_they_are_read():
     """The tenth stands before the second in a folder's order, and a round may be missing between others."""
     slow = {2: 2.0, 10: 10.0}
-    other = changed(CELL, ("network/seed", 99))
+    other = edited(CELL, ("network", "seed"), 99)
     records = {f"a{n}": record(CELL, [slow.get(n, 1.0)] * 2, number=n) for n in (1, 10, 2, 3)}
     records |= {f"b{n}": record(other, [2 * slow.get(n, 1.0)] * 2, number=n) for n in (10, 2, 4)}
     rows = frame.tabulate(records, THRESHOLDS)
-    assert [list(map(len, rounds)) for rounds in rows["rounds"]] == [
-        [2 * (n in found) for n in range(1, 11)] for found in ((1, 2, 3, 10), (2, 4, 10))
-    ]
+    for rounds, found in zip(rows["rounds"], ((1, 2, 3, 10), (2, 4, 10)), strict=True):
+        assert list(map(len, rounds)) == [2 * (n in found) for n in range(1, 11)]
     (found,) = speedup(rows[:1], rows[1:], THRESHOLDS).to_dict("records")
     assert [found[name] for name in SPEEDUP] == pytest.approx([0.5] * 3)
     apart = frame.tabulate({place: records[place] for place in ("a1", "b4")}, THRESHOLDS)
@@ -41,7 +37,7 @@ def test_rounds_are_paired_by_their_numbers_in_whichever_order_they_are_read():
 
 def test_texts_of_rounds_are_joined_once_each():
     first, second = (record(CELL, [1.0], number=number) for number in (1, 2))
-    second = changed(second, ("stopped", "max_seconds"), ("plan", "grid"), ("provenance/driver", "581"))
+    second = edited(second | {"stopped": "max_seconds", "plan": "grid"}, ("provenance", "driver"), "581")
     first = without(first, ("cell", "kernel", "work")) | {"stopped": "runs", "plan": None}
     row = frame.pool({"a": first, "b": second, "c": first}, THRESHOLDS)
     assert (row["stopped_by"], row["plan"], row["driver"]) == ("runs, max_seconds", "grid", "580.1, 581")
@@ -67,16 +63,13 @@ def test_a_loss_far_above_that_of_the_untrained_network_is_of_a_training_that_di
 
 def test_the_probe_is_the_mean_over_rounds_and_costs_are_medians():
     several = rounds_of(CELL, [1.0], [2.0], [9.0])
-    several["1"] = changed(
-        several["1"], ("machine/probe/before", {"copy_us": 4.0}), ("machine/probe/after", {})
-    )
+    several["1"] = edited(several["1"], ("machine", "probe"), {"before": {"copy_us": 4.0}, "after": {}})
     row = frame.pool(several, THRESHOLDS)
     assert row["probe"] == {"copy_us": pytest.approx((4 + 4 * 13) / 5)}
     assert (row["part.allocation"], row["predicted_calls_s"]) == (1.0, 1.0)
-    parts = several["3"]["explanation"]["attribution"]["seconds"]
-    new = changed(several["3"], ("explanation/attribution/seconds", parts | {"later": 1.0}))
+    new = edited(several["3"], ("explanation", "attribution", "seconds", "later"), 1.0)
     assert "part.later" not in frame.pool(several | {"3": new}, THRESHOLDS)
-    nothing = changed(several["1"], ("machine/probe/before", {}))
+    nothing = edited(several["1"], ("machine", "probe", "before"), {})
     assert frame.pool({"a": nothing}, THRESHOLDS)["probe"] == {}
 
 
@@ -103,3 +96,80 @@ def test_a_launch_of_several_members_is_shared_by_them():
     wanted |= dict.fromkeys(("part.allocation", "predicted_calls_s"), 1.25)
     assert {key: row[key] for key in wanted} == wanted
     assert [(one["start"], one["final_loss"]) for one in row["member_losses"]] == [(1, 10.0), (2, None)]
+
+
+# ---- what may stand in one table: records of one device, one data set, each at its own path
+
+
+def refusal_of(**provenance):
+    """What is said of two rounds of a cell, the second of which has this provenance."""
+    records = {"a": record(CELL, [1.0]), "b": record(CELL, [1.0], number=2, **provenance)}
+    return refusal(frame.tabulate, records, THRESHOLDS)
+
+
+@pytest.mark.parametrize(
+    ("provenance", "device"),
+    [
+        ({"device": "Tesla T4", "device_uuid": "GPU-2"}, "Tesla T4 GPU-2"),
+        ({"device_uuid": "GPU-2", "host": PROVENANCE["host"] | {"cpu": "another"}}, "NVIDIA H200 GPU-2"),
+        ({"device_uuid": None}, "NVIDIA H200"),
+    ],
+)
+def test_times_of_two_devices_do_not_go_into_one_table(provenance, device):
+    said = f"b was measured on {device}, but a on NVIDIA H200 GPU-1: times of two devices do not go into one"
+    assert refusal_of(**provenance).startswith(said)
+
+
+@pytest.mark.parametrize("key", ["system", "cpu", "cpus"])
+def test_a_gpu_stands_beside_its_own_host_alone(key):
+    on_host = next(one for one in GRID["cpu"].cells if one["strategy"]["name"] == "sequential")
+    records = {"a": record(CELL, [1.0]), "b": record(on_host, [1.0])}
+    assert len(frame.tabulate(records, THRESHOLDS)) == 2
+    records["b"] = record(on_host, [1.0], host=PROVENANCE["host"] | {key: "another"})
+    said = refusal(frame.tabulate, records, THRESHOLDS)
+    assert said.startswith("a was measured on NVIDIA H200 GPU-1, but b on AMD EPYC of another")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "speedup_of"),
+    [(["GPU-1", "GPU-2", "GPU-1"], 0.5), (["GPU-2"] * 3, None)],
+    ids=["two rounds on one GPU", "none"],
+)
+def test_equal_gpus_stand_together_and_times_are_divided_within_each(gpus, speedup_of):
+    other = edited(CELL, ("network", "seed"), 99)
+    records = {}
+    for number, (gpu, a, b) in enumerate(zip(gpus, (1.0, 9.0, 1.0), (2.0, 1.0, 2.0), strict=True), 1):
+        records[f"a{number}"] = record(CELL, [a] * 2, number=number, device_uuid=gpu)
+        records[f"b{number}"] = record(other, [b] * 2, number=number)
+    rows = frame.tabulate(records, THRESHOLDS)
+    assert rows["device_uuid"].tolist() == [", ".join(dict.fromkeys(gpus)), "GPU-1"]
+    (found,) = speedup(rows[:1], rows[1:], THRESHOLDS).to_dict("records")
+    if speedup_of:
+        assert found["speedup"] == pytest.approx(speedup_of)  # without the second round
+    else:
+        assert (found["verdict"], found["note"]) == (NOT_COMPARABLE, "different devices: GPU-2 and GPU-1")
+
+
+def test_one_data_set_has_one_content():
+    first, second = (record(CELL, [1.0], number=number) for number in (1, 2))
+    of_another = edited(second, ("data", "sha256"), "1" * 64)
+    shuffled = dict(reversed(second["cell"]["dataset"].items()))
+    for other in (of_another, edited(of_another, ("cell", "dataset"), shuffled)):
+        said = refusal(frame.tabulate, {"a": first, "b": other}, THRESHOLDS)
+        assert said.startswith("b was trained on other data than a") and f"{'1' * 64} and {'0' * 64}" in said
+    frame.tabulate({"a": first, "b": without(second, ("data",))}, THRESHOLDS)
+
+
+def test_a_record_stands_at_the_path_of_its_cell_and_round(tmp_path):
+    one, wanted = record(CELL, [1.0]), source_hash(CELL)
+    name = naming.record_path(naming.name_of(CELL), 1)
+    path, second = tmp_path / name, tmp_path / naming.record_path(naming.name_of(CELL), 2)
+    store.write(path, one)
+    assert frame.checked({str(path): wanted}) == {str(path): one}
+    said = refusal(frame.checked, {str(path): "other"})
+    assert f"measured with other sources ({wanted}) than the current ones" in said
+    store.write(second, one)
+    said = refusal(frame.checked, {str(second): wanted})
+    assert said == f"{second}: the record of another cell or round, {name}{store.again(second)}"
+    store.write(second, record(CELL, [1.0], number=2, driver="2", blas_threads=9))
+    assert "different BLAS threads" in refusal(frame.checked, {str(path): wanted, str(second): wanted})

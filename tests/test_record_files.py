@@ -382,22 +382,20 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda folder: (folder / archive.RECORDS).mkdir(),
-        lambda folder: os.mkfifo(folder / archive.RECORDS),
-        lambda folder: (folder / "cells/x.json").mkdir(parents=True),
-        lambda folder: (folder / "cells").mkdir(),
-        *(
-            lambda folder, content=content: (folder / archive.RECORDS).write_bytes(content)
-            for content in CONTENTS.values()
-        ),
-    ],
-    ids=["a folder", "a pipe", "a folder of a record", "no cells", *CONTENTS],
-)
-def test_garbage_in_place_of_an_archive_is_refused(tmp_path, make):
-    make(tmp_path)
+MAKE = {
+    "a folder": lambda folder: (folder / archive.RECORDS).mkdir(),
+    "a pipe": lambda folder: os.mkfifo(folder / archive.RECORDS),
+    "a folder of a record": lambda folder: (folder / "cells/x.json").mkdir(parents=True),
+    "no cells": lambda folder: (folder / "cells").mkdir(),
+}
+
+
+@pytest.mark.parametrize("garbage", [*MAKE, *CONTENTS])
+def test_garbage_in_place_of_an_archive_is_refused(tmp_path, garbage):
+    if garbage in MAKE:
+        MAKE[garbage](tmp_path)
+    else:
+        (tmp_path / archive.RECORDS).write_bytes(CONTENTS[garbage])
     assert str(tmp_path) in refusal(archive.entries, tmp_path)
 
 

@@ -46,10 +46,8 @@ H200 = Measured(
     50 << 20,
 )
 PAPER = Step(32, (256,), 25600, 256)
-NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
 
 # Microseconds a step of `persistent` on one H200.
-KNOWN = dict(zip(NETWORKS, (1.68, 1.86, 2.94, 7.69, 19.8), strict=True))
 
 
 def without(measured, *names):
@@ -67,13 +65,6 @@ def test_arithmetic_is_that_of_the_products_that_cannot_be_left_out():
     assert smallest == [2 * 256 * 32 * 256, 2 * 256 * 4 * 1024]
     batches = [Step(32, (256,), rows, 256).batch for rows in (25600, 300, 100)]
     assert batches == [256, 150, 100]  # as even as the rows allow
-
-
-@pytest.mark.parametrize("hidden", NETWORKS)
-def test_it_is_positive_and_below_what_has_been_measured(hidden):
-    for sequential in (True, False):
-        found = floor(replace(PAPER, hidden=hidden, sequential=sequential), H200)
-        assert 0 < 1e6 * found.seconds < KNOWN[hidden]
 
 
 @pytest.mark.parametrize(
@@ -231,13 +222,8 @@ def test_what_has_no_floor_is_empty(changes):
     found = with_floors(rows, LIMITS)
     assert np.isnan(found[FLOOR][0]) and found[FLOOR][1] > 0
     assert np.isnan(fraction_of_limit(found)[0]) and 0 < fraction_of_limit(found)[1] < 1
-
-
-def test_limits_that_are_missing_give_no_floor():
-    assert with_floors(measured_row(backend="cpu"), LIMITS)[FLOOR].dtype == float
-    nothing = LIMITS | {"limits": [], "multiprocessors": None}
-    assert with_floors(measured_row(), nothing)[FLOOR].isna().all()
-    assert fraction_of_limit(row().drop(columns=FLOOR)).isna().all()
+    assert with_floors(rows, LIMITS | {"limits": [], "multiprocessors": None})[FLOOR].isna().all()
+    assert fraction_of_limit(rows.drop(columns=FLOOR)).isna().all()
 
 
 @pytest.mark.parametrize("changes", [{"device": "Tesla T4"}, {"device_uuid": "GPU-2"}])

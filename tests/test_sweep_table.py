@@ -1,16 +1,22 @@
-"""The table of any sweep, the CPU beside the GPU of its host, reasons, and the ranking."""
+"""The table of any sweep, the CPU beside the GPU of its host, the ranking, precisions, and peers."""
 
+import math
+
+import numpy as np
 import pytest
 from conftest import ROOT
-from records_of import HOST, PROVENANCE, THRESHOLDS, frame_of, frame_of_cells, record, sweep_of
+from records_of import HOST, PROVENANCE, THRESHOLDS, frame_of, frame_of_cells, limits_of, record, sweep_of
 
-from snn.errors import RecordError
+from snn.analysis import frame
+from snn.analysis.roofline import with_floors
+from snn.errors import MeasurementError, RecordError
 from snn.figures import draw
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import look
+from snn.measurement.protocol import student_quantile
 from snn.tables import overview, recommendation
 from snn.tables.cpu import cpu
-from snn.tables.sweep import sweep
+from snn.tables.sweep import convergence, peers, precision, sweep
 
 WIDE, ONE_ROUND = "wide interval", "one round"
 
@@ -95,24 +101,6 @@ def test_every_strategy_has_a_look_of_its_own_and_so_has_a_new_one():
 # ---- the CPU beside the GPU of its host
 
 
-def test_a_gpu_is_divided_by_the_processor_of_its_own_host_in_the_cpu_table_alone():
-    settings = [
-        {"strategy": ["sequential", "reference", "graph"]},
-        {"strategy": ["threads", "blas"], "strategy.threads": [1, 4]},
-    ]
-    seconds = [8.0, 4.0, 1.0, 8.0, 2.0, 4.0, 3.0]
-    table = cpu_table_of(settings, *seconds)
-    assert table["ran_on"].tolist() == ["host", "device", "device", *["host"] * 4]
-    assert table["options"].tolist() == ["", "", "", *["threads 1", "threads 4"] * 2]
-    for name, time in (("sequential", 8), ("fastest_cpu", 2)):
-        assert table[f"speedup_over_{name}"].tolist() == pytest.approx([time / one for one in seconds])
-    assert set(table["fastest_cpu"]) == {"threads (threads 4)"}
-    assert table["device"].tolist() == ["AMD EPYC", "NVIDIA H200", "NVIDIA H200", *["AMD EPYC"] * 4]
-    assert len(draw("cpu", table, "Tesla T4").axes[0].get_yticklabels()) == 7
-    elsewhere, _ = table_of(settings, *seconds)
-    assert elsewhere["baseline"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
-
-
 def test_the_cpu_table_warns_and_says_how_many_threads_also_where_all_have_as_many():
     table = cpu_table_of(
         [{"strategy": ["sequential", "reference"]}, {"strategy": "threads", "strategy.threads": 4}],
@@ -179,3 +167,219 @@ def test_the_host_is_no_recommendation_beside_its_gpu_and_seeds_of_one_work_are_
     assert "network.seed" not in table and sorted(map(len, points)) == [1, 2]
     assert table["backend"].tolist() == ["cuda", "cpu"]
     assert recommended["strategy"].tolist() == ["reference"]
+
+
+# ---- whether reduced precision trains to fp32's loss
+
+FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}
+REACH = student_quantile(2) * 0.01 / math.sqrt(3)
+
+
+def times(factors):
+    return {seed: loss * factor for (seed, loss), factor in zip(FP32.items(), factors, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("fp32", "other", "verdict"),
+    [
+        (FP32, times([0.999, 0.999, 0.998, 0.999, 1.000]), "converges"),
+        (FP32, times([1.05, 1.04, 1.06, 1.05, 1.05]), "differs"),
+        (FP32, times([0.95, 0.96, 0.94, 0.95, 0.95]), "differs"),  # a lower loss is another one too
+        (FP32, times([1.013, 1.010, 1.006, 0.990, 1.009]), "inconclusive"),
+        (FP32, FP32 | {3: None}, "differs"),
+        (FP32, {1: FP32[1]}, "inconclusive"),
+        (FP32, {}, "inconclusive"),
+        (FP32 | {1: None}, FP32 | {1: None}, "converges"),  # fp32 is not finite either: it says nothing
+        ({1: 1.0}, {1: None}, "differs"),
+    ],
+)
+def test_the_rule(fp32, other, verdict):
+    assert convergence(fp32, other, 0.01)["convergence"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("fp32", "other", "expected"),
+    [
+        # The seeds' losses differ by 5%; a difference of half a percent in each is found all the same.
+        (FP32, times([1.005] * 5), (0.005, 0.005, 0.005, "converges")),
+        (
+            {1: 1.0, 2: 1.0, 3: 2.0, 4: None},
+            {1: 1.02, 2: 1.0, 3: 2.02, 4: 5.0, 5: 1.0},
+            (0.01, 0.01 - REACH, 0.01 + REACH, "inconclusive"),
+        ),
+        ({1: 1.0}, {1: 1.0}, (0.0, None, None, "inconclusive")),
+        ({1: 1.0, 2: 1.0}, {1: 1.5, 2: None}, (0.5, None, None, "differs")),
+    ],
+    ids=["pair by pair", "Student's over seeds", "one seed", "a lost loss"],
+)
+def test_the_difference_and_its_interval(fp32, other, expected):
+    assert tuple(convergence(fp32, other, 0.01).values()) == pytest.approx(expected)
+
+
+def test_the_word_at_the_margins():
+    one = {1: 1.0, 2: 1.0}
+
+    def word(first, second, margin):
+        return convergence(one, {1: first, 2: second}, margin)["convergence"]
+
+    for both in (0.75, 1.25):
+        assert [word(both, both, margin) for margin in (0.25, 0.125)] == ["converges", "differs"]
+    for first, second, margin in ((0.75, 1.25, 0.25), (1.0, 1.5, 0.25), (0.5, 1.0, 3.2), (1.0, 1.5, 3.2)):
+        assert word(first, second, margin) == "inconclusive"
+    for pair, end in (((3.0, 3.002), "low"), ((0.5, 0.49975), "high")):
+        margin = abs(convergence(one, {1: pair[0], 2: pair[1]}, 9)[f"relative_difference_ci_{end}"])
+        assert [word(*pair, margin * factor) for factor in (1, 0.999)] == ["inconclusive", "differs"]
+
+
+def precisions(**settings):
+    return sweep_of(
+        [
+            {"kernel": "cublas", "precision": ["fp32", "tf32", "bf16"]},
+            {"kernel": "tensor_core", "precision": "tf32"},
+        ],
+        "precision",
+        defaults={"strategy": "resident", "network.seed": [1, 2, 3], "protocol.rounds": 1, **settings},
+    ).cells
+
+
+def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_are_missing():
+    """A slow round of fp32 is one of the others too, and each draw of weights has a loss of its own."""
+    measured = {"fp32": {1: 1, 2: 3, 3: 3}, "tf32": {1: 3, 2: 1, 3: 3}, "bf16": {1: 3, 2: 3, 3: 3}}
+    factor = {"fp32": (1.0, 1.0), "tf32": (0.5, 1.001), "bf16": (0.25, 1.2)}
+    records = []
+    for cell in precisions(**{"protocol.rounds": 3, "protocol.runs": 3}):
+        seed, name = cell["network"]["seed"], cell.precision
+        for number in range(1, measured[name][seed] + 1):
+            seconds, loss = (one * (10 * seed + number) for one in factor[name])
+            records.append(record(cell, [seconds], mse=loss, number=number))
+    table = precision.build(frame_of(*records), {}, THRESHOLDS)
+    assert table["speedup"].tolist() == pytest.approx([1.0, 2.0, 4.0, 2.0])
+    assert (table["speedup_ci_high"] / table["speedup_ci_low"]).tolist() == pytest.approx([1.0] * 4)
+    assert table["relative_difference"].tolist() == pytest.approx([0.0, 0.001, 0.2, 0.001])
+    assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
+
+
+def test_a_seed_of_another_driver_is_not_compared():
+    cells = precisions()
+    newer = [(cell.precision, cell["network"]["seed"]) == ("bf16", 3) for cell in cells]
+    drivers = ["999.1" if one else "580.1" for one in newer]
+    table = precision.build(frame_of_cells(cells, [[1.0, 1.1]] * len(cells), driver=drivers), {}, THRESHOLDS)
+    assert [verdict == "not comparable" for verdict in table["verdict"]] == [False, False, True, False]
+    assert table["note"][2].startswith("different drivers: ") and "999.1" in table["note"][2]
+
+
+def test_the_figure_says_the_words_and_stands_without_any_time():
+    factor, cells = {"fp32": 1.0, "tf32": 1.001, "bf16": 1.2}, precisions()
+    losses = [factor[cell.precision] * (1 + cell["network"]["seed"] / 10) for cell in cells]
+    rows = frame_of_cells(cells, [[4.0, 4.2]] * len(cells), mse=losses)
+    table = precision.build(rows, {}, THRESHOLDS)
+    drawn = draw("precision", table, "Tesla T4")
+    said = {text.get_text() for text in drawn.axes[1].texts}
+    assert {"converges", "differs"} <= said
+    nothing = table.assign(mean_s=float("nan"), status="unsupported")
+    assert "no row has a value" in draw("precision", nothing, "Tesla T4").axes[0].texts[0].get_text()
+
+
+# ---- peers: time of a step, the best peer of each network, and their figure
+
+SECONDS = {"persistent": 0.1, "graph": 0.4, "torch_eager": 0.8, "jax_scan": 0.2}
+VERSIONS = {"torch": "2.11.0", "jax": "0.11.1", "cupy": "14.2.0"}
+ENDED = ("unsupported", "torch cannot be imported")
+
+
+@pytest.fixture
+def records():
+    """Two networks of ``medium``, the wider one twice as slow, by four strategies and one without PyTorch."""
+    settings = {
+        "dataset": "medium",
+        "network.hidden": [[128], [256]],
+        "strategy": [*SECONDS, "torch_compile"],
+        "training.epochs": 10,
+    }
+    found = {}
+    for i, cell in enumerate(sweep_of(settings, "peers", defaults={"protocol.rounds": 2}).cells):
+        slower, ended = cell["network"]["hidden"][0] // 128, None if cell.strategy in SECONDS else ENDED
+        for number, apart in ((1, 0.9999 - 1e-4 * i), (2, 1.0001 + 1e-4 * i)):
+            usual = SECONDS.get(cell.strategy, 1.0)
+            seconds = [slower * apart * one for one in (usual, usual + 0.002)]
+            found[f"{i}, {number}"] = record(cell, seconds, number=number, versions=VERSIONS, ended=ended)
+    return found
+
+
+@pytest.fixture
+def table(records):
+    return build(records)
+
+
+def build(records):
+    return peers.build(frame_of(*records.values()), {}, THRESHOLDS)
+
+
+def test_peers_that_differ_in_an_option_are_told_apart():
+    settings = {"dataset": "medium", "strategy": "torch_graph", "strategy.channels_last": [True, False]}
+    cells = sweep_of([settings, {"dataset": "medium", "strategy": "graph"}], "peers").cells
+    rows = frame_of_cells(cells, [[2.0, 2.1], [1.0, 1.1], [0.5, 0.6]], versions=[VERSIONS] * 3)
+    table = peers.build(rows, {}, THRESHOLDS)
+    assert set(table["best_peer"]) == {"torch_graph (channels_last False)"}
+    ticks = [text.get_text() for text in draw("peers", table, "T4").axes[0].get_yticklabels()]
+    assert ticks == ["graph", "torch_graph, channels_last False", "torch_graph, channels_last True"]
+    alone = peers.build(rows[rows["strategy"] == "graph"], {}, THRESHOLDS)
+    assert alone["speedup_over_best_peer"].isna().all() and set(alone["best_peer"]) == {""}
+
+
+def test_a_time_stands_beside_its_floor_and_the_share_of_it(records, table):
+    """100 multiprocessors of 1 TFLOP/s compute a step in far less time than they wait for each other."""
+    assert table["floor_us"].isna().all() and table["fraction_of_limit"].isna().all()
+    plain = frame.tabulate(records, THRESHOLDS)
+    rows = with_floors(plain, limits_of(seconds=2e-6))
+    found = peers.build(rows, {}, THRESHOLDS)
+    timed = found[found["step_us"].notna()]
+    assert timed["floor_us"].tolist() == pytest.approx([2.0] * len(timed))
+    assert timed["fraction_of_limit"].tolist() == pytest.approx((2.0 / timed["step_us"]).tolist())
+    assert found["fraction_of_limit"].isna().sum() == len(found) - len(timed) == 2
+    assert "fraction_of_limit" not in sweep.build(plain, ["strategy"], THRESHOLDS)
+    assert sweep.build(rows, ["strategy"], THRESHOLDS)["fraction_of_limit"].dropna().between(0, 1).all()
+
+
+def test_a_time_below_its_floor_is_refused(records):
+    """Of the wider network, that one multiprocessor computes in some microseconds."""
+    fast = {"runs": [{"seconds": 1e-6, "final_loss": 41.0}] * 2}
+    rows = frame.tabulate({key: one | fast for key, one in records.items()}, THRESHOLDS)
+    with pytest.raises(MeasurementError, match=r"medium, 128, .*, fp32: .* 0.01 us, .* floor of \d"):
+        peers.build(with_floors(rows, limits_of()), {}, THRESHOLDS)
+
+
+def test_a_network_of_layers_is_named_by_them_and_has_no_floor(records):
+    """A direct convolution's operations are no lower bound: Winograd's has fewer."""
+    record = next(iter(records.values()))
+    network = {key: value for key, value in record["cell"]["network"].items() if key != "hidden"}
+    network["layers"] = ["conv2d 16 3", "relu", "linear 10"]
+    records["cnn"] = record | {"cell": record["cell"] | {"network": network}}
+    rows = with_floors(frame.tabulate(records, THRESHOLDS), limits_of())
+    assert rows["network"].iloc[-1] == "conv16x3-relu-linear10"
+    assert rows["floor_s"].isna().sum() == (rows["mean_s"].isna().sum() + 1)
+    assert peers.build(rows, {}, THRESHOLDS)["fraction_of_limit"].isna().iloc[-1]
+
+
+def test_the_figure_says_times_ratios_and_what_has_none(table):
+    axes = draw("peers", table, "Tesla T4").axes
+    assert [one.get_title() for one in axes] == ["128", "256"]
+    names = [tick.get_text() for tick in axes[0].get_yticklabels()]
+    assert names == ["persistent", "jax_scan", "graph", "torch_eager", "torch_compile"]
+    said = {text.get_text() for text in axes[0].texts}
+    assert {"1010 µs, 1.99×", "2010 µs, 1.00×", "unsupported"} <= said
+    low, high = axes[0].get_xlim()
+    assert low < 1010 < 8010 < high
+    some = draw("peers", table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
+    assert sorted(text.get_text() for text in some.axes[1].texts) == ["ok"] * 4 + ["unsupported"]
+    nothing = draw("peers", table.assign(step_us=np.nan), "Tesla T4")
+    assert "no row has a value" in nothing.axes[0].texts[0].get_text()
+
+
+def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):
+    points = overview.points_of(records, THRESHOLDS)
+    found = recommendation.build(points, overview.build(points, THRESHOLDS))
+    assert found["strategy"].tolist() == ["persistent"] * 2
+    alone = {key: one for key, one in records.items() if one["explanation"] is None}
+    points = overview.points_of(alone, THRESHOLDS)
+    assert overview.build(points, THRESHOLDS)["fastest"].tolist() == ["jax_scan"] * 2
