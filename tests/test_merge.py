@@ -6,8 +6,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import ROOT
-from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
 from published_tables import records_in
+from records_of import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
 from strangers import GPUS
 
 from snn import cli, merge
