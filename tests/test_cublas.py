@@ -96,7 +96,7 @@ def backend(library, monkeypatch):
     runtime = SimpleNamespace(setDevice=lambda index: None, free=lambda address: None)
     runtime.CUDARuntimeError = cuda.runtime.CUDARuntimeError
     monkeypatch.setattr(cuda, "runtime", runtime)
-    monkeypatch.setattr(cuda, "Managed", lambda index: None)
+    monkeypatch.setattr(cuda.ManagedMemory, "__init__", lambda self, index: None)
     device = SimpleNamespace(attributes={"MultiProcessorCount": 132})
     monkeypatch.setattr(kernels.cupy.cuda, "Device", lambda: device)
     return lambda name, precision: backends.make("cuda", groups.load("kernel", name), ROOT, precision)

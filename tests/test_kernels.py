@@ -5,7 +5,6 @@ import itertools
 import layered_shapes
 import numpy as np
 import pytest
-import test_layered_launch
 from conftest import ROOT
 from convolutional_shapes import ConvolutionalShape, on_cpu
 from convolutional_shapes import buffers_of as convolutional_buffers
@@ -350,10 +349,10 @@ def test_a_perceptron_predicts_as_float64(kernel, layers, within, random):
 @on_cpu
 def test_a_stack_of_layers_predicts_as_float64(random):
     one = layered_shapes.shape(16, 2048, 16, 1, cross_entropy=False, bare=(0, 1))
-    X, _, Y, _ = test_layered_launch.made(one, 16, random)
+    X, _, Y, _ = layered_shapes.made(one, 16, random)
     X, weights = np.abs(X), [positive((2048, 16), 2048, random), positive((16, 1), 16, random)]
-    buffers = test_layered_launch.buffers_of(one, X, np.zeros_like(Y), weights)
-    test_layered_launch.launched(one, buffers, 16, 1, rate=0)
+    buffers = layered_shapes.buffers_of(one, X, np.zeros_like(Y), weights)
+    layered_shapes.launched(one, buffers, 16, 1, rate=0)
     y = np.maximum(X.astype(np.float64) @ weights[0], 0) @ weights[1]
     assert abs(relative(buffers[3], y.ravel())) < 2e-7  # -2.6e-6 if one accumulator adds up the sum
 

@@ -1,26 +1,29 @@
 """Every kernel that begins with a product, run on the CPU by cuda_on_cpu, against NumPy in float64.
 
 A new source is tested by lying there, with the block and the elements per thread of its file in
-config/kernel, and with odd blocks. What it may define is in PRODUCTS.
+config/kernel, and with odd blocks. It may define the products of OPS.
 """
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
 from cuda_on_cpu import KernelError
+from emulated import EmulatedBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_builds import SOURCES, Build, builds, builds_of_old
 from rounding import rounded
+from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected, run
 
 from snn.backends import kernel_source
 from snn.backends.access import Access
 from snn.backends.access import elements as visited
+from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.models.layers import parse
@@ -33,7 +36,8 @@ pytestmark = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this mach
 PRODUCT_SOURCES = [source for source in SOURCES if source.stem != "elementwise"]
 PRODUCT_BUILDS = [build for source in PRODUCT_SOURCES for build in builds(source) + builds_of_old(source)]
 ROUNDING_BUILDS = [build for build in PRODUCT_BUILDS if build.precision != "fp32"]
-RATE = SCALE = np.float32(0.37)
+RATE = np.float32(0.37)
+EMULATED = EmulatedBackend(groups.load("kernel", "naive"))
 
 _LAYERS = ("linear 5", "relu", "linear 5", "relu", "linear 1")
 _OF_IMAGES = ("conv2d 2 3", "relu", "maxpool2d 2", "linear 4", "relu", "linear 1")
@@ -55,111 +59,20 @@ def compiled_side_by_side(request):
             pool.submit(cuda_on_cpu.load, build.source, **build.defines)
 
 
-# ---- what each kernel that begins with a product should write
-
-
-@dataclass
-class Given:
-    """A (m x k), B (k x n), a matrix beside C, P = A B in float64 and how far a sum may lie from it."""
-
-    A: np.ndarray
-    B: np.ndarray
-    beside: np.ndarray
-    P: np.ndarray
-    slack: np.ndarray
-
-
-def nothing(given: Given) -> np.ndarray:
-    return np.full(given.P.shape, np.nan, dtype=np.float32)
-
-
-def store(given):
-    return (nothing(given),), (), {0: (given.P, given.slack)}
-
-
-def relu(given):
-    return (nothing(given),), (), {0: (np.maximum(given.P, 0), given.slack)}
-
-
-def bias(given):
-    b = np.ascontiguousarray(given.beside[0])
-    return (nothing(given), b), (), {0: (given.P + b, given.slack + 2e-7 * np.abs(given.P + b))}
-
-
-def error(given):
-    E = given.P - given.beside
-    slack = given.slack + 2e-7 * np.abs(E)
-    outputs = {0: (SCALE * E, SCALE * slack + 2e-7 * np.abs(E)), 2: (E, slack)}
-    return (nothing(given), given.beside, nothing(given)), (SCALE,), outputs
-
-
-def mask(given):
-    return (nothing(given), given.beside), (), {0: (np.where(given.beside > 0, given.P, 0), given.slack)}
-
-
-def update(given):
-    W = given.beside - RATE * given.P
-    slack = RATE * given.slack + 2e-7 * (np.abs(given.beside) + RATE * np.abs(given.P))
-    return (given.beside.copy(),), (RATE,), {0: (W, slack)}
-
-
-def update_both(given):
-    (W,), scalars, outputs = update(given)
-    expected, slack = outputs[0]
-    return (W, nothing(given).T.copy()), scalars, outputs | {1: (expected.T, slack.T)}
-
-
-def with_bias(follows):
-    """An update, and that of the bias of the same layer."""
-
-    def both(given):
-        operands, scalars, outputs = follows(given)
-        b, k = np.ascontiguousarray(given.beside[-1]), len(given.B)
-        step = given.B.astype(np.float64).sum(axis=0) * RATE
-        slack = 1e-6 * (k**0.5 + 1) * (np.abs(given.B).sum(axis=0) + np.abs(b))
-        return (*operands, b.copy()), scalars, outputs | {len(operands): (b - step, slack)}
-
-    return both
-
-
-# name: (A stored transposed, B stored transposed, what follows the product)
-PRODUCTS = {
-    "matmul": (False, False, store),
-    "matmul_tn": (True, False, store),
-    "matmul_nt": (False, True, store),
-    "matmul_relu": (False, False, relu),
-    "matmul_bias": (False, False, bias),
-    "matmul_error": (False, False, error),
-    "matmul_mask": (False, False, mask),
-    "matmul_nt_mask": (False, True, mask),
-    "matmul_tn_update": (True, False, update),
-    "matmul_tn_update_both": (True, False, update_both),
-    "matmul_tn_update_bias": (True, False, with_bias(update)),
-    "matmul_tn_update_both_bias": (True, False, with_bias(update_both)),
-}
-
-
-def given_of(build: Build, A: np.ndarray, B: np.ndarray, beside: np.ndarray) -> Given:
-    wide = [rounded(matrix, build.precision).astype(np.float64) for matrix in (A, B)]
-    with np.errstate(invalid="ignore"):
-        P = (wide[0][:, :, None] * wide[1][None]).sum(1) if A.size * B.shape[1] < 5000 else wide[0] @ wide[1]
-        slack = 1e-6 * (A.shape[1] ** 0.5 + 1) * (np.abs(wide[0]) @ np.abs(wide[1])) + 1e-30
-    return Given(A, B, beside, P, slack)
-
-
-def run(build: Build, name: str, given: Given):
-    """Launches a kernel; pairs of what it wrote and (what it should have written, tolerance)."""
-    a_transposed, b_transposed, follows = PRODUCTS[name]
-    A = np.ascontiguousarray(given.A.T if a_transposed else given.A)
-    B = np.ascontiguousarray(given.B.T if b_transposed else given.B)
-    beside, scalars, outputs = follows(given)
-    (m, k), n = given.A.shape, given.B.shape[1]
-    kernel = cuda_on_cpu.load(build.source, **build.defines)[name]
-    kernel(build.grid(m, n), build.block, (A, B, *beside, m, k, n, *scalars))
-    return [(beside[i], *outputs[i]) for i in outputs]
-
-
 # ---- products
+
+
+def launched(build: Build, op: str, operands: list[np.ndarray], numbers: tuple[float, ...]):
+    """What a kernel leaves of its operands, by their names."""
+    found = [one.copy() for one in operands]
+    kernel, (m, k, n, *reals) = cuda_on_cpu.load(build.source, **build.defines)[op], numbers
+    kernel(build.grid(m, n), build.block, (*found, m, k, n, *map(np.float32, reals)))
+    return dict(zip(OPS[op].operands, found, strict=True))
+
+
+def numbers_of(op: str, *sizes: int) -> tuple[float, ...]:
+    return *sizes, *(REALS[name] for name in OPS[op].reals)
+
 
 sizes = st.one_of(st.integers(1, 70), st.integers(1, 8), st.just(1), st.just(64))
 shapes = st.one_of(
@@ -176,69 +89,58 @@ shapes = st.one_of(
 class TestProducts:
     def test_every_kernel_is_known(self, build):
         names = set(cuda_on_cpu.load(build.source, **build.defines))
-        assert {"matmul", "matmul_tn"} <= names <= set(PRODUCTS)
+        assert {"matmul", "matmul_tn"} <= names <= {op for op, kind in OPS.items() if kind.is_product}
 
     @settings(max_examples=8)
     @given(shape=shapes, seed=st.integers(0, 2**32 - 1))
     def test_real_numbers(self, build, shape, seed):
-        m, k, n = shape
-        random = np.random.default_rng(seed)
-        matrices = [random.standard_normal(size, dtype=np.float32) for size in ((m, k), (k, n), (m, n))]
-        given = given_of(build, *matrices)
-        for name in cuda_on_cpu.load(build.source, **build.defines):
-            for got, expected, slack in run(build, name, given):
-                wrong = ~(np.abs(got - expected) <= slack)
-                assert not wrong.any(), f"{name}: {wrong.sum()} elements, the first {np.argwhere(wrong)[0]}"
+        random, k = np.random.default_rng(seed), shape[1]
+        bound = (8 * UNIT["fp32"] + 4e-7) * (k**0.5 + 3) + 2 * UNIT["fp32"] * k  # as in test_kernels
+        for op in cuda_on_cpu.load(build.source, **build.defines):
+            numbers = numbers_of(op, *shape)
+            operands = drawn(op, numbers, random)
+            found = launched(build, op, operands, numbers)
+            agree(op, found.values(), expected(op, operands, numbers, build.precision), bound)
 
     @settings(max_examples=4)
     @given(shape=st.tuples(*3 * [st.integers(1, 40)]), seed=st.integers(0, 2**32 - 1))
     def test_small_integers_are_exact_and_what_is_not_finite_passes_through(self, build, shape, seed):
-        m, k, n = shape
         random = np.random.default_rng(seed)
-        A, B, beside = (random.integers(-3, 4, size).astype(np.float32) for size in ((m, k), (k, n), (m, n)))
-        for matrix in (A, B, beside):
-            for value in (np.nan, np.inf, -np.inf):
-                if random.random() < 0.5:
-                    matrix[tuple(random.integers(0, matrix.shape))] = value
-        wide = A.astype(np.float64), B.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            P = (wide[0][:, :, None] * wide[1][None]).sum(1)
-        given = Given(A, B, beside, P, np.zeros(P.shape))
-        for name in cuda_on_cpu.load(build.source, **build.defines):
+        for op in cuda_on_cpu.load(build.source, **build.defines):
+            numbers = numbers_of(op, *shape)
+            operands = [random.integers(-3, 4, n).astype(np.float32) for n in OPS[op].elements(*numbers)]
+            for matrix in operands:
+                for value in (np.nan, np.inf, -np.inf):
+                    if random.random() < 0.5:
+                        matrix[random.integers(0, matrix.size)] = value
             with np.errstate(invalid="ignore"):
-                for got, expected, _ in run(build, name, given):
-                    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected), err_msg=name)
-                    np.testing.assert_allclose(got, expected.astype(np.float32), rtol=3e-7, atol=2e-6)
+                oracle = expected(op, operands, numbers)
+                for got, right in zip(launched(build, op, operands, numbers).values(), oracle, strict=True):
+                    np.testing.assert_array_equal(np.isnan(got), np.isnan(right), err_msg=op)
+                    np.testing.assert_allclose(got, right.astype(np.float32), rtol=3e-7, atol=2e-6)
 
     def test_the_same_input_gives_the_same_bits(self, build):
-        random = np.random.default_rng(1)
-        matrices = [random.standard_normal(size, dtype=np.float32) for size in ((45, 70), (70, 33), (45, 33))]
-        given = given_of(build, *matrices)
-        for name in cuda_on_cpu.load(build.source, **build.defines):
-            for (first, *_), (second, *_) in zip(
-                run(build, name, given), run(build, name, given), strict=True
-            ):
-                np.testing.assert_array_equal(first, second)
+        for op in cuda_on_cpu.load(build.source, **build.defines):
+            numbers = numbers_of(op, 45, 70, 33)
+            operands = drawn(op, numbers, np.random.default_rng(1))
+            first, second = (launched(build, op, operands, numbers) for _ in range(2))
+            for name, found in first.items():
+                np.testing.assert_array_equal(found, second[name])
 
 
 TALL = [source for source in PRODUCT_SOURCES if kernel_source.knows_tall_grids(kernel_source.text(source))]
 
 
 @pytest.mark.parametrize("build", [builds(source)[0] for source in TALL], ids=str)
-def test_rows_of_blocks_may_be_counted_in_x(build):
-    random = np.random.default_rng(1)
-    matrices = [random.standard_normal(size, dtype=np.float32) for size in ((130, 20), (20, 67), (130, 67))]
-    columns = [matrix[:, :1] for matrix in matrices[1:]]
-    tall = cuda_on_cpu.load(build.source, **build.defines, TALL=1)
-    for A, B, beside in (matrices, (matrices[0], *map(np.ascontiguousarray, columns))):
-        given = given_of(build, A, B, beside)
-        for name in ("matmul", "matmul_tn"):
-            (C, *_), *_ = run(build, name, given)
-            turned = nothing(given)
-            left = np.ascontiguousarray(A.T if name == "matmul_tn" else A)
-            arguments = (left, B, turned, len(A), A.shape[1], B.shape[1])
-            tall[name](build.grid(len(A), B.shape[1])[::-1], build.block, arguments)
-            np.testing.assert_array_equal(C, turned)
+@pytest.mark.parametrize("columns", [1, 67])
+@pytest.mark.parametrize("op", ["matmul", "matmul_tn"])
+def test_rows_of_blocks_may_be_counted_in_x(build, columns, op):
+    numbers = 130, 20, columns
+    A, B, turned = drawn(op, numbers, np.random.default_rng(1))
+    plain = launched(build, op, [A, B, turned], numbers)["C"]
+    tall = cuda_on_cpu.load(build.source, **build.defines, TALL=1)[op]
+    tall(build.grid(130, columns)[::-1], build.block, (A, B, turned, *numbers))
+    np.testing.assert_array_equal(plain, turned)
 
 
 @pytest.mark.parametrize("name", [name for name in groups.names("kernel") if name != "cublas"])
@@ -268,15 +170,15 @@ def test_inputs_are_rounded_to_the_bit(build):
     row, column = np.ones((1, 9), dtype=np.float32), np.ones((3, 1), dtype=np.float32)
     kernels = cuda_on_cpu.load(build.source, **build.defines)
     # One column of C is added up by FP32 units.
-    for A, B, expected in (
+    for A, B, right in (
         (inputs, row, np.repeat(nearest, 9, axis=1)),
         (inputs, row[:, :1], nearest),
         (column, inputs.T, np.repeat(nearest.T, 3, axis=0)),
         (column, inputs[:1], np.repeat(nearest[:1], 3, axis=0)),
     ):
-        C = np.full(expected.shape, np.nan, dtype=np.float32)
+        C = np.full(right.shape, np.nan, dtype=np.float32)
         kernels["matmul"](build.grid(*C.shape), build.block, (A, B, C, A.shape[0], 1, B.shape[1]))
-        np.testing.assert_array_equal(C, expected)
+        np.testing.assert_array_equal(C, right)
 
 
 def test_the_oracle_rounds_to_what_the_formats_have():
@@ -358,7 +260,6 @@ def test_a_vector_that_is_not_aligned_is_noticed():
 
 
 THREADS = 256
-elements = st.one_of(st.integers(1, 70), st.sampled_from([255, 256, 257, 1000, 66000]))
 sides = st.one_of(st.integers(1, 70), st.just(256))
 
 
@@ -383,50 +284,24 @@ def by_tile(kernel, rows, cols, *arguments):
     kernel((-(-cols // 32), -(-rows // 32)), (32, 8), arguments)
 
 
+EXACT = [op for op in ELEMENTWISE if "S" not in OPS[op].operands]
+
+
 def test_every_element_wise_kernel_is_tested(elementwise):
-    tested = "relu error mask update update_both sum_squares clipped_update clipped_update_both transpose"
-    assert set(elementwise) == set(tested.split())
+    assert set(elementwise) == {*EXACT, "sum_squares", "clipped_update", "clipped_update_both"}
 
 
-@settings(max_examples=20)
-@given(n=elements, seed=st.integers(0, 2**32 - 1))
-def test_elements_are_numpys_to_the_bit(elementwise, n, seed):
-    P, Y, D, H, W, G = numbers(seed, 6, n)
+@pytest.mark.parametrize("op", EXACT)
+@settings(max_examples=8)
+@given(rows=sides, cols=sides, seed=st.integers(0, 2**32 - 1), real=st.sampled_from([0.37, ADDING]))
+def test_elements_are_numpys_to_the_bit(op, rows, cols, seed, real):
+    size = (rows, cols) if "rows" in OPS[op].numbers else (rows * cols,)
+    given = (*size, *(real for _ in OPS[op].reals))
+    operands = [numbers(seed + i, n) for i, n in enumerate(OPS[op].elements(*given))]
     with np.errstate(invalid="ignore"):
-        Z = P.copy()
-        by_element(elementwise["relu"], Z, n)
-        np.testing.assert_array_equal(Z, np.maximum(P, 0))
-
-        E, scaled = np.full_like(P, np.nan), np.full_like(P, np.nan)
-        by_element(elementwise["error"], P, Y, E, scaled, n, SCALE)
-        np.testing.assert_array_equal(E, P - Y)
-        np.testing.assert_array_equal(scaled, SCALE * (P - Y))
-
-        masked = D.copy()
-        by_element(elementwise["mask"], masked, H, n)
-        np.testing.assert_array_equal(masked, np.where(H > 0, D, 0))
-
-        updated = W.copy()
-        by_element(elementwise["update"], updated, G, n, RATE)
-        np.testing.assert_array_equal(updated, W - RATE * G)
-
-        added = W.copy()
-        by_element(elementwise["update"], added, G, n, np.float32(ADDING))
-        np.testing.assert_array_equal(added, W + G)
-
-
-@settings(max_examples=20)
-@given(rows=sides, cols=sides, seed=st.integers(0, 2**32 - 1))
-def test_transposes_are_numpys_to_the_bit(elementwise, rows, cols, seed):
-    W, G = numbers(seed, 2, rows, cols)
-    T = np.zeros((cols, rows), dtype=np.float32)
-    by_tile(elementwise["transpose"], rows, cols, W, T, rows, cols)
-    np.testing.assert_array_equal(T, W.T)
-    with np.errstate(invalid="ignore"):
-        expected = W - RATE * G
-    by_tile(elementwise["update_both"], rows, cols, W, T, G, rows, cols, RATE)
-    np.testing.assert_array_equal(W, expected)
-    np.testing.assert_array_equal(T, expected.T)
+        found, right = (run(backend, op, operands, given) for backend in (EMULATED, CpuBackend()))
+    for mine, other in zip(found, right, strict=True):
+        np.testing.assert_array_equal(mine, other)
 
 
 def test_rows_of_tiles_may_be_counted_in_x(elementwise):

@@ -8,7 +8,6 @@ import convolutional_shapes as convolutional
 import layered_shapes as layered
 import numpy as np
 import pytest
-import test_layered_launch
 from conftest import STRATEGIES
 from deferred import DeferredBackend
 from hypothesis import given
@@ -184,8 +183,7 @@ FAMILIES = LAYERED | IMAGES
 @pytest.mark.parametrize("name", FAMILIES)
 def test_one_launch_trains_as_launches_of_every_step_do(name, random):
     family, one = FAMILIES[name]
-    make = convolutional.made if family is convolutional else test_layered_launch.made
-    X, _, Y, weights = make(one, 3 * one.batch + 1, random)
+    X, _, Y, weights = family.made(one, 3 * one.batch + 1, random)
     found, X = [], X.reshape(len(X), -1)
     for kind in (Persistent, Resident):
         strategy = kind(CpuBackend())
@@ -209,8 +207,7 @@ def test_one_launch_trains_as_launches_of_every_step_do(name, random):
 @pytest.mark.parametrize("name", ["classifier", "square"])
 def test_one_launch_frees_what_it_held(name, random):
     family, one = FAMILIES[name]
-    make = convolutional.made if family is convolutional else test_layered_launch.made
-    X, _, Y, weights = make(one, 3 * one.batch, random)
+    X, _, Y, weights = family.made(one, 3 * one.batch, random)
     strategy = Persistent(ObservedBackend(CpuBackend()))
     strategy.setup(family.network_of(one), X.reshape(len(X), -1), Y, one.batch, 0.05)
     strategy.load(weights)

@@ -105,6 +105,17 @@ def load(source: str | Path, **defines: object) -> dict[str, Any]:
     return _built(source, source.read_text(), tuple(f"-D{name}={value}" for name, value in defines.items()))
 
 
+def check_constants(source: Path, expected: dict[str, int], **defines: object) -> None:
+    """Raises KernelError with the compiler's text unless the constants are these; generates no code."""
+    lines = [f"static_assert({name} == {value});" for name, value in expected.items()]
+    flags = ("-std=c++17", "-fsyntax-only", "-Wno-unknown-pragmas", "-I", HERE)
+    flags += tuple(f"-D{name}={value}" for name, value in defines.items())
+    with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
+        file.write("\n".join(['#include "cuda_on_cpu.h"', f'#include "{source}"', *lines, ""]))
+        file.flush()
+        _run(COMPILER, *flags, file.name)
+
+
 @functools.cache
 def _built(source: Path, text: str, flags: tuple[str, ...]) -> dict[str, Any]:
     plain = _run(COMPILER, "-E", "-P", "-x", "c++", "-std=c++17", "-DCUDA_ON_CPU=1", *flags, source)

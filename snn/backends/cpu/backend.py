@@ -89,11 +89,7 @@ class CpuBackend(Backend):
         array.ravel()[:] = buffer.words[: array.size]
 
     def launch(
-        self,
-        op: str,
-        buffers: tuple[HostBuffer, ...],
-        numbers: tuple[float, ...],
-        stream: int | None = None,
+        self, op: str, buffers: tuple[HostBuffer, ...], numbers: tuple[float, ...], stream: int | None = None
     ) -> None:
         getattr(ops, op)(*(buffer.words for buffer in buffers), *numbers)
 

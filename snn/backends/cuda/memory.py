@@ -20,12 +20,7 @@ class _Memory:
     __slots__ = ("__array_interface__",)
 
     def __init__(self, address: int, shape: tuple[int, ...]) -> None:
-        self.__array_interface__ = {
-            "shape": shape,
-            "typestr": "<f4",
-            "data": (address, False),
-            "version": 3,
-        }
+        self.__array_interface__ = {"shape": shape, "typestr": "<f4", "data": (address, False), "version": 3}
 
 
 def as_array(address: int, shape: tuple[int, ...]) -> np.ndarray:

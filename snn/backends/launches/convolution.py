@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from snn.backends.launches import (
-    HEAD,
-    DeviceCapability,
-    LaunchConfiguration,
-    TrainingShape,
-    padded,
-    round_up,
-)
+from snn.backends.launches import HEAD, DeviceCapability, LaunchConfiguration, TrainingShape, padded, round_up
 
 SOURCE = "kernels/persistent/convolution.cu"
 THREADS = 384
