@@ -181,7 +181,7 @@ COMMAND_LINES = r"""
     training.learning_rate=inf => training.learning_rate is inf
     kernel.block=[1,2000] => at most 1024 threads
     kernel=tiled_fused kernel.work=[1,1000] => kernel.work is [1, 1000]
-    network.hidden=[65536,65536] => kernels count in 32 bits
+    network.hidden=[46341,46341] => a matrix has 2147488281 elements, but kernels count in 32 bits
     training.accumulate=3 => accumulate is 3: it must divide training.batch_size=256, the rows of one
     training.accumulate=3 => as 2 or 4 does
     training.accumulate=512 => it must divide training.batch_size=256
