@@ -14,6 +14,7 @@ import pytest
 from conftest import PEERS, ROOT
 from oracle import train
 from test_measure import JOB
+from test_other_trainers import made
 from test_strategies import Device
 
 from snn import datasets
@@ -35,10 +36,6 @@ from snn.strategies.factory import start
 PACKAGES = {name: factory.class_of(groups.load("strategy", name)).own_runtime for name in PEERS}
 REQUIREMENTS = "pip install -r envs/requirements-peers.txt"
 TWICE = Round(runs=2, min_runs=2)
-
-
-def made(name, backend, **options):
-    return factory.make(groups.load("strategy", name) | options, backend)
 
 
 def job_of(name):

@@ -118,14 +118,14 @@ def test_what_it_cannot_do_has_a_reason(random):
     strategy.close()
 
 
-@pytest.mark.parametrize("value", ["'True'", "'False'", "1", "null"])
-def test_pin_memory_is_true_or_false_and_no_text(value):
-    with pytest.raises(ConfigError, match=r"strategy\.pin_memory is .*: it must be true or false"):
-        composed(["strategy=torch_loader", f"strategy.pin_memory={value}"])
-
-
-@pytest.mark.parametrize("value", ["-1", "1025", "1.5", "many"])
-def test_workers_are_a_whole_number(value):
-    right = ".*(at least 0|from 0 to 1024)"
-    with pytest.raises(ConfigError, match=rf"strategy\.workers is .*: it must be {right}"):
-        composed(["strategy=torch_loader", f"strategy.workers={value}"])
+@pytest.mark.parametrize(
+    ("key", "values", "right"),
+    [
+        ("pin_memory", ("'True'", "'False'", "1", "null"), "true or false"),
+        ("workers", ("-1", "1025", "1.5", "many"), ".*(at least 0|from 0 to 1024)"),
+    ],
+)
+def test_an_option_of_another_kind_is_refused(key, values, right):
+    for value in values:
+        with pytest.raises(ConfigError, match=rf"strategy\.{key} is .*: it must be {right}"):
+            composed(["strategy=torch_loader", f"strategy.{key}={value}"])

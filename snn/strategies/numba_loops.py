@@ -49,6 +49,17 @@ def keeps(numba: Any, parallel: bool) -> bool:
     return place is not None
 
 
+def _compiler(numba: Any, parallel: bool) -> Callable[..., Any]:
+    """A decorator that compiles a loop for these types; ``divided``: for threads, if ``parallel``."""
+    kept = keeps(numba, parallel)
+
+    def jit(*types: Any, divided: bool = True) -> Callable[..., Any]:
+        options = {"parallel": parallel and divided, "fastmath": FASTMATH, "cache": kept}
+        return numba.njit(numba.void(*types), **options)
+
+    return jit
+
+
 @cache
 def perceptron_loops(parallel: bool) -> Arithmetic:
     """The compiled loops; if ``parallel``, the outer loops are divided among Numba's threads.
@@ -56,12 +67,8 @@ def perceptron_loops(parallel: bool) -> Arithmetic:
     Inner loops run along rows, so memory is read and written contiguously. Raises Unsupported without Numba.
     """
     numba = required("numba")
-    kept = keeps(numba, parallel)
-    prange, float32 = numba.prange, numba.float32
+    jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
     matrix, zero = float32[:, ::1], float32(0)
-
-    def jit(*types: Any) -> Callable[..., Any]:
-        return numba.njit(numba.void(*types), parallel=parallel, fastmath=FASTMATH, cache=kept)
 
     @jit(matrix, matrix, numba.boolean, matrix)
     def forward(A, W, relu, Z):
@@ -149,19 +156,10 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
     Numba.
     """
     numba = required("numba")
-    kept = keeps(numba, parallel)
-    prange, float32 = numba.prange, numba.float32
+    jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
     flat, count, real, zero = float32[::1], numba.int64, numba.float64, float32(0)
 
-    def jit(*types: Any) -> Callable[..., Any]:
-        return numba.njit(numba.void(*types), fastmath=FASTMATH, cache=kept)
-
-    def divided(*types: Any) -> Callable[..., Any]:
-        """Compiles a loop that is worth dividing."""
-        fastmath = FASTMATH
-        return numba.njit(numba.void(*types), parallel=parallel, fastmath=fastmath, cache=kept)
-
-    @divided(flat, flat, flat, count, count, count)
+    @jit(flat, flat, flat, count, count, count)
     def matmul_nt(A, B, C, m, k, n):
         for i in prange(m):
             row = A[i * k : (i + 1) * k]
@@ -171,14 +169,14 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                     total += row[p] * column[p]
                 C[i * n + j] = total
 
-    @jit(flat, flat, count, count)
+    @jit(flat, flat, count, count, divided=False)
     def add_bias(Z, b, rows, width):
         for r in range(rows):
             row = Z[r * width : (r + 1) * width]
             for j in range(width):
                 row[j] += b[j]
 
-    @jit(flat, flat, count, count)
+    @jit(flat, flat, count, count, divided=False)
     def sum_rows(G, s, rows, width):
         for j in range(width):
             s[j] = zero
@@ -187,7 +185,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
             for j in range(width):
                 s[j] += row[j]
 
-    @divided(flat, count)
+    @jit(flat, count)
     def relu(Z, n):
         for chunk in prange((n + _CHUNK - 1) // _CHUNK):
             part = Z[chunk * _CHUNK : min((chunk + 1) * _CHUNK, n)]
@@ -195,7 +193,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                 if part[i] < zero:
                     part[i] = zero
 
-    @divided(flat, flat, count)
+    @jit(flat, flat, count)
     def mask(D, H, n):
         for chunk in prange((n + _CHUNK - 1) // _CHUNK):
             start, end = chunk * _CHUNK, min((chunk + 1) * _CHUNK, n)
@@ -203,7 +201,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
             for i in range(end - start):
                 gradient[i] = gradient[i] if activation[i] > zero else zero
 
-    @divided(flat, flat, count, real)
+    @jit(flat, flat, count, real)
     def update(W, G, n, rate):
         step = float32(rate)
         for chunk in prange((n + _CHUNK - 1) // _CHUNK):
@@ -212,20 +210,20 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
             for i in range(end - start):
                 weight[i] -= step * gradient[i]
 
-    @jit(flat, flat, count)
+    @jit(flat, flat, count, divided=False)
     def sum_squares(G, S, n):
         for i in range(PARTIAL_SUMS):
             S[i] = zero
         for i in range(n):
             S[0] += G[i] * G[i]
 
-    @jit(flat, flat, flat, flat, count, real)
+    @jit(flat, flat, flat, flat, count, real, divided=False)
     def error(P, Y, E, D, n, scale):
         for i in range(n):
             E[i] = P[i] - Y[i]
             D[i] = float32(scale) * E[i]
 
-    @jit(flat, flat, flat, flat, count, count, real)
+    @jit(flat, flat, flat, flat, count, count, real, divided=False)
     def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
         for r in range(rows):
             start, end = r * width, (r + 1) * width
@@ -241,7 +239,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                 gradient[j] = float32(scale) * (float32(exp(shifted)) / total - targets[j])
             E[r] = loss
 
-    @divided(flat, flat, count, count, count, count, count)
+    @jit(flat, flat, count, count, count, count, count)
     def max_pool2d(X, Z, rows, channels, height, width, size):
         high, wide = height // size, width // size
         for image in prange(rows * channels):
@@ -255,7 +253,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                             largest = max(largest, pixels[(y * size + u) * width + x * size + v])
                     pooled[y * wide + x] = largest
 
-    @divided(flat, flat, flat, count, count, count, count, count)
+    @jit(flat, flat, flat, count, count, count, count, count)
     def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
         high, wide = height // size, width // size
         for image in prange(rows * channels):
@@ -273,15 +271,10 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                                 at = other
                     gradient[at] = G[(image * high + y) * wide + x]
 
-    def convolution(*types: Any) -> Callable[..., Any]:
-        """Compiles a loop over images or weights.
+    # A convolution multiplies a row of pixels by a weight: the innermost loop reads and writes contiguously.
+    images = 7 * [count]
 
-        Each weight is multiplied by a row of pixels at a time, so that the innermost loop reads and writes
-        contiguously.
-        """
-        return divided(*types, *7 * [count])
-
-    @convolution(flat, flat, flat, flat)
+    @jit(flat, flat, flat, flat, *images)
     def conv2d(X, W, b, Z, rows, channels, height, width, filters, kernel, padding):
         high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
         for image in prange(rows * filters):
@@ -302,7 +295,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                             for j in range(right - left):
                                 z_row[j] += w * x_row[j]
 
-    @convolution(flat, flat, flat, flat)
+    @jit(flat, flat, flat, flat, *images)
     def conv2d_wgrad(G, X, dW, db, rows, channels, height, width, filters, kernel, padding):
         high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
         for tap in prange(filters * channels * kernel * kernel):
@@ -331,7 +324,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                     total += gradient[p]
             db[f] = total
 
-    @convolution(flat, flat, flat)
+    @jit(flat, flat, flat, *images)
     def conv2d_dgrad(G, W, D, rows, channels, height, width, filters, kernel, padding):
         high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
         for image in prange(rows * channels):

@@ -323,6 +323,8 @@ class TorchLoader(TorchPeer):
     algorithms. ``predict`` has a DataLoader of the same kind.
     """
 
+    as_published = True
+
     def __init__(self, backend: Backend, workers: int = 4, pin_memory: bool = False) -> None:
         super().__init__(backend)
         self._workers, self._pin_memory = workers, pin_memory
