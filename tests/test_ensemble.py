@@ -14,7 +14,7 @@ from test_measure import JOB
 from snn import datasets
 from snn.analysis import frame
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import compose, groups
 from snn.config.groups import read_yaml
 from snn.errors import Unsupported

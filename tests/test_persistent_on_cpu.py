@@ -13,7 +13,7 @@ from snn.backends import kernel_source
 from snn.backends.cpu import trainings
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps, TrainingLaunch, padded
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies import one_launch

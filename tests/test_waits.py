@@ -23,7 +23,7 @@ from snn import backends
 from snn.backends import kernel_source
 from snn.backends.launches import Steps, error_of_wait
 from snn.backends.launches.convolution import SOURCE
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import groups
 from snn.errors import LaunchError
 from snn.models.glibc_random import GlibcRandom
