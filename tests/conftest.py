@@ -50,7 +50,7 @@ TOGETHER = {
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
         *("test_nvtx.py", "test_training.py", "test_remedies.py"),
-        *("test_waiting.py", "test_strategies.py"),
+        *("test_measure.py", "test_strategies.py"),
     ),
 }
 """Files of one group: they share a project in which everything was made, or loops that Numba compiled."""

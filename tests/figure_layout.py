@@ -8,6 +8,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.legend import Legend
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from snn.figures.layout import WIDTH
 from snn.figures.style import SMALLEST
@@ -26,17 +27,12 @@ def faults(figure):
             said.append(f"{name!r} is of {text.get_fontsize()} points")
         if "$" in name and "^" in name:
             said.append(f"{name!r} has exponents smaller than that")
-        if not (
-            figure.bbox.x0 <= box.x0 + unit
-            and box.x1 <= figure.bbox.x1 + unit
-            and figure.bbox.y0 <= box.y0 + unit
-            and box.y1 <= figure.bbox.y1 + unit
-        ):
+        if (box.min < figure.bbox.min - unit).any() or (box.max > figure.bbox.max + unit).any():
             said.append(f"{name!r} is not within the figure")
     said += [
         f"{one.get_text()!r} is over {other.get_text()!r}"
         for (one, box), (other, beside) in itertools.combinations(drawn, 2)
-        if _overlap(box, beside, _TOUCH * unit)
+        if (both := Bbox.intersection(box, beside)) and min(both.width, both.height) > _TOUCH * unit
     ]
     lines = _lines(figure)
     for text, box in drawn:
@@ -64,13 +60,6 @@ def _drawn(figure):
     with mock.patch.object(Text, "draw", recorded):
         figure.draw_without_rendering()
     return found
-
-
-def _overlap(one, other, room):
-    return (
-        min(one.x1, other.x1) - max(one.x0, other.x0) > room
-        and min(one.y1, other.y1) - max(one.y0, other.y0) > room
-    )
 
 
 def _lines(figure):

@@ -3,41 +3,47 @@
 import re
 
 import pandas as pd
-import yaml
-from conftest import ROOT
-from records_of import PROVENANCE, write_all
+from records_of import GPU, PROVENANCE, THRESHOLDS, halves, record, sweep_of
 
-from snn.analysis import frame
-from snn.config.groups import read_yaml
-from snn.grid import sweeps
-from snn.hardware.devices import Device
 from snn.report import opening
 from snn.tables import overview, recommendation
 
-GPU = Device("cuda", "NVIDIA H200")
-THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
 SLOW, FAST, FASTER = ([base + i / 1000 for i in range(6)] for base in (4.0, 2.0, 1.0))
 UNSURE = [0.6, 1.9, 0.7, 1.8, 0.65, 1.75]
+TWO = {"strategy": ["reference", "combined"]}
 THREE = {"strategy": ["reference", "combined", "pinned"]}
 
 
-def cells_of(folder, settings, device=GPU):
-    """The cells of a grid with one sweep of these settings, two rounds each."""
-    path = folder / "grid.yaml"
-    path.write_text(yaml.safe_dump({"sweeps": {"mine": {"protocol.rounds": 2} | settings}}))
-    return sweeps.read(path, device)["mine"].cells
+def cells_of(settings, device=GPU):
+    """The cells of a sweep of these settings, two rounds each."""
+    return sweep_of(settings, device=device, defaults={"protocol.rounds": 2}).cells
 
 
-def points_of(folder, settings, seconds, on=GPU, **changed):
-    """The frames of such a grid, whose cells took these seconds; ``changed`` as for ``write_all``."""
-    expected = write_all(folder, cells_of(folder, settings, on), seconds, **changed)
-    return overview.points_of(frame.checked(expected), THRESHOLDS)
+def records_of_cells(cells, rounds, **given):
+    """Records of cells; ``rounds`` has the runs of each round of each, ``given`` is as for ``record``."""
+    return {
+        f"{i} {number}": record(cell, runs, number=number, **given)
+        for i, (cell, of_cell) in enumerate(zip(cells, rounds, strict=True))
+        for number, runs in enumerate(of_cell, 1)
+    }
+
+
+def points_of(settings, seconds, on=GPU, **given):
+    """The frames of such a sweep, whose cells took these seconds in two rounds."""
+    records = records_of_cells(cells_of(settings, on), map(halves, seconds), **given)
+    return overview.points_of(records, THRESHOLDS)
 
 
 def answers_of(points):
     """The tables ``overview`` and ``recommendation`` of these points."""
     table = overview.build(points, THRESHOLDS)
     return table, recommendation.build(points, table)
+
+
+def only(points):
+    """The one row of the overview and of the recommendation of these points."""
+    (row,), (advice,) = (table.to_dict("records") for table in answers_of(points))
+    return row, advice
 
 
 def opening_of(points, recommended=None, **changed):

@@ -48,10 +48,38 @@ def summary_of(record):
 
 def disagreements(record):
     """The rules that a record in today's form breaks, by name."""
-    return [rule.__name__ for rule in RULES if not rule(record)]
+    runs, traits, machine = record["runs"], record.get("traits"), record["machine"]
+    provenance, ran = record["provenance"], record["status"] in ("ok", "diverged")
+    holds = {
+        "summary": has_its_summary(record),
+        "lost loss": not ran
+        or any(None in (run["final_loss"], *run.get("member_mse", ())) for run in runs)
+        == (record["status"] == "diverged"),
+        "loss of members": all(
+            run.get("final_mse", run["final_loss"]) == run["final_loss"]
+            and ("member_mse" not in run or is_near(run["final_loss"], mean(run["member_mse"])))
+            for run in runs
+        ),
+        "epochs": all(
+            is_near(sum(epoch["seconds"] for epoch in run["epochs"]), run["seconds"])
+            for run in runs
+            if "epochs" in run
+        ),
+        "errors of test rows": all(len(run.keys() & set(SUMMARISED[1:])) in (0, 3) for run in runs),
+        "share of runs": has_its_share(record["cell"]["protocol"], len(runs), record["stopped"]),
+        "elapsed": lies_within_the_round(record),
+        "passes": has_its_passes(record, ran),
+        "members": not traits or not runs or traits["side_by_side"] == bool(record["members"]),
+        "device": record["cell"]["device"].items()
+        >= {"backend": provenance["backend"], "name": provenance["device"]}.items(),
+        "neighbour": has_its_neighbour(record, ran),
+        "samples": "samples" not in machine or is_in_order(machine["samples"]),
+        "trace": not record["explanation"] or ends_after_it_starts(record["explanation"]["trace"]),
+    }
+    return [name for name, rule_holds in holds.items() if not rule_holds]
 
 
-def the_summary_follows_from_the_runs(record):
+def has_its_summary(record):
     found, wanted = record["summary"], summary_of(record)
     if "mean_final_mse" in found:
         wanted["mean_final_mse"] = wanted["mean_final_loss"]
@@ -64,36 +92,13 @@ def the_summary_follows_from_the_runs(record):
     )
 
 
-def a_loss_is_lost_where_it_diverged(record):
-    lost = any(None in (run["final_loss"], *run.get("member_mse", ())) for run in record["runs"])
-    return record["status"] not in ("ok", "diverged") or lost == (record["status"] == "diverged")
-
-
-def a_runs_loss_is_the_mean_of_its_members(record):
-    return all(
-        run.get("final_mse", run["final_loss"]) == run["final_loss"]
-        and ("member_mse" not in run or is_near(run["final_loss"], mean(run["member_mse"])))
-        for run in record["runs"]
-    )
-
-
-def a_runs_epochs_take_its_time(record):
-    timed = [(run["epochs"], run["seconds"]) for run in record["runs"] if "epochs" in run]
-    return all(is_near(sum(epoch["seconds"] for epoch in epochs), seconds) for epochs, seconds in timed)
-
-
-def a_run_has_all_errors_of_test_rows_or_none(record):
-    return all(len(run.keys() & {"test_mse", "test_rmse", "test_r2"}) in (0, 3) for run in record["runs"])
-
-
-def a_round_has_its_share_of_the_protocols_runs(record):
-    protocol, count, stopped = record["cell"]["protocol"], len(record["runs"]), record["stopped"]
+def has_its_share(protocol, count, stopped):
     least, most = protocol["runs"] // protocol["rounds"], -(-protocol["runs"] // protocol["rounds"])
     by_a_rule = stopped not in ("relative_error", "max_seconds") or protocol[stopped] is not None
     return by_a_rule and count <= most and (stopped != "runs" or count >= least)
 
 
-def all_that_is_timed_lies_within_the_round(record):
+def lies_within_the_round(record):
     setup, warmup = record["summary"].get("setup_seconds"), record["warmup"]
     if record["runs"] and (setup is None or warmup is None):
         return False
@@ -101,65 +106,31 @@ def all_that_is_timed_lies_within_the_round(record):
     return total <= record["provenance"]["elapsed_seconds"] * (1 + 1e-9)
 
 
-def the_passes_are_those_of_the_strategy(record):
-    ledger, memory, explanation = (record[key] for key in ("ledger", "memory", "explanation"))
-    ran, traits = record["status"] in ("ok", "diverged"), record.get("traits")
-    if bool(ledger) != bool(memory) or (explanation and not (ledger and ran)):
+def has_its_passes(record, ran):
+    ledger, memory, traits = record["ledger"], record["memory"], record.get("traits")
+    if bool(ledger) != bool(memory) or (record["explanation"] and not (ledger and ran)):
         return False
     if memory and memory["least_free_bytes"] > memory["total_bytes"]:
         return False
     return not traits or not (ledger if traits["own_runtime"] else ran and not ledger)
 
 
-def members_are_those_of_the_strategy(record):
-    traits = record.get("traits")
-    return not traits or not record["runs"] or traits["side_by_side"] == bool(record["members"])
-
-
-def it_was_measured_on_the_cells_device(record):
-    cell, provenance = record["cell"]["device"], record["provenance"]
-    return (cell["backend"], cell["name"]) == (provenance["backend"], provenance["device"])
-
-
-def the_neighbour_is_the_one_that_was_asked_for(record):
+def has_its_neighbour(record, ran):
     wanted = record["cell"]["protocol"].get("neighbour", "none")
     found, own = record["machine"].get("neighbour"), record["provenance"]["device_uuid"]
     if found is None:
-        return wanted == "none" or record["status"] not in ("ok", "diverged")
+        return wanted == "none" or not ran
     other = found["device_uuid"]
     return found["strategy"] == wanted and (other is None) == (own is None) and (not own or own != other)
 
 
-def samples_are_in_the_order_of_time(record):
-    samples = record["machine"].get("samples")
-    if samples is None:
-        return True
+def is_in_order(samples):
     times = samples["columns"]["t_s"]
     in_order = all(earlier <= later for earlier, later in pairwise(times))
     return in_order and len(times) <= samples["taken"] <= len(times) * samples["samples_per_row"]
 
 
-def calls_of_a_trace_end_after_they_start(record):
-    trace = record["explanation"] and record["explanation"]["trace"]
-    if not trace:
-        return True
+def ends_after_it_starts(trace):
     start, end = (trace["columns"].index(name) for name in ("start_us", "end_us"))
     held = [trace["columns"].index(name) for name in ("device_bytes", "page_locked_bytes")]
     return all(event[start] <= event[end] and min(event[i] for i in held) >= 0 for event in trace["events"])
-
-
-RULES = (
-    the_summary_follows_from_the_runs,
-    a_loss_is_lost_where_it_diverged,
-    a_runs_loss_is_the_mean_of_its_members,
-    a_runs_epochs_take_its_time,
-    a_run_has_all_errors_of_test_rows_or_none,
-    a_round_has_its_share_of_the_protocols_runs,
-    all_that_is_timed_lies_within_the_round,
-    the_passes_are_those_of_the_strategy,
-    members_are_those_of_the_strategy,
-    it_was_measured_on_the_cells_device,
-    the_neighbour_is_the_one_that_was_asked_for,
-    samples_are_in_the_order_of_time,
-    calls_of_a_trace_end_after_they_start,
-)

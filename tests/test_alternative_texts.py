@@ -20,18 +20,18 @@ def texts():
     return found
 
 
-def all_are(rows, verdict, column="verdict", **chosen):
-    """Whether every row of these choices, of which there are some, has a verdict."""
-    for name, values in chosen.items():
-        rows = rows[rows[name].astype(str).isin(values.split())]
-    return len(rows) > 0 and (rows[column] == verdict).all()
+def all_are(rows, column="verdict", by="strategy", **named):
+    """Whether all rows of these strategies, of which there are some, have the verdict that names them."""
+    found = {verdict: rows[rows[by].astype(str).isin(names.split())] for verdict, names in named.items()}
+    return all(len(of) > 0 and (of[column] == verdict).all() for verdict, of in found.items())
 
 
 def ranking():
     """persistent, graph and resident are faster than reference on every data set, and managed is slower"""
     rows = table("nvidia-h200/strategies/strategies")
-    ours = all_are(rows, "faster", strategy="persistent graph resident")
-    return ours and all_are(rows, "slower", strategy="managed") and set(rows["dataset"]) == SIZES
+    return set(rows["dataset"]) == SIZES and all_are(
+        rows, faster="persistent graph resident", slower="managed"
+    )
 
 
 def attribution():
@@ -40,8 +40,8 @@ def attribution():
     rows = table("nvidia-h200/paper/attribution")
     own = ["attributed_s", "mean_s", "std_s", "predicted_s"]
     rows["longest"] = rows.filter(regex="_s$").drop(columns=own, errors="ignore").idxmax(axis=1)
-    allocating = all_are(rows, "allocation_s", "longest", strategy="reference streams pinned")
-    return allocating and all_are(rows, "host_arithmetic_s", "longest", strategy="combined preallocated")
+    on_host = "combined preallocated"
+    return all_are(rows, "longest", allocation_s="reference streams pinned", host_arithmetic_s=on_host)
 
 
 def attribution_neurons():
@@ -67,56 +67,47 @@ def parts_of_combined(name):
 def cpu():
     """graph and resident on the GPU are faster than that core on every data set, and reference is slower"""
     rows = table("nvidia-h200/strategies/cpu")
-    column = "verdict_over_sequential"
-    return all_are(rows, "faster", column, strategy="graph resident") and all_are(
-        rows, "slower", column, strategy="reference"
-    )
+    return all_are(rows, "verdict_over_sequential", faster="graph resident", slower="reference")
 
 
 def kernels():
     """on small, resident with tiled_fused has a significant lead"""
-    rows = table("nvidia-h200/sweeps/overview")
-    rows = rows[rows["dataset"] == "small"]
-    return all_are(rows, "significant", "lead_verdict") and all(
-        rows["fastest"].str.startswith("resident (kernel tiled_fused")
-    )
+    rows = table("nvidia-h200/sweeps/overview", dataset="small")
+    first = rows["fastest"].str.startswith("resident (kernel tiled_fused")
+    return len(rows) > 0 and first.all() and (rows["lead_verdict"] == "significant").all()
 
 
 def peers():
     """for each of five networks persistent is faster than the best peer"""
     rows = table("nvidia-h200/peers/peers")
-    return rows["network"].nunique() == 5 and all_are(rows, "faster", strategy="persistent")
+    return rows["network"].nunique() == 5 and all_are(rows, faster="persistent")
+
+
+GPUS = ["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]
 
 
 def devices_strategies():
     """none is faster on one of them and slower on the other"""
-    rows = table("devices_strategies")
-    of_gpus = rows[["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]]
-    return not any({"faster", "slower"} <= set(row) for row in of_gpus.itertuples(index=False))
+    rows = table("devices_strategies")[GPUS]
+    return not any({"faster", "slower"} <= set(row) for row in rows.itertuples(index=False))
 
 
 def devices():
     """on both GPUs that were measured, combined is faster with 256 neurons and slower with 1024"""
-    rows = table("devices")
-    gpus = ["verdict NVIDIA H200", "verdict NVIDIA H100 80GB HBM3"]
-    said = {"256": "faster", "1024": "slower"}
-    return all(
-        all_are(rows, verdict, gpu, strategy="combined", network=network)
-        for gpu in gpus
-        for network, verdict in said.items()
-    )
+    rows = table("devices", strategy="combined")
+    return all(all_are(rows, gpu, "network", faster="256", slower="1024") for gpu in GPUS)
 
 
 def neighbours():
     """graph is untouched by both neighbours"""
     rows = table("nvidia-h100-80gb-hbm3/neighbours/neighbours")
-    return rows["neighbour"].nunique() == 2 and all_are(rows, "untouched", strategy="graph")
+    return rows["neighbour"].nunique() == 2 and all_are(rows, untouched="graph")
 
 
 def cnn_peers():
     """graph is faster than the best peer, in fp32 and in TF32"""
     rows = table("nvidia-h200/cnn/cnn_peers")
-    return all(all_are(rows, "faster", strategy="graph", precision=one) for one in ("fp32", "tf32"))
+    return all(all_are(rows[rows["precision"] == one], faster="graph") for one in ("fp32", "tf32"))
 
 
 def cnn_cumulative_time():

@@ -1,15 +1,491 @@
-"""What calls cost, by a clock of our own: the host, the device and the wait; and a schedule of the costs."""
+"""What instrumented passes see of a scenario with a call of each kind; its calls made again; their costs."""
 
+from collections import defaultdict
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from deferred import DeferredBackend
 from every_source import EverySource
+from test_measure import JOB
 
-from snn.profiling import call_costs as module
-from snn.profiling.call_costs import CallCost, call_costs, simulate
-from snn.profiling.observed import Call, ObservedBackend, Ref
+from snn.backends.base import Backend
+from snn.config import groups
+from snn.profiling import call_costs as costing
+from snn.profiling import observed, tracer
+from snn.profiling.call_costs import CallCost, Replay, call_costs, simulate
+from snn.profiling.observed import Call, ObservedBackend, Observer, Ref
 from snn.profiling.tracer import Event, Signature, Trace, Tracer
+
+
+class Everything(DeferredBackend, EverySource):
+    """Has whatever can be asked for, numbers its marks, and keeps what was asked of streams and copied in."""
+
+    asynchronous = True
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.copied, self.marks = [], [], 0
+
+    def mark(self, stream=None):
+        self.marks += 1
+        self.asked.append(("mark", stream))
+        return self.marks
+
+    def seconds_between(self, first, last):
+        return float(last - first)
+
+    def synchronize(self):
+        self.asked.append(("synchronize", None))
+        super().synchronize()
+
+    def stream_synchronize(self, stream):
+        self.asked.append(("stream_synchronize", stream))
+        super().stream_synchronize(stream)
+
+    def host_alloc(self, shape, purpose="workspace", page_locked=True):
+        array = super().host_alloc(shape, purpose, page_locked)
+        array.fill(np.nan)
+        return array
+
+    def copy_in(self, buffer, array, stream=None):
+        self.copied.append(array.copy())
+        super().copy_in(buffer, array, stream)
+
+
+class Log(Observer):
+    """The calls in order."""
+
+    def __init__(self):
+        self.calls = []
+
+    def after(self, call, live, started, ended):
+        self.calls.append(call)
+
+
+def before(on):
+    """What is held when a scenario begins."""
+    held = SimpleNamespace(stream=on.stream_create(), pool=on.pool_create())
+    held.driver = on.pool_create(held.stream)
+    held.data = on.host_alloc((4, 4), "data")
+    held.block = on.malloc(64, "weights")
+    held.of_pool = on.pool_malloc(held.pool, 32)
+    held.managed = on.managed_alloc((2, 4), "weights")
+    held.event = on.event_create()
+    on.copy_in(held.block, held.data)
+    on.launch("relu", (held.block,), (16,))
+    on.graph_begin(held.stream)
+    on.launch("relu", (held.block,), (16,), held.stream)
+    on.launch("relu", (held.block,), (8,), held.stream)
+    held.graph = on.graph_end(held.stream)
+    held.later = on.event_create()
+    return held
+
+
+def steps(on, held):
+    """Calls of every kind."""
+    on.copy_in(held.block, held.data, held.stream)
+    on.stream_synchronize(held.stream)
+    other = on.stream_create()
+    array = on.host_alloc((2, 4), "activations", False)
+    array.fill(3.0)
+    block = on.malloc(32)
+    on.copy_in(on.part(held.block, 32, 32), array, other)
+    on.event_record(held.event, other)
+    on.event_wait(held.event, held.stream)
+    on.event_synchronize(held.event)
+    on.launch("relu", (on.part(held.block, 16, 16),), (4,), other)
+    on.copy_out(held.data[1:3], block)
+    back = on.host_alloc((4,))
+    on.copy_out(back, on.part(block, 0, 16))
+    on.copy_in(on.part(block, 16, 16), back)
+    on.host_free(back)
+    on.graph_launch(held.graph, held.stream)
+    on.stream_synchronize(held.stream)
+    on.stream_synchronize(other)
+    on.stream_destroy(other)
+    again = on.stream_create()
+    on.launch("relu", (block,), (8,), again)
+    on.stream_synchronize(again)
+    of_pool, of_driver = on.pool_malloc(held.pool, 16), on.pool_malloc(held.driver, 48, "data")
+    locked = on.pool_host_alloc(held.pool, (4,))
+    locked.fill(2.0)
+    on.copy_in(of_pool, locked)
+    on.pool_host_free(held.pool, locked)
+    on.pool_free(held.driver, of_driver)
+    on.pool_free(held.pool, of_pool)
+    on.advise(held.managed, "read_mostly")
+    on.prefetch_in(held.managed)
+    on.prefetch_out(held.managed[1:])
+    on.launch("relu", (on.managed_buffer(held.managed),), (8,))
+    on.synchronize()
+    on.stream_destroy(again)
+    on.free(block)
+    on.host_free(array)
+
+
+def close(on, held):
+    on.free(held.block)
+    on.pool_free(held.pool, held.of_pool)
+    on.graph_destroy(held.graph)
+    on.event_destroy(held.event)
+    on.event_destroy(held.later)
+    on.managed_free(held.managed)
+    on.host_free(held.data)
+    on.pool_destroy(held.driver)
+    on.pool_destroy(held.pool)
+    on.stream_destroy(held.stream)
+    on.live.check_nothing_held()
+
+
+def clock_of(monkeypatch, *modules):
+    """A clock of these modules that advances by one second whenever it is read."""
+    clock = SimpleNamespace(now=0.0)
+
+    def perf_counter():
+        clock.now += 1
+        return clock.now
+
+    for module in modules:
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=perf_counter))
+    return clock
+
+
+def tracer_on(backend, *observers):
+    tracing = Tracer(backend)
+    return tracing, ObservedBackend(backend, tracing, *observers)
+
+
+@contextmanager
+def traced():
+    """A scenario that was traced: the backend, what is held, the tracer, and the calls before and after."""
+    backend, log = Everything(), Log()
+    tracing, on = tracer_on(backend, log)
+    held = before(on)
+    kept = [resource.made_by for resource in on.live.resources.values()]
+    count = len(log.calls)
+    asked = len(backend.asked)
+    tracing.begin()
+    begun = backend.asked[asked:]
+    steps(on, held)
+    seen = {"kept": kept, "calls": log.calls[count:], "begun": begun}
+    yield SimpleNamespace(on=on, backend=backend, tracing=tracing, **seen)
+    close(on, held)
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    return clock_of(monkeypatch, observed, tracer, costing)
+
+
+@pytest.fixture
+def run():
+    with traced() as scenario:
+        yield scenario
+
+
+def test_a_trace_begins_with_the_device_idle_and_both_clocks_at_0(run):
+    begun = [name for name, _ in run.begun if name != "stream_synchronize"]
+    assert begun == ["synchronize", "mark", "synchronize"]
+    assert [stream for name, stream in run.begun if name == "mark"] == [None]
+    first = run.tracing.events()[0]
+    assert 0 < first.start < first.end < 1
+
+
+EVENTS = [
+    ("copy_in", (64,), True, True, "fresh", 1, 1.0, 2.0, 128, 64),
+    ("stream_synchronize", (), None, False, "", 1, None, None, 128, 64),
+    ("stream_create", (), None, False, "", None, None, None, 128, 64),
+    ("host_alloc", (32,), False, False, "", None, None, None, 128, 64),
+    ("malloc", (32,), None, False, "", None, None, None, 160, 64),
+    ("copy_in", (32,), False, True, "fresh", 2, 3.0, 4.0, 160, 64),
+    ("event_record", (), None, False, "", 2, None, None, 160, 64),
+    ("event_wait", (), None, False, "", 1, None, None, 160, 64),
+    ("event_synchronize", (), None, False, "", None, None, None, 160, 64),
+    ("relu", (4,), None, True, "", 2, 5.0, 6.0, 160, 64),
+    ("copy_out", (32,), True, False, "", 0, 7.0, 8.0, 160, 64),
+    ("host_alloc", (16,), True, False, "", None, None, None, 160, 80),
+    ("copy_out", (16,), True, False, "", 0, 9.0, 10.0, 160, 80),
+    ("copy_in", (16,), True, False, "", 0, 11.0, 12.0, 160, 80),
+    ("host_free", (16,), True, False, "", None, None, None, 160, 64),
+    ("graph_launch", (2,), None, True, "", 1, 13.0, 14.0, 160, 64),
+    ("stream_synchronize", (), None, False, "", 1, None, None, 160, 64),
+    ("stream_synchronize", (), None, False, "", 2, None, None, 160, 64),
+    ("stream_destroy", (), None, False, "", 2, None, None, 160, 64),
+    ("stream_create", (), None, False, "", None, None, None, 160, 64),
+    ("relu", (8,), None, True, "fresh", 2, 15.0, 16.0, 160, 64),
+    ("stream_synchronize", (), None, False, "", 2, None, None, 160, 64),
+    ("pool_malloc", (16,), None, False, "cupy", None, None, None, 176, 64),
+    ("pool_malloc", (48,), None, False, "driver", None, None, None, 224, 64),
+    ("pool_host_alloc", (16,), True, False, "cupy", None, None, None, 224, 80),
+    ("copy_in", (16,), True, False, "", 0, 17.0, 18.0, 224, 80),
+    ("pool_host_free", (16,), True, False, "cupy", None, None, None, 224, 64),
+    ("pool_free", (48,), None, False, "driver", None, None, None, 176, 64),
+    ("pool_free", (16,), None, False, "cupy", None, None, None, 160, 64),
+    ("advise", (32,), None, False, "read_mostly", None, None, None, 160, 64),
+    ("prefetch_in", (32,), None, False, "", 0, 19.0, 20.0, 160, 64),
+    ("prefetch_out", (16,), None, False, "", 0, 21.0, 22.0, 160, 64),
+    ("relu", (8,), None, False, "", 0, 23.0, 24.0, 160, 64),
+    ("synchronize", (), None, False, "", None, None, None, 160, 64),
+    ("stream_destroy", (), None, False, "", 2, None, None, 160, 64),
+    ("free", (32,), None, False, "", None, None, None, 128, 64),
+    ("host_free", (32,), False, False, "", None, None, None, 128, 64),
+]
+
+
+def test_every_call_is_an_event_with_its_signature_its_lane_and_what_is_held(run):
+    shown = ("stream", "device_start", "device_end", "device_bytes", "page_locked_bytes")
+    events = run.tracing.events()
+    found = [(*event.signature, *(getattr(event, name) for name in shown)) for event in events]
+    assert found == EVENTS
+    assert [event.call for event in events] == run.calls
+
+
+def test_what_memory_is_for_is_known_from_its_allocation(run):
+    found = [(call.name, call.purpose) for call in (*run.kept, *run.calls) if call.nbytes and call.makes]
+    assert found == [
+        *(("host_alloc", "data"), ("malloc", "weights"), ("pool_malloc", None), ("managed_alloc", "weights")),
+        *(("host_alloc", "activations"), ("malloc", None), ("host_alloc", "workspace")),
+        *(("pool_malloc", None), ("pool_malloc", "data"), ("pool_host_alloc", "workspace")),
+    ]
+    graph = next(call for call in run.kept if call.name == "graph_end")
+    assert [(call.name, call.captured) for call in graph.arguments] == [("launch", True)] * 2
+    assert graph.stream is not None and graph.stream.number == run.kept[0].makes
+    assert not any(call.captured for call in (*run.kept, *run.calls))
+    made = [call.makes for call in (*run.kept, *run.calls) if call.makes is not None]
+    ended = [call.ends for call in run.calls if call.ends is not None]
+    assert len(set(made)) == len(made) and set(ended) <= set(made)
+    assert {call.name for call in run.calls if call.ends is not None} == {
+        *("stream_destroy", "host_free", "pool_host_free", "pool_free", "free")
+    }
+
+
+def test_work_is_marked_on_its_stream_before_and_after_it(run):
+    marks = [stream for name, stream in run.backend.asked if name == "mark"][1:]
+    on_default = [call.stream is None for call in run.calls if call.is_work]
+    assert [stream is None for stream in marks[::2]] == on_default
+    assert marks[::2] == marks[1::2]
+
+
+def test_times_of_the_device_are_read_once_it_has_finished():
+    """CUDA refuses the time of an event that is still to come."""
+
+    class Busy(Everything):
+        busy = False
+
+        def mark(self, stream=None):
+            self.busy = True
+            return super().mark(stream)
+
+        def synchronize(self):
+            self.busy = False
+            super().synchronize()
+
+        def seconds_between(self, first, last):
+            assert not self.busy
+            return super().seconds_between(first, last)
+
+    tracing, on = tracer_on(Busy())
+    buffer, array = on.malloc(8), on.host_alloc((2,))
+    tracing.begin()
+    on.copy_in(buffer, array)
+    (copy,) = tracing.events()
+    assert (copy.device_start, copy.device_end) == (1.0, 2.0)
+
+
+def test_a_processor_works_while_the_host_does(ticking):
+    backend = Everything()
+    backend.asynchronous = False
+    tracing, on = tracer_on(backend)
+    buffer, array = on.malloc(8), on.host_alloc((2,))
+    tracing.begin()
+    on.copy_in(buffer, array)
+    on.synchronize()
+    copy, wait = tracing.events()
+    assert (copy.start, copy.end, copy.device_start, copy.device_end) == (1.0, 2.0, 1.0, 2.0)
+    assert (wait.start, wait.end, wait.device_start, wait.device_end) == (3.0, 4.0, None, None)
+
+
+def test_the_only_block_is_alone_and_streams_that_are_alive_have_different_lanes():
+    tracing, on = tracer_on(Everything())
+    a, b = on.stream_create(), on.stream_create()
+    on.stream_destroy(a)
+    c, d = on.stream_create(), on.stream_create()
+    tracing.begin()
+    first, second = on.malloc(8), on.malloc(4)
+    on.free(first)
+    on.free(second)
+    for stream in (c, b, d):
+        on.stream_synchronize(stream)
+    events = tracing.events()
+    assert [event.signature.context for event in events[:4]] == ["alone", "", "", "alone"]
+    assert [event.stream for event in events[4:]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "batch", "steps"),
+    [("reference", 10, 4, 2), ("reference", 3, 4, 2), ("graph", 10, 4, 3), ("graph", 4, 4, 2)],
+)
+def test_a_trace_is_of_two_steps_or_of_whole_epochs(name, rows, batch, steps):
+    short = {"X": JOB.X[:rows], "Y": JOB.Y[:rows], "batch_size": batch}
+    job = replace(JOB, strategy=groups.load("strategy", name), **short)
+    found = tracer.trace(job, Everything())
+    assert found.steps == steps
+    signatures = [event.signature for event in found.events]
+    launches = [one for one in signatures if one.call in ("matmul", "graph_launch")]
+    if name == "reference":
+        assert launches[0].size[0] == min(rows, batch)
+        assert len(launches) == 5 * steps  # of a network with one hidden layer
+    else:
+        assert len(launches) == steps // -(-rows // batch)
+    assert found.held
+
+
+def test_what_the_first_steps_make_is_held_when_the_trace_begins():
+    found = tracer.trace(replace(JOB, strategy=groups.load("strategy", "combined")), Everything())
+    assert "stream_create" not in {event.call.name for event in found.events}
+    assert [call.name for call in found.held].count("stream_create") == 3
+
+
+def test_a_backends_traits_are_those_of_the_inner_one():
+    traits = {name for name, value in vars(Backend).items() if not callable(value) and name[0] != "_"}
+    names = traits - {"pageable_fallbacks"}  # of the inner one
+    for value in (True, False, "bf16"):
+        inner = Everything()
+        for name in names:
+            setattr(inner, name, value)
+        assert [getattr(ObservedBackend(inner), name) for name in names] == [value] * len(names)
+
+
+def normal(calls, known):
+    """Calls with resources numbered by their first use after those that are known."""
+    numbers = {number: i for i, number in enumerate(known)}
+
+    def plain(value):
+        if isinstance(value, Ref):
+            return ("ref", numbers.setdefault(value.number, len(numbers)), *value[1:])
+        if isinstance(value, tuple) and not isinstance(value, Call):
+            return tuple(map(plain, value))
+        return value
+
+    rows = []
+    for call in calls:
+        if call.makes is not None:
+            numbers.setdefault(call.makes, len(numbers))
+        rows.append((call.name, plain(call.arguments), plain(call.stream), call.nbytes, call.page_locked))
+    return rows
+
+
+def replayed(run, backend, times=1, **lists):
+    """The calls of each replay of a scenario, normal, as those of the scenario with its waits."""
+    log = Log()
+    on = ObservedBackend(backend, log)
+    found = []
+    with ExitStack() as stack:
+        again = Replay(on, Trace(2, run.tracing.events(), run.kept), stack)
+        setup = log.calls[:]
+        for _ in range(times):
+            count, known = len(log.calls), list(on.live.resources)
+            again.run(**lists)
+            found.append(normal(log.calls[count:], known))
+            assert list(on.live.resources) == known
+    on.live.check_nothing_held()
+    return setup, found
+
+
+def with_waits(calls):
+    for call in calls:
+        yield call
+        if call.is_work and call.stream is not None:
+            yield Call("stream_synchronize", stream=call.stream)
+        elif call.name in ("launch", "prefetch_in", "prefetch_out"):
+            yield Call("synchronize")
+
+
+def test_a_replay_makes_the_same_calls_each_waited_for(run):
+    expected = normal(with_waits(run.calls), [call.makes for call in run.kept])
+    _, found = replayed(run, Everything(), times=2)
+    assert found == [expected, expected]
+
+
+def test_a_replay_sets_up_what_is_held_zeroed_and_the_graph_after_a_rehearsal(run):
+    backend = Everything()
+    setup, _ = replayed(run, backend, times=0)
+    assert [call.name for call in setup] == [
+        *("stream_create", "pool_create", "pool_create", "host_alloc"),
+        *("malloc", "host_alloc", "copy_in", "host_free"),
+        *("pool_malloc", "host_alloc", "copy_in", "host_free"),
+        *("managed_alloc", "event_create"),
+        *("stream_create", "launch", "launch", "graph_begin", "launch", "launch", "graph_end"),
+        *("stream_synchronize", "stream_destroy", "event_create"),
+    ]
+    assert [array.tolist() for array in backend.copied] == [[0.0] * 16, [0.0] * 8]
+    assert [call.page_locked for call in setup if call.name == "host_alloc"] == [True, False, False]
+
+
+def test_what_training_would_have_written_is_there_before_it_is_copied(run):
+    """In every replay anew; what was copied out stays."""
+    backend = Everything()
+    replayed(run, backend, times=2)
+    first, second = backend.copied[2 : 2 + 4], backend.copied[2 + 4 :]
+    for copied in (first, second):
+        _, array, back, locked = copied
+        assert (array == 1).all() and array.shape == (2, 4)
+        assert (locked == 1).all() and locked.shape == (4,)
+        assert np.isnan(back).all()
+    assert (first[0] == 1).all()
+
+
+def test_managed_memory_is_touched_before_what_moves_it(run, monkeypatch):
+    touched = []
+    monkeypatch.setattr(Replay, "_touch", lambda self, number: touched.append(number))
+    tracing, on = tracer_on(Everything())
+    A, B, C = (on.managed_alloc((2, 2)) for _ in range(3))
+    kept = [resource.made_by for resource in on.live.resources.values()]
+    a, b, _ = on.live.resources
+    tracing.begin()
+    on.prefetch_in(A)
+    for _ in range(2):
+        on.launch("matmul", tuple(map(on.managed_buffer, (A, B, C))), (2, 2, 2))
+    D = on.managed_alloc((2, 2))
+    d = list(on.live.resources)[-1]
+    on.launch("relu", (on.managed_buffer(D),), (4,))
+    on.prefetch_in(D)
+    on.managed_free(D)
+    with ExitStack() as stack:
+        again = Replay(ObservedBackend(Everything()), Trace(1, tracing.events(), kept), stack)
+        again.run()
+        assert touched == [a, b, a, b, d, d]
+        again.run()
+    assert touched == [a, b, a, b, d, d] * 2
+
+
+def test_a_replay_times_the_call_until_it_is_done_and_the_device(run, ticking):
+    """Each look at the clock is a second, and so is each mark."""
+    backend = Everything()
+    host, total, device = (defaultdict(list) for _ in range(3))
+    with ExitStack() as stack:
+        again = Replay(backend, Trace(2, run.tracing.events(), run.kept), stack)
+        again.run()
+        assert not host and not total and not device
+        marks = backend.marks
+        again.run(host, total)
+        assert backend.marks == marks
+        again.run(device=device)
+    counts = defaultdict(int)
+    for event in run.tracing.events():
+        counts[event.signature] += 1
+    assert host == {signature: [1.0] * count for signature, count in counts.items()}
+    assert total == {signature: [2.0] * count for signature, count in counts.items()}
+    on_default = {"relu", "prefetch_in", "prefetch_out"}
+    timed = {one for one in counts if one.streamed or one.call in on_default}
+    assert device == {one: [1.0] * counts[one] for one in timed}
+
+
+# ---- costs, by a clock of our own, and a schedule of them
+
 
 SECOND = 1e6  # microseconds
 
@@ -56,10 +532,9 @@ class Clocked(EverySource):
         return 0.25
 
 
-def traced(*calls):
+def trace_of(*calls):
     """A trace of calls on a stream, memory and a host array."""
-    tracing = Tracer(backend := Clocked())
-    on = ObservedBackend(backend, tracing)
+    tracing, on = tracer_on(Clocked())
     stream, buffer, array = on.stream_create(), on.malloc(16), on.host_alloc((4,))
     held = [resource.made_by for resource in on.live.resources.values()]
     given = {"copy": (buffer, array), "launch": ("relu", (buffer,), (4,)), "wait": ()}
@@ -75,8 +550,8 @@ def traced(*calls):
 def costs(trace, monkeypatch, asynchronous=True):
     backend = Clocked()
     backend.asynchronous = asynchronous
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=backend.perf_counter))
-    monkeypatch.setattr(module, "_for_seconds", lambda seconds: [None])
+    monkeypatch.setattr(costing, "time", SimpleNamespace(perf_counter=backend.perf_counter))
+    monkeypatch.setattr(costing, "_for_seconds", lambda seconds: [None])
     return call_costs(backend, trace)
 
 
@@ -110,12 +585,12 @@ FRESH = {"streamed": True, "context": "fresh"}
     ],
 )
 def test_a_call_costs_the_host_the_device_and_a_wait(monkeypatch, calls, expected):
-    found = costs(traced(*calls), monkeypatch)
+    found = costs(trace_of(*calls), monkeypatch)
     assert found == {key: CallCost(*(SECOND * one for one in cost)) for key, cost in expected.items()}
 
 
 def test_a_latency_is_not_negative_and_a_processor_has_none(monkeypatch):
-    trace = traced(COPY_ON)
+    trace = trace_of(COPY_ON)
     assert set(costs(trace, monkeypatch, asynchronous=False).values()) == {CallCost(SECOND, 0.0, 0.0)}
     monkeypatch.setattr(Clocked, "seconds_between", lambda self, first, last: 99.0)
     assert [one[1:] for one in costs(trace, monkeypatch).values()] == [(99 * SECOND, 0.0)]
@@ -132,27 +607,27 @@ def test_calls_are_made_so_long_first_to_warm_up(monkeypatch, given, asynchronou
         runs.append((host is not None, total is not None, device is not None))
         np.float32(3e38) * np.float32(10)  # what is computed does not matter
 
-    monkeypatch.setattr(module, "_for_seconds", lambda one: asked.append(one) or [None])
-    monkeypatch.setattr(module.Replay, "run", run)
+    monkeypatch.setattr(costing, "_for_seconds", lambda one: asked.append(one) or [None])
+    monkeypatch.setattr(costing.Replay, "run", run)
     backend = Clocked()
     backend.asynchronous = asynchronous
     with np.errstate(all="raise"):
-        found = call_costs(backend, traced(("wait",)), *given)
+        found = call_costs(backend, trace_of(("wait",)), *given)
     assert found == {}
     assert asked == seconds
     assert runs == [(False, False, False), (True, True, False), (False, False, True)][: len(seconds)]
 
 
 def test_costs_are_medians_and_a_trace_without_events_has_none():
-    assert module._median([1.0, 5.0, 2.0]) == 2 * SECOND
+    assert costing._median([1.0, 5.0, 2.0]) == 2 * SECOND
     assert call_costs(Clocked(), Trace(1, [])) == {}
 
 
 def test_something_is_done_once_and_until_the_seconds_have_passed(monkeypatch):
     clock = iter([10.0, 10.5, 11.0, 11.5, 12.0])
-    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    assert len(list(module._for_seconds(1.0))) == 2
-    assert len(list(module._for_seconds(0.25))) == 1
+    monkeypatch.setattr(costing, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert len(list(costing._for_seconds(1.0))) == 2
+    assert len(list(costing._for_seconds(0.25))) == 1
 
 
 COSTS = {

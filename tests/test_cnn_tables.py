@@ -1,9 +1,14 @@
-"""The tables of the CNN report: what the archived ones don't show, from records of our choosing."""
+"""The tables of the CNN report, where the archived ones show less, and those of its page in the docs."""
 
+import re
+
+import cnn_page
 import pytest
-from cnn_cells import AS_PUBLISHED, MEAN, NAIVE, OPTIMISED, cells_of, loaders, published_values, rows_of
+from cnn_cells import MEAN, NAIVE, OPTIMISED, cells_of, loaders, published_values, rows_of
 from records_of import HOST, THRESHOLDS, frame_of, record
 
+from snn.errors import ConfigError
+from snn.grid import catalogue
 from snn.tables.cnn import cnn_block_size, cnn_epochs, cnn_loader, cnn_programs
 
 TITLES = {cnn_block_size: "cnn_block_size", cnn_epochs: "cnn_epochs", cnn_loader: "cnn_loader"}
@@ -18,48 +23,6 @@ def of_rows(table, rows):
 
 
 # ---- Tables 3 to 6
-
-
-def test_published_values_stand_beside_what_trains_as_published():
-    cells = cells_of(NAIVE, OPTIMISED, {"strategy": "synchronous"} | MEAN)
-    table = build(cnn_programs, cells, [20.0, 5.0, 20.0], accuracies=[[0.8718], [0.9], [0.8753]])
-    assert table["gradient"].tolist() == ["as published", "as published", "exact"]
-    assert table["published_a40_step_us"][0] == pytest.approx(23.45e6 / 4685)
-    assert table["published_speedup_max"][1] == pytest.approx(41.65 / 8.47)
-    assert table["agreement"].tolist() == ["agrees", "differs", ""]
-    assert table["images_apart"].tolist()[:2] == [0, round((0.9 - 0.8753) * 9984)]
-    assert table.loc[2, [name for name in table if name.startswith("published_")]].isna().all()
-
-
-def test_a_speedup_is_over_the_naive_program_that_trains_alike():
-    both = [{"strategy": "synchronous"}, {"strategy": "pipelined", "kernel": "fused"}]
-    exact, summed = ([one | how for one in both] for how in (MEAN, AS_PUBLISHED))
-    best = {"strategy": "graph", "kernel": "tiled_fused"} | MEAN
-    alone = {"strategy": "pipelined", "kernel": "fused", "training.learning_rate": 0.5}
-    cells = cells_of(NAIVE, OPTIMISED, *exact, *summed, best, alone)
-    rows = rows_of(cells, [[one, one] for one in (20.0, 5.0, 30.0, 10.0, 32.0, 16.0, 2.0, 1.0)])
-    table = of_rows(cnn_programs, rows)
-    assert table["speedup"].tolist()[:-1] == [1.0, 4.0, 1.0, 3.0, 1.0, 2.0, 15.0]
-    assert table["verdict"].tolist() == [*["baseline", "faster"] * 3, "faster", ""]
-    assert cnn_programs.pairs(rows) == [(0, 0), (0, 1), (2, 2), (2, 3), (4, 4), (4, 5), (2, 6)]
-    assert table["program"].tolist()[-2:] == ["graph, tiled_fused", "optimised"]
-
-
-def test_the_first_run_is_the_counterpart_and_all_runs_have_a_spread():
-    (cell,) = cells_of(NAIVE, **{"protocol.rounds": 2, "protocol.runs": 3})
-    rows = frame_of(
-        record(cell, [1.0, 1.0], number=2, accuracies=[0.5, 0.9], epoch_losses=[2, 2, 2, 2, 2.0]),
-        record(cell, [3.0], accuracies=[0.7], epoch_losses=[5, 4, 3, 2, 1.0]),
-    )
-    (row,) = of_rows(cnn_programs, rows).to_dict("records")
-    assert (row["accuracy"], row["loss"]) == (0.7, 1.0)
-    assert (row["mean_accuracy"], row["accuracy_std"]) == pytest.approx((0.7, 0.2))
-    (pooled,) = rows["curve"]
-    assert [entry["epoch"] for entry in pooled] == [1, 2, 3, 4, 5]
-    assert pooled[1]["cumulative_s"] == pytest.approx((0.4 + 0.4 + 1.2) / 3)
-    assert pooled[1]["seconds"] == pytest.approx((0.2 + 0.2 + 0.6) / 3)
-    assert pooled[0]["mean_loss"] == pytest.approx(3.0) and pooled[0]["first_mean_loss"] == 5.0
-    assert pooled[0]["mean_loss_std"] == pytest.approx(3**0.5)
 
 
 def test_a_loss_that_is_not_finite_is_none():
@@ -111,17 +74,6 @@ def test_nothing_published_is_shown_beside_another_training(table, cells):
 # ---- Figures 1 to 4, by epoch
 
 
-def test_published_curves_without_a_counterpart_are_there_and_say_so():
-    table = build(cnn_epochs, cells_of(NAIVE, dataset="mnist"), [5.0])
-    rest = table[table["cumulative_s"].isna()]
-    assert list(dict.fromkeys(rest["program"])) == ["optimised", "PyTorch on the GPU", "PyTorch on the CPU"]
-    assert (rest["reason"] == "published only: not measured on this device").all()
-    assert rest["device"].isna().all()
-    of_cpu = rest["program"] == "PyTorch on the CPU"
-    assert set(rest.loc[of_cpu, "dataset"]) == {"not stated"} != set(rest.loc[~of_cpu, "dataset"])
-    assert rest["published_cumulative_s"].tolist()[-5:] == [36, 73, 109, 145, 181]
-
-
 def test_a_curve_of_a_data_set_that_is_not_stated_has_no_counterpart():
     """A row of MNIST on a CPU with four workers is not the published 181 s, whose data set nobody knows."""
     table = build(cnn_epochs, loaders((4, False), device=HOST, dataset="mnist"), [100.0])
@@ -130,26 +82,7 @@ def test_a_curve_of_a_data_set_that_is_not_stated_has_no_counterpart():
     assert (table["program"] == "PyTorch on the CPU").sum() == 5
 
 
-def test_a_cell_without_a_time_is_one_row_with_its_reason():
-    cells = cells_of(OPTIMISED, dataset="patterns")
-    (row,) = build(cnn_epochs, cells, [[]], ended=[("unsupported", "there is none")]).to_dict("records")
-    assert (row["status"], row["reason"]) == ("unsupported", "there is none")
-    assert row["cumulative_s"] != row["cumulative_s"]  # NaN
-
-
 # ---- the block size, and the loader of Tables 1 and 2
-
-
-def test_a_block_size_decides_how_much_of_the_gradient_there_is():
-    """The report's figures, by arithmetic: 64 rows of 10 outputs, and whole blocks for 64 threads."""
-    sizes = {"kernel.block": [[16, 8], [16, 16], [32, 16], [32, 32]]}
-    cells = cells_of(NAIVE | sizes, {"strategy": "synchronous"} | MEAN | sizes, dataset="mnist")
-    rows = rows_of(cells, [2.0, 4.0, 8.0, 16.0] * 2)
-    table = of_rows(cnn_block_size, rows)
-    assert table["logit_gradients"].tolist() == [128, 256, 512, 640, *[640] * 4]
-    assert table["samples_used"].tolist() == pytest.approx([12.8, 25.6, 51.2, 64.0, *[64.0] * 4])
-    assert table["mean_loss_step"].tolist() == pytest.approx([0.128, 0.256, 0.512, 0.64, *[0.25] * 4])
-    assert cnn_block_size.pairs(rows) == [(1, i) for i in range(4)] + [(5, i) for i in range(4, 8)]
 
 
 @pytest.mark.parametrize(
@@ -187,16 +120,112 @@ def test_the_loaders_rows_stand_beside_the_reports_and_the_reports_alone_after_t
     assert cnn_loader.pairs(rows) == ([(0, i) for i in range(3)] if len(options) == 3 else [])
 
 
-def test_the_published_files_hold_what_the_report_prints():
-    """Counted and summed up, so that a digit that is changed is seen."""
-    loader, programs_of = published_values("cnn_loader"), published_values("cnn_programs")
-    total = {name: sum(row["seconds"] for row in loader[name]["rows"]) for name in ("mnist", "fashion")}
-    assert total == pytest.approx({"mnist": 627.43, "fashion": 686.45})
-    assert sum(row["test_seconds"] for name in total for row in loader[name]["rows"]) == pytest.approx(27.88)
-    seconds = [
-        sum(programs_of[name][of]["seconds"].values()) for name in total for of in ("naive", "optimised")
-    ]
-    assert seconds == pytest.approx([90.35, 20.11, 90.19, 20.07])
-    for name in ("cnn_epochs", "cnn_block_size"):
-        for curve in published_values(name)["curves"].values():
-            assert len(curve["cumulative_s"]) == len(curve["mean_loss"]) == 5
+def test_a_result_on_either_side_of_the_published_one():
+    """Whether it agrees, and the images; a program without a time is a row with its reason."""
+    cells = cells_of(NAIVE, OPTIMISED)
+    table = build(cnn_programs, cells, [20.0, 5.0], accuracies=[[0.8718], [0.9]])
+    assert table["agreement"].tolist() == ["agrees", "differs"]
+    assert table["images_apart"].tolist() == [0, round((0.9 - 0.8753) * 9984)]
+    untimed = build(cnn_epochs, cells[1:], [[]], ended=[("unsupported", "there is none")])
+    (row,) = untimed[untimed["status"] == "unsupported"].to_dict("records")
+    assert row["reason"] == "there is none" and row["cumulative_s"] != row["cumulative_s"]  # NaN
+
+
+def test_the_curves_of_two_rounds_are_pooled_by_epoch():
+    (cell,) = cells_of(NAIVE, **{"protocol.rounds": 2, "protocol.runs": 3})
+    rows = frame_of(
+        record(cell, [1.0, 1.0], number=2, accuracies=[0.5, 0.9], epoch_losses=[2, 2, 2, 2, 2.0]),
+        record(cell, [3.0], accuracies=[0.7], epoch_losses=[5, 4, 3, 2, 1.0]),
+    )
+    first, second, *_ = rows["curve"][0]
+    wanted = {"cumulative_s": (0.4 + 0.4 + 1.2) / 3, "seconds": (0.2 + 0.2 + 0.6) / 3, "mean_loss": 8 / 3}
+    assert {name: second[name] for name in wanted} == pytest.approx(wanted)
+    assert (first["mean_loss_std"], first["first_mean_loss"]) == (pytest.approx(3**0.5), 5.0)
+    (row,) = of_rows(cnn_programs, rows).to_dict("records")
+    assert (row["accuracy"], row["loss"]) == (0.7, 1.0)
+
+
+# ---- scripts/cnn_page.py: the tables of docs/explanation/cnn_report.md are made from others
+
+PROGRAMS = (cnn_page.FOLDERS[0] / "tables/cnn_programs.csv").read_bytes()
+
+
+def test_the_page_is_what_its_sources_make():
+    text = cnn_page.PAGE.read_text(encoding="utf-8")
+    assert cnn_page.fill(text, *cnn_page.FOLDERS) == text
+    parts = [name for _, name, _ in cnn_page.BLOCK.findall(text)]
+    assert sorted(parts) == sorted(cnn_page.MAKERS)
+    assert {table for _, table in cnn_page.MAKERS.values() if table} <= set(catalogue.TABLES)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"", "not a table"),
+        (b"\xff", "not a table"),
+        (b"a,b\n1,2\n", "not a cnn_programs.csv of this version: KeyError("),
+        (
+            PROGRAMS.partition(b"\n")[0],
+            "not a cnn_programs.csv of this version: ValueError('no row has a run')",
+        ),
+        (PROGRAMS.replace(b"naive", b"").replace(b"sum", b"").replace(b"0.01", b"x"), "of this version: "),
+    ],
+)
+def test_the_page_stays_where_a_table_is_missing_or_another(tmp_path, monkeypatch, capsys, content, said):
+    page, text = tmp_path / "page.md", "<!-- made: programs -->\nold\n<!-- end -->\n"
+    page.write_text(text)
+    monkeypatch.setattr(cnn_page, "PAGE", page)
+    (tmp_path / "tables").mkdir()
+    if content is not None:
+        (tmp_path / "tables/cnn_programs.csv").write_bytes(content)
+    assert cnn_page.main([str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path}/tables/cnn_programs.csv" in error and said in error
+    assert page.read_text() == text
+    assert cnn_page.main([]) == 0 and "old" not in page.read_text()
+
+
+# ---- what its parts make of measured tables
+
+
+def lines(text):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line][2:]
+
+
+def test_a_part_that_nothing_makes_and_a_folder_that_is_none_are_refused(capsys, tmp_path):
+    with pytest.raises(ConfigError, match="there is no part 'other': one of published_programs"):
+        cnn_page.fill("<!-- made: other -->\n<!-- end -->", tmp_path)
+    assert cnn_page.main([str(tmp_path), str(tmp_path / "none")]) == 2
+    assert f"{tmp_path}/none is no folder: it must be one such as" in capsys.readouterr().err
+
+
+def test_programs_have_their_ratios_words_and_images(tmp_path):
+    both = [{"strategy": "synchronous"} | MEAN, {"strategy": "pipelined", "kernel": "fused"} | MEAN]
+    graph = {"strategy": "graph", "kernel": "tiled_fused"} | MEAN
+    rows = rows_of(
+        cells_of(NAIVE, OPTIMISED, *both, graph),
+        [[20.0, 20.2], [5.0, 5.1], [20.0, 30.0], [25.0, 22.0], []],
+        accuracies=[[0.8718], [0.7], [0.9], [0.9], [0.9]],
+        ended=[None] * 4 + [("unsupported", "there is none")],
+    )
+    table = cnn_programs.build(rows, published_values("cnn_programs"), THRESHOLDS)
+    naive, optimised, exact, slower, none = lines(cnn_page.programs(table))
+    assert naive[:5] == ["Fashion-MNIST", "naive", "as published", f"{20.1e6 / 4685:,.0f}", ""]
+    mean = table.iloc[0]
+    spread = f"{100 * mean['mean_accuracy']:.2f} ± {100 * mean['accuracy_std']:.2f}%"
+    assert naive[-4:-1] == ["87.18%", spread, "87.18%: agrees, no image apart"]
+    assert re.fullmatch(r"3\.98 \(3\.\d\d to 4\.\d\d\)", optimised[4])
+    assert optimised[-2] == f"87.53%: differs, {round((0.7 - 0.8753) * 9984):+d} images"
+    assert exact[2] == "exact, mean, rate 0.25" and exact[-2] == ""
+    assert "not significant" in slower[4]
+    assert none[3] == "unsupported"
+    first, second = cnn_page.speedups(table).splitlines()
+    assert first.startswith("- Fashion-MNIST, as published: the optimised program is 3.98 (")
+    assert first.endswith("times as fast as the naive one (published: 3.9 to 4.9).")
+    assert "not significant" in second and "published" not in second
+    (tmp_path / "tables").mkdir()
+    table.to_csv(tmp_path / "tables/cnn_programs.csv", index=False)
+    filled = cnn_page.fill("<!-- made: programs -->\n<!-- end -->\n", tmp_path)
+    assert "From `cnn_programs.csv`, NVIDIA H200, 2 runs per row." in filled
+    assert cnn_page.fill(filled, tmp_path) == filled

@@ -1,5 +1,6 @@
-"""The environment of the processes that a command or a workflow starts is the project's."""
+"""The environment and the threads of the processes that a command or a workflow starts are the project's."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from project import NOT_OF_WORKFLOW, copied
 
 from snn.files import revision
 from snn.hardware import environment
+from snn.hardware.threads import blas_threads
 
 
 @pytest.mark.parametrize(
@@ -78,3 +80,31 @@ def test_the_commit_is_that_of_the_project_also_in_a_hook_of_another_repository(
     expected = revision.git()
     monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
     assert revision.git() == expected
+
+
+# ---- threads
+
+
+CELL = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
+
+
+def test_an_exported_number_of_threads_changes_nothing(tmp_path):
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, "8")}
+    command = [sys.executable, "-m", "snn", *CELL, f"output={tmp_path / 'cell.json'}"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
+    assert json.loads((tmp_path / "cell.json").read_text())["provenance"]["blas_threads"] == 1
+
+
+def test_the_limits_of_a_device_are_measured_with_one_thread(tmp_path):
+    script = (
+        "import snn.cli, snn.measure_device; from snn.hardware import threads; print(threads.blas_threads())"
+    )
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "8"}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "1"
+
+
+def test_the_tests_themselves_have_one_thread():
+    assert blas_threads() == 1

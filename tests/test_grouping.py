@@ -10,53 +10,6 @@ import yaml
 from snn.analysis import grouping
 from snn.analysis.grouping import baselines, first_at, is_empty, setting, settings, texts, varied
 
-
-def test_a_setting_that_one_row_lacks_varies_and_one_of_another_group_does_not():
-    rows = pd.DataFrame(
-        {
-            "dataset": ["small", "small", "large"],
-            "lacks": [1.0, None, None],
-            "same": [1, 1, 2],
-            "differs": [1, 2, 2],
-            "empty": [None] * 3,
-        }
-    )
-    assert varied(rows, ["lacks", "same", "differs", "empty"], ["dataset"]) == ["lacks", "differs"]
-
-
-def test_texts_join_the_values_of_a_row_empty_ones_too():
-    rows = pd.DataFrame({"a": ["x", None], "b": [1, 2], "c": [np.nan, 0.5]}, index=[7, 3])
-    found = texts(rows, ["a", "b", "c"])
-    assert found.to_dict() == {7: "x|1|", 3: "|2|0.5"}
-
-
-def test_settings_are_the_keys_of_sections():
-    rows = pd.DataFrame(columns=["training", "training.epochs", "network.seed", "kernel.name", "mean_s"])
-    assert settings(rows, ["training", "network", "mean_s"]) == ["training.epochs", "network.seed"]
-
-
-def test_the_first_of_the_chosen_rows_at_each_point():
-    assert first_at(["a", "b", "a", "b", "c"], [3, 1, 2]) == [2, 3, 2, 3, -1]
-
-
-@pytest.mark.parametrize(
-    ("value", "empty"),
-    [
-        *((nothing, True) for nothing in (None, pd.NA, float("nan"), np.nan, "")),
-        *((something, False) for something in (0, 0.0, False, "x", " ", (), "nan")),
-    ],
-)
-def test_what_holds_nothing_is_empty(value, empty):
-    assert is_empty(value) == empty
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [([16, 8], "16-8"), ([], ""), (3, 3), ("a-b", "a-b"), (None, None)]
-)
-def test_a_list_is_shown_as_one_text(value, shown):
-    assert setting(value) == shown
-
-
 # ---- baselines
 
 AXES = ("strategy", "kernel", "precision", "strategy.tile_rows", "kernel.block", "training.epochs")
@@ -115,6 +68,9 @@ def test_a_row_is_looked_at_a_few_times_however_many_there_are(monkeypatch):
         assert len(calls) < 30 * rows
 
 
+REF, TILE = "reference", "strategy.tile_rows"
+
+
 def row_of(text):
     """A row from its strategy and what differs from the usual: ``pinned kernel=tiled``."""
     strategy, *others = text.split()
@@ -128,72 +84,53 @@ def row_of(text):
 @pytest.mark.parametrize(
     ("rows", "axes", "numbers", "names"),
     [
-        (["reference", "pinned"], "strategy", [0, 0], "reference"),
-        (["pinned", "reference"], "strategy", [1, 1], "reference"),
+        ([REF, "pinned"], "strategy", [0, 0], REF),
+        (["pinned", REF], "strategy", [1, 1], REF),
         (["pinned"], "strategy", [-1], ""),
         (["pinned", "streams"], "strategy", [-1, -1], ""),
-        (["pinned", "pinned"], "strategy", [-1, -1], ""),
         (["pinned", "pinned kernel=tiled"], "kernel", [0, 0], "kernel naive"),
         (["pinned precision=bf16", "pinned"], "precision", [1, 1], "precision fp32"),
+        ([f"{name} on_host=1" for name in ("sequential", REF, "blas")], "strategy", [0] * 3, "sequential"),
+        (["sequential", REF], "strategy", [1, 1], REF),
+        (["pinned", f"{REF} dataset=large"], "strategy dataset", [-1, -1], ""),
+        ([f"{REF} network=8", "pinned"], "strategy network", [-1, -1], ""),
+        ([f"{REF} training.epochs=1", "pinned training.epochs=2"], "strategy training.epochs", [-1, -1], ""),
         (
-            [f"{name} on_host=1" for name in ("sequential", "reference", "blas")],
-            "strategy",
-            [0] * 3,
-            "sequential",
-        ),
-        (["sequential", "reference"], "strategy", [1, 1], "reference"),
-        (["reference dataset=large", "pinned"], "strategy dataset", [-1, -1], ""),
-        (["pinned", "reference dataset=large"], "strategy dataset", [-1, -1], ""),
-        (["reference network=8", "pinned"], "strategy network", [-1, -1], ""),
-        (
-            ["reference training.epochs=1", "pinned training.epochs=2"],
-            "strategy training.epochs",
-            [-1, -1],
-            "",
-        ),
-        (
-            ["reference", "pinned kernel=tiled", "pinned", "reference kernel=tiled"],
+            [REF, "pinned kernel=tiled", "pinned", f"{REF} kernel=tiled"],
             "strategy kernel",
             [0] * 4,
-            "reference, kernel naive",
+            f"{REF}, kernel naive",
         ),
-        (
-            ["combined strategy.tile_rows=32", "combined strategy.tile_rows=128"],
-            "strategy.tile_rows",
-            [1, 1],
-            "tile rows 128",
-        ),
-        (["mine strategy.tile_rows=32", "mine strategy.tile_rows=null"], "strategy.tile_rows", [1, 1], ""),
+        ([f"combined {TILE}=32", f"combined {TILE}=128"], TILE, [1, 1], "tile rows 128"),
+        ([f"mine {TILE}=32", f"mine {TILE}=null"], TILE, [1, 1], ""),
         (["pinned kernel=tiled", "streams"], "strategy kernel", [-1, -1], ""),
         (["pinned kernel.block=8-8", "pinned kernel.block=16-16"], "kernel.block", [1, 1], "block 16-16"),
         (
-            ["reference kernel=tiled", "pinned kernel=tiled", "streams"],
+            [f"{REF} kernel=tiled", "pinned kernel=tiled", "streams"],
             "strategy kernel",
             [0, 0, -1],
-            ["reference", "reference", ""],
+            [REF, REF, ""],
         ),
-        (
-            ["reference dataset=large", "pinned", "reference"],
-            "strategy dataset",
-            [-1, 2, 2],
-            ["", "reference", "reference"],
-        ),
-        (
-            ["pinned", "pinned kernel=tiled", "streams", "streams kernel=tiled"],
-            "strategy kernel",
-            [0, 0, 2, 2],
-            "kernel naive",
-        ),
-        (
-            ["reference strategy.tile_rows=null", "streams strategy.tile_rows=7"],
-            "strategy strategy.tile_rows",
-            [0, 0],
-            "reference",
-        ),
+        ([f"{REF} dataset=large", "pinned", REF], "strategy dataset", [-1, 2, 2], ["", REF, REF]),
+        ([f"{REF} {TILE}=null", f"streams {TILE}=7"], f"strategy {TILE}", [0, 0], REF),
         # The kernel is the chosen one, also of a strategy that brings its own.
-        (["reference", "persistent kernel=one_layer kernel.name=naive"], "strategy", [0, 0], "reference"),
+        ([REF, "persistent kernel=one_layer kernel.name=naive"], "strategy", [0, 0], REF),
     ],
 )
 def test_baselines_and_their_names(rows, axes, numbers, names):
     found = baselines(pd.DataFrame(map(row_of, rows)), axes.split())
     assert found == (numbers, [names] * len(rows) if isinstance(names, str) else names)
+
+
+def test_settings_as_text_and_those_that_vary():
+    rows = {"dataset": ["small", "small", "large"], "training.lacks": [1.0, None, None]}
+    rows |= {"training.same": [1, 1, 2], "network.differs": [1, 2, 2], "network": [None] * 3}
+    frame = pd.DataFrame(rows, index=[7, 3, 5])
+    names = settings(frame, ["training", "network"])
+    assert names == ["training.lacks", "training.same", "network.differs"]
+    assert varied(frame, [*names, "network"], ["dataset"]) == ["training.lacks", "network.differs"]
+    assert texts(frame, ["dataset", *names[:2]]).to_dict() == {7: "small|1.0|1", 3: "small||1", 5: "large||2"}
+    assert first_at(["a", "b", "a", "b", "c"], [3, 1, 2]) == [2, 3, 2, 3, -1]
+    assert [setting(value) for value in ([16, 8], [], 3, "a-b", None)] == ["16-8", "", 3, "a-b", None]
+    assert all(map(is_empty, (None, pd.NA, np.nan, "")))
+    assert not any(map(is_empty, (0, 0.0, False, "x", " ", (), "nan")))

@@ -1,11 +1,15 @@
-"""The protocol: how many runs, when to stop, what an outcome is, and a ledger that is exact."""
+"""The protocol: how many runs, when to stop, what an outcome is, what is timed, and an exact ledger."""
 
+import math
+from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 from conftest import ROOT, STRATEGIES
+from deferred import DeferredBackend
 from every_source import EverySource
 from failing_backend import FailingBackend
 from hypothesis import given, settings
@@ -22,8 +26,10 @@ from snn.measurement.passes import job_of, probe
 from snn.measurement.protocol import Round, of_round
 from snn.models.network import mlp
 from snn.profiling.calls import Unlaunched
+from snn.strategies import factory
 from snn.strategies.base import unwatched
-from snn.strategies.factory import Job
+from snn.strategies.device_driven import Resident
+from snn.strategies.factory import Job, start
 from snn.strategies.host_driven import Reference
 
 RANDOM = np.random.default_rng(3)
@@ -38,6 +44,16 @@ JOB = Job(
     learning_rate=0.01,
 )
 RULES = Round(runs=4, min_runs=2)
+
+
+def job_with(name, **changed):
+    """The job by a strategy of the project."""
+    return replace(JOB, strategy=groups.load("strategy", name), **changed)
+
+
+def job_by(kind, **changed):
+    """The job by a strategy of these tests."""
+    return replace(JOB, strategy={"_target_": f"{__name__}.{kind.__name__}", "name": "mine"}, **changed)
 
 
 def test_runs_continue_the_random_stream_and_warm_up_does_not_shift_it():
@@ -77,7 +93,7 @@ def test_rounds_together_make_the_runs_of_one_job():
 @settings(max_examples=10)
 @given(epochs=st.integers(1, 8))
 def test_the_ledger_is_that_of_counting_every_epoch(name, epochs):
-    job = replace(JOB, strategy=groups.load("strategy", name), epochs=epochs)
+    job = job_with(name, epochs=epochs)
     found, _ = runs.count(job, EverySource())
     everything = runs._COUNTED_EPOCHS
     try:
@@ -101,7 +117,7 @@ class Prepared(Reference):
 
 
 def test_a_strategy_is_told_how_long_it_will_train():
-    job = replace(JOB, strategy={"_target_": f"{__name__}.Prepared", "name": "prepared"})
+    job = job_by(Prepared)
     backend = CpuBackend()
     found = runs.Measurement()
     runs._time_runs(job, RULES, backend, found, lambda runs: None, unwatched)
@@ -121,7 +137,7 @@ class Growing(Reference):
 
 
 def test_a_strategy_whose_epochs_differ_is_counted_to_the_end():
-    job = replace(JOB, strategy={"_target_": f"{__name__}.Growing", "name": "growing"}, epochs=7)
+    job = job_by(Growing, epochs=7)
     found, _ = runs.count(job, CpuBackend())
     assert found["synchronizations"] == 7 * 3 * 5 + sum(range(1, 8))
 
@@ -133,12 +149,9 @@ class Leaking(Reference):
 
 
 def test_a_leak_fails_the_cell():
-    job = replace(JOB, strategy={"_target_": f"{__name__}.Leaking", "name": "leaking"})
-    with pytest.raises(
-        LeakError,
-        match=r"never freed: on the device: 1 block with 12 bytes from tests/test_measure.py:\d+ in setup",
-    ):
-        runs.measure(job, RULES, CpuBackend())
+    said = r"never freed: on the device: 1 block with 12 bytes from tests/test_measure.py:\d+ in setup"
+    with pytest.raises(LeakError, match=said):
+        runs.measure(job_by(Leaking), RULES, CpuBackend())
 
 
 def test_divergence_is_an_outcome_with_its_times():
@@ -189,7 +202,7 @@ def test_a_counting_pass_runs_no_kernel_twice_for_the_same_numbers(monkeypatch):
 
     monkeypatch.setattr(CpuBackend, "launch", launch)
     for strategy in ("reference", "resident", "pipelined"):
-        job = replace(JOB, strategy=groups.load("strategy", strategy), epochs=5)
+        job = job_with(strategy, epochs=5)
         launches.clear()
         ledger, _ = runs.count(job, CpuBackend())
         assert 0 < len(launches) == len(set(launches)) < ledger["launches"]
@@ -248,3 +261,96 @@ def test_the_probe_frees_when_memory_runs_out(held):
         with pytest.raises(OutOfMemory):
             probe(backend)
         assert not alive
+
+
+# ---- what the host waits for: device time in ticks, one for each piece of work that a stream has done
+
+
+class Clocked(DeferredBackend):
+    """Work takes one tick, when it is done; the default stream's launches are queued as well."""
+
+    DEFAULT = 0
+
+    def __init__(self):
+        super().__init__()
+        self.ticks = 0
+        self._queues[self.DEFAULT], self._done[self.DEFAULT] = [], 0
+
+    def _ask(self, stream, work):
+        def ticking():
+            self.ticks += 1
+            work()
+
+        super()._ask(self.DEFAULT if stream is None else stream, ticking)
+
+    def copy_in(self, buffer, array, stream=None):
+        super().copy_in(buffer, array, stream)
+        self._wait_unless(stream)
+
+    def copy_out(self, array, buffer, stream=None):
+        super().copy_out(array, buffer, stream)
+        self._wait_unless(stream)
+
+    def _wait_unless(self, stream):
+        if stream is None:
+            self.synchronize()
+
+    @property
+    def clock(self):
+        """In place of the module ``time``."""
+        return SimpleNamespace(perf_counter=lambda: float(self.ticks))
+
+
+@pytest.mark.parametrize("name", ["resident", "pipelined", "synchronous", "graph", "persistent"])
+def test_a_run_is_timed_until_the_device_has_done_all_of_it_and_nothing_else(monkeypatch, name):
+    backend = Clocked()
+    monkeypatch.setattr(runs, "time", backend.clock)
+    job = job_with(name)
+    found = runs.measure(job, RULES, backend)
+    strategy = start(job, backend)
+    strategy.prepare(job.epochs)
+    strategy.load(next(strategy.starts(job.network, job.seed)))
+    before = backend.ticks
+    strategy.train(job.epochs)
+    backend.synchronize()
+    assert [run.seconds for run in found.runs] == [backend.ticks - before] * RULES.runs
+    assert found.runs[0].seconds > 0
+    strategy.close()
+
+
+class LeavesWork(Resident):
+    """Does not wait for all that it asks for before a run."""
+
+    def load(self, weights):
+        super().load(weights)
+        self.backend.copy_out(self._host_errors, self._named["E"], self._stream)
+
+
+def test_what_was_asked_for_before_a_run_is_not_timed(monkeypatch):
+    backend = Clocked()
+    monkeypatch.setattr(runs, "time", backend.clock)
+    job = job_by(LeavesWork)
+    found, plain = (runs.measure(one, RULES, backend).runs for one in (job, job_with("resident")))
+    assert [run.seconds for run in found] == [run.seconds for run in plain]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_closes_while_the_device_is_at_work(name):
+    """An epoch of which nobody has read the loss: no stream or event is destroyed before it is done."""
+    backend = Clocked()
+    strategy = start(job_with(name), backend)
+    strategy.load(next(strategy.starts(JOB.network, JOB.seed)))
+    strategy.epoch()
+    strategy.close()
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_fresh_weights_have_no_loss_yet(name, backend):
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
+        strategy.setup(JOB.network, JOB.X, JOB.Y, JOB.batch_size, JOB.learning_rate)
+        starts = strategy.starts(JOB.network, JOB.seed)
+        for _ in range(2):
+            strategy.load(next(starts))
+            assert all(map(math.isnan, strategy.losses()))
+            strategy.epoch()
+            assert np.isfinite(strategy.losses()).all()

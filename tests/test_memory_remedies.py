@@ -66,39 +66,27 @@ def test_losses_are_compared_over_the_draws_that_both_rows_have(records):
     )
 
 
-def test_a_row_without_a_run_is_shown_with_its_reason(records):
-    ended = {"status": "unsupported", "reason": "needs CUDA", "runs": [], "ledger": {}, "memory": {}}
-    ended |= {"stopped": None, "explanation": None}
-    records["8"] |= ended
-    records["9"] |= ended
-    table = memory_remedies.build(frame_of(*records.values()), {}, THRESHOLDS)
-    row = table.iloc[4]
-    assert (row["remedy"], row["status"], row["reason"]) == ("bf16", "unsupported", "needs CUDA")
-    assert row[["peak_bytes", "saved_bytes", "time_ratio", "step_us"]].isna().all()
-    assert table.iloc[5]["saved_bytes"] == 100
-
-
 def titles(drawn):
     return [axes.get_title().removesuffix(": memory") for axes in drawn.axes[::2]]
 
 
 def test_the_figure_shows_bytes_and_times_of_each_network(table):
+    def labels(drawn):
+        return [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+
     drawn = draw("memory_remedies", table, "Tesla T4")
-    panels = drawn.axes
     assert faults(drawn) == []
-    assert [len(dots(axes)) for axes in panels] == [6, 6, 1, 1]
-    assert [label.get_text() for label in panels[0].get_yticklabels()] == table["remedy"].tolist()[:6]
-    assert [axes.get_xlabel() for axes in panels[::2]] == ["device memory at the peak (MiB)"] * 2
-    assert [axes.get_xlabel() for axes in panels[1::2]] == ["time of a step over that of plain"] * 2
+    assert [len(dots(axes)) for axes in drawn.axes] == [6, 6, 1, 1]
+    assert labels(drawn) == table["remedy"].tolist()[:6]
+    names = [axes.get_xlabel() for axes in drawn.axes]
+    assert names == ["device memory at the peak (MiB)", "time of a step over that of plain"] * 2
     own = table.drop_duplicates("network")[["network", "batch_size"]].to_numpy().tolist()
     assert titles(drawn) == [f"{network}, batch of {size}" for network, size in own]  # of the same data
+    assert "unless a row names another" not in said_in(drawn)
     other = draw("memory_remedies", table.assign(dataset=[*["large"] * 6, "small"]), "")
     assert titles(other) == ["large, batch of 256", "small, batch of 256"]
-    assert "unless a row names another" not in said_in(other)
     batches = draw("memory_remedies", table.assign(batch_size=[64, *table["batch_size"][1:]]), "")
-    labels = [label.get_text() for label in batches.axes[0].get_yticklabels()]
-    assert labels[:2] == ["plain, batch of 64", "accumulate 4"]
-    assert titles(batches)[0].endswith(", batch of 256")
+    assert labels(batches)[:2] == ["plain, batch of 64", "accumulate 4"]
     assert "The batch is that of the panel's title, unless a row names another." in said_in(batches)
     empty = draw("memory_remedies", table.assign(time_ratio=np.nan), "")
     assert "no row has a value" in empty.axes[0].texts[0].get_text()
@@ -111,19 +99,21 @@ def test_they_are_not_the_work_of_a_plain_training(records):
     assert len(cells) == 3  # plain, pipelined, and the other network
 
 
+BF16 = "precision=bf16 kernel=tensor_core"
 DEEP = ("dataset=large", "network.hidden=[512,512,512,512]", "training.batch_size=4096")
 
 
 def plan_of(tmp_path, *arguments):
+    """What is planned, and its remedies by their setting."""
     file = tmp_path / "plan.json"
     assert cli.main(["plan", *arguments, "--json", str(file)]) == 0
-    return json.loads(file.read_text())
+    found = json.loads(file.read_text())
+    return found, {one["setting"]: one for one in found["remedies"]}
 
 
 def test_the_plan_says_what_each_remedy_saves_and_costs(tmp_path, capsys):
     settings = ("dataset.rows=20000", "network.update_order=simultaneous", "strategy=graph")
-    found = plan_of(tmp_path, *DEEP, *settings, "--free", "4GiB")
-    remedies = {one["setting"]: one for one in found["remedies"]}
+    found, remedies = plan_of(tmp_path, *DEEP, *settings, "--free", "4GiB")
     saved = [one["saves_bytes"] for one in found["remedies"]]
     assert saved == sorted(saved, reverse=True)
     output = 4 * 4096 * 512
@@ -134,57 +124,48 @@ def test_the_plan_says_what_each_remedy_saves_and_costs(tmp_path, capsys):
         one = remedies[f"training.accumulate={n}"]
         assert one["saves_bytes"] == pytest.approx(8 * output * (1 - 1 / n), rel=0.15)
         assert "more launches" in one["cost"]
-    bf16 = remedies["precision=bf16 kernel=tensor_core"]
-    assert "everything is held in float32" in bf16["cost"]
+    assert "everything is held in float32" in remedies[BF16]["cost"]
     assert "strategy=synchronous" in remedies
     assert found["largest_batch"] == 20000
+    _, others = plan_of(tmp_path, *DEEP, "dataset.rows=4096", "strategy=reference", "--free", "4GiB")
+    assert not any("accumulate" in one or "recompute" in one for one in others)  # it has no launches
 
 
 def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
     usual = (*DEEP, "dataset.rows=8192", "strategy=resident", "kernel=tiled_fused", "--free", "620MiB")
-    found = plan_of(tmp_path, *usual)
+    found, remedies = plan_of(tmp_path, *usual)
     assert not found["fits"]
-    settings = [one for one in found["remedies"] if "training.accumulate" in one["setting"]]
+    settings = [one for setting, one in remedies.items() if "training.accumulate" in setting]
     assert any(one["fits"] for one in settings)
-    both = [one for one in settings if "network.recompute" in one["setting"]]
-    assert len(both) == 1 and "and other weights" in both[0]["cost"]
     assert all("network.update_order=simultaneous" in one["setting"] for one in settings)
-    for one in (*both, next(one for one in settings if one not in both)):
-        other = plan_of(tmp_path, *usual, *one["setting"].split(" "))
+    (both,) = (one for one in settings if "network.recompute" in one["setting"])
+    assert "and other weights" in both["cost"]
+    for one in (both, next(one for one in settings if one != both)):
+        other, _ = plan_of(tmp_path, *usual, *one["setting"].split(" "))
         assert (other["peak_bytes"], other["fits"]) == (one["peak_bytes"], one["fits"])
         assert other["largest_batch"] % int(one["setting"].partition("=")[2].split(" ")[0]) == 0
 
 
 def test_what_another_kernel_saves_is_not_ascribed_to_bf16(tmp_path, capsys):
     images = ("dataset=mnist", "dataset.rows=200", "network=cnn", "training.batch_size=100")
-    images += ("strategy=resident",)
-    found = plan_of(tmp_path, *images, "--free", "15GiB")
-    remedies = {one["setting"]: one for one in found["remedies"]}
-    fused = plan_of(tmp_path, *images, "kernel=tiled_fused", "--free", "15GiB")
-    kernel, bf16 = remedies["kernel=tiled_fused"], remedies["precision=bf16 kernel=tensor_core"]
+    images += ("strategy=resident", "--free", "15GiB")
+    found, remedies = plan_of(tmp_path, *images)
+    fused, of_fused = plan_of(tmp_path, *images, "kernel=tiled_fused")
+    kernel, bf16 = remedies["kernel=tiled_fused"], remedies[BF16]
     assert kernel["peak_bytes"] == bf16["peak_bytes"] == fused["peak_bytes"]
     assert kernel["saves_bytes"] == found["peak_bytes"] - fused["peak_bytes"] > 10e6
-    assert bf16["saves_bytes"] <= 0 and bf16["than"] in remedies
-    said = capsys.readouterr().out
-    assert "nothing  less with precision=bf16 kernel=tensor_core than with kernel=" in said
-    of_fused = {one["setting"]: one for one in fused["remedies"]}
-    assert not of_fused["precision=bf16 kernel=tensor_core"]["than"]
+    assert bf16["saves_bytes"] <= 0 and bf16["than"] in remedies and not of_fused[BF16]["than"]
+    assert f"nothing  less with {BF16} than with kernel=" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("drop_last", "times"), [("false", "200"), ("true", "267")])
 def test_a_smaller_batch_costs_the_steps_that_it_has_more(drop_last, times, tmp_path, capsys):
     """Of 25,600 rows 8192 fill three batches and leave a partial one."""
-    found = plan_of(
-        tmp_path,
-        "dataset=large",
-        "network.hidden=[8192]",
-        "training.batch_size=8192",
-        f"training.drop_last={drop_last}",
-        "strategy=resident",
-        *("--device", "Tesla T4", "--free", "600MiB"),
-    )
-    (smaller,) = (one for one in found["remedies"] if one["setting"] == "training.batch_size=32")
-    assert smaller["cost"] == f"{times} times as many steps an epoch, and other weights"
+    wide = ("dataset=large", "network.hidden=[8192]", "training.batch_size=8192", "strategy=resident")
+    device = ("--device", "Tesla T4", "--free", "600MiB")
+    _, remedies = plan_of(tmp_path, *wide, f"training.drop_last={drop_last}", *device)
+    cost = remedies["training.batch_size=32"]["cost"]
+    assert cost == f"{times} times as many steps an epoch, and other weights"
     assert changes.steps(2, 2) == "as many steps an epoch, and other weights"
 
 
@@ -198,9 +179,3 @@ def test_what_saves_nothing_is_listed_apart_also_where_something_saves(hidden, s
     assert nothing == list(range(others + 1, len(lines)))
     assert any("less with precision=bf16" in line for line in lines[others:])
     assert ("what would reduce it:" in lines[: others - 1]) == saving
-
-
-def test_strategies_without_launches_of_their_own_have_no_such_remedy(tmp_path, capsys):
-    found = plan_of(tmp_path, *DEEP, "dataset.rows=4096", "strategy=reference", "--free", "4GiB")
-    settings = " ".join(one["setting"] for one in found["remedies"])
-    assert "accumulate" not in settings and "recompute" not in settings

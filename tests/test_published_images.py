@@ -44,16 +44,15 @@ def bare(monkeypatch, tmp_path):
 
 @pytest.fixture
 def small(bare, monkeypatch):
-    """A published set of a few small images, with no mirror."""
+    """A published set of a few small images; called with its mirrors."""
     sizes = ((5, 2, 3), (5,), (3, 2, 3), (3,))
     monkeypatch.setattr(published, "_SIZES", dict(zip(published.PARTS, sizes, strict=True)))
-    return published.Published(
-        name="few",
-        folder="few",
-        package="dataset-few",
-        mirrors=(),
-        content=[sha256(content) for content in FILES.values()],
-        packed=[sha256(zipped(content)) for content in FILES.values()],
+    digests = {
+        "content": [sha256(content) for content in FILES.values()],
+        "packed": [sha256(zipped(content)) for content in FILES.values()],
+    }
+    return lambda *mirrors, package="dataset-few": published.Published(
+        name="few", folder="few", package=package, mirrors=mirrors, **digests
     )
 
 
@@ -62,6 +61,19 @@ def packed(files):
 
 
 EXPECTED = idx_files.table(FILES.values())
+
+
+def whole(few, path=None):
+    """All rows of the set."""
+    return few.make(path and str(path), 5, 3, SHAPE)
+
+
+@pytest.fixture
+def nowhere():
+    """An address at which nothing answers."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{one.getsockname()[1]}/few/"
 
 
 @contextlib.contextmanager
@@ -82,22 +94,14 @@ def mirror(files):
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(
-            target=server.serve_forever, args=(0.02,), daemon=True
-        )  # its end is seen so soon
+        # Its end is seen so soon.
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}/few/", asked
         finally:
             server.shutdown()
             thread.join()
-
-
-def closed_port():
-    """An address at which nothing answers."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{one.getsockname()[1]}/few/"
 
 
 # ---- where they are looked for
@@ -107,18 +111,14 @@ def closed_port():
 def test_debians_fashion_mnist_is_found_and_is_all_of_it():
     choice = composed(["dataset=fashion"])["dataset"]
     training, test = datasets.parts(datasets.make(choice).values, choice)
-    assert (training.shape, test.shape) == ((60000, 785), (10000, 785))
-    assert np.bincount(training[:, -1].astype(int)).tolist() == [6000] * 10
-    assert np.bincount(test[:, -1].astype(int)).tolist() == [1000] * 10
+    for rows, of_class in ((training, 6000), (test, 1000)):
+        assert rows.shape == (10 * of_class, 785)
+        assert np.bincount(rows[:, -1].astype(int)).tolist() == [of_class] * 10
     raw = gzip.decompress((DEBIAN / f"{TEST_IMAGES}.gz").read_bytes())[16:]
     pixels = np.frombuffer(raw, np.uint8).astype(np.float32) / np.float32(255)
     assert np.array_equal(test[:, :-1].ravel(), pixels)
     few = composed(["dataset=fashion", "dataset.rows=300", "dataset.test_rows=7"])["dataset"]
     assert np.array_equal(datasets.make(few).values, np.concatenate([training[:300], test[:7]]))
-
-
-@pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's package dataset-fashion-mnist is not installed")
-def test_fashion_mnist_is_not_mnist():
     choice = composed(["dataset=mnist", f"dataset.path={DEBIAN}"])["dataset"]
     with pytest.raises(DataError, match=f"^{re.escape(str(DEBIAN))}/{TRAIN_IMAGES}.gz: it is another file"):
         datasets.make(choice)
@@ -126,101 +126,86 @@ def test_fashion_mnist_is_not_mnist():
 
 def test_a_path_comes_before_the_system_and_the_system_before_a_download(small, tmp_path):
     with mirror(packed(FILES)) as (address, asked):
-        few = replace(small, mirrors=(address,))
+        few = small(address)
         path, system = tmp_path / "path", tmp_path / "system/few"
         write(path, FILES)
-        assert np.array_equal(few.make(str(path), 5, 3, SHAPE), EXPECTED)
+        assert np.array_equal(whole(few, path), EXPECTED)
         with pytest.raises(DataError, match=r"^dataset.path is .*: there is no"):
-            few.make(str(tmp_path), 5, 3, SHAPE)
+            whole(few, tmp_path)
         write(system, packed(FILES))
         assert np.array_equal(few.make(None, 2, 1, SHAPE), EXPECTED[[0, 1, 5]])
         assert not asked
         (system / f"{TEST_LABELS}.gz").unlink()
-        assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+        assert np.array_equal(whole(few), EXPECTED)
         assert len(asked) == 4
         write(system, packed(FILES) | {f"{TEST_LABELS}.gz": b"damaged"})
         with pytest.raises(DataError, match=f"{re.escape(str(system))}/{TEST_LABELS}.gz: its magic number"):
-            few.make(None, 5, 3, SHAPE)
+            whole(few)
 
 
 def test_a_download_is_kept_and_one_that_was_damaged_is_repeated(small, tmp_path, capsys):
     with mirror(packed(FILES)) as (address, asked):
-        few = replace(small, mirrors=(address,))
+        few = small(address)
         for _ in range(2):
-            assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+            assert np.array_equal(whole(few), EXPECTED)
             assert asked == [f"/few/{name}.gz" for name in NAMES]
         cached = tmp_path / f"cache/few/{TRAIN_LABELS}.gz"
         cached.write_bytes(cached.read_bytes()[:-1])
-        assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+        assert np.array_equal(whole(few), EXPECTED)
         assert asked[4:] == [f"/few/{TRAIN_LABELS}.gz"]
-    assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)  # with no server
+    assert np.array_equal(whole(few), EXPECTED)  # with no server
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_mirrors_are_tried_in_turn_and_what_they_send_is_checked(small):
+def test_mirrors_are_tried_in_turn_and_what_they_send_is_checked(small, nowhere):
     right = packed(FILES)
     other = right | {f"{TEST_IMAGES}.gz": zipped(image_set(seed=2)[TEST_IMAGES])}
     with mirror({}) as (empty, of_none), mirror(other) as (wrong, of_wrong), mirror(right) as (good, of_good):
-        few = replace(small, mirrors=(closed_port(), empty, wrong, good))
-        assert np.array_equal(few.make(None, 5, 3, SHAPE), EXPECTED)
+        assert np.array_equal(whole(small(nowhere, empty, wrong, good)), EXPECTED)
     assert len(of_none) == len(of_wrong) == 4
     assert of_good == [f"/few/{TEST_IMAGES}.gz"]
 
 
-def test_a_file_that_is_nowhere_is_refused_once_with_all_ways_to_have_it(small, tmp_path):
-    port = closed_port()
-    with mirror({}) as (empty, _):
-        few = replace(small, mirrors=(port, empty))
-        with pytest.raises(DataError) as caught:
-            few.make(None, 5, 3, SHAPE)
+def test_a_file_that_is_nowhere_is_refused_once_with_all_ways_to_have_it(small, nowhere, tmp_path):
+    with mirror({}) as (empty, _), pytest.raises(DataError) as caught:
+        whole(small(nowhere, empty))
     said = str(caught.value)
     assert said.isprintable()
     assert f"neither in {tmp_path}/system/few nor in the cache {tmp_path}/cache/few" in said
-    assert re.search(rf"{port}{TRAIN_IMAGES}.gz: ConnectionError: ", said)
-    assert re.search(rf"{empty}{TRAIN_IMAGES}.gz: HTTPError: 404", said)
-    assert "dataset.path=FOLDER" in said
-    assert "apt-get install dataset-few" in said
-    assert f"access to one of {port}, {empty}: " in said
-    assert cache.VARIABLE in said
-    without = replace(few, package=None, mirrors=(port,))
+    for address, error in ((nowhere, "ConnectionError: "), (empty, "HTTPError: 404")):
+        assert f"{address}{TRAIN_IMAGES}.gz: {error}" in said
+    for way in ("dataset.path=FOLDER", "apt-get install dataset-few", cache.VARIABLE):
+        assert way in said
+    assert f"access to one of {nowhere}, {empty}: " in said
     with pytest.raises(DataError, match=f"the same files in {re.escape(str(tmp_path))}/system/few"):
-        without.make(None, 5, 3, SHAPE)
+        whole(small(nowhere, package=None))
 
 
-def test_a_cache_that_cannot_be_written_is_refused(small, tmp_path):
+def test_a_cache_that_cannot_be_written_is_refused(small, nowhere, tmp_path):
     (tmp_path / "cache").write_bytes(b"a file")
-    few = replace(small, mirrors=(closed_port(),))
     with pytest.raises(DataError, match=r"no download succeeded \(\S+: (NotADirectory|FileExists)Error: "):
-        few.make(None, 5, 3, SHAPE)
+        whole(small(nowhere))
 
 
-def test_the_command_line_says_it_in_one_line(bare, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(mnist, "make", replace(mnist.MNIST, mirrors=(closed_port(),)).make)
+def test_the_command_line_says_it_in_one_line(bare, nowhere, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(mnist, "make", replace(mnist.MNIST, mirrors=(nowhere,)).make)
     assert cli.main(["prepare", "dataset=mnist", f"output={tmp_path}/t.npy"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("snn: dataset=mnist: its files are neither in ")
-    assert said.count("\n") == 1
+    assert said.startswith("snn: dataset=mnist: its files are neither in ") and said.count("\n") == 1
 
 
 def test_progress_is_printed_at_most_every_two_seconds(monkeypatch, capsys):
     clock = iter([100.0, 100.0, 101.0, 102.5, 102.5, 103.0])
-    monkeypatch.setattr(download.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(download.time, "monotonic", lambda: next(clock, 200.0))
     progress = download.Progress("http://m/x.gz")
     progress.total = 8_000_000
     for _ in range(4):
         progress.update(2_000_000)
     progress.reset()
     progress.close()
-    assert capsys.readouterr().err.splitlines() == [
-        "snn: downloading http://m/x.gz: 2.0 of 8.0 MB",
-        "snn: downloading http://m/x.gz: 6.0 of 8.0 MB",
-    ]
-
-
-def test_progress_that_cannot_be_printed_costs_no_file(monkeypatch):
-    progress = download.Progress("http://m/x.gz")
-    progress.total = 2
-    with Path("/dev/full").open("w") as full:
+    said = "snn: downloading http://m/x.gz: {} of 8.0 MB"
+    assert capsys.readouterr().err.splitlines() == [said.format("2.0"), said.format("6.0")]
+    with Path("/dev/full").open("w") as full:  # what cannot be printed costs no file
         monkeypatch.setattr(sys, "stderr", full)
         progress.update(1)
 
@@ -242,7 +227,7 @@ def test_progress_that_cannot_be_printed_costs_no_file(monkeypatch):
 def test_other_files_are_refused(small, tmp_path, name, content, said):
     path = write(tmp_path / "path", FILES | {name: content})
     with pytest.raises(DataError, match=f"^{re.escape(str(path / name))}: .*{said}"):
-        small.make(str(path), 5, 3, SHAPE)
+        whole(small(), path)
 
 
 @pytest.mark.parametrize("dataset", ["mnist", "fashion"])
@@ -259,17 +244,12 @@ def test_an_output_never_replaces_a_file_of_a_path(tmp_path):
     path = write(tmp_path / "path", FILES)
     choice = composed(["dataset=mnist", f"dataset.path={path}"])["dataset"]
     assert {file.name for file in datasets.inputs(choice)} == set(NAMES)
-    assert datasets.inputs(composed(["dataset=mnist"])["dataset"]) == []
-    assert datasets.inputs(composed([])["dataset"]) == []
-
-
-@pytest.mark.parametrize("one", [mnist.MNIST, fashion_mnist.FASHION], ids=lambda one: one.name)
-def test_what_is_published_is_told_in_full(one):
-    digests = [*one.content, *one.packed]
-    assert len(set(digests)) == 8
-    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
-    assert len(one.mirrors) > 1
-    assert all(re.fullmatch(r"https?://\S+/", mirror) for mirror in one.mirrors)
+    for others in (["dataset=mnist"], []):
+        assert datasets.inputs(composed(others)["dataset"]) == []
+    for one in (mnist.MNIST, fashion_mnist.FASHION):
+        digests = [*one.content, *one.packed]
+        assert len(set(digests)) == 8 and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+        assert len(one.mirrors) > 1 and all(re.fullmatch(r"https?://\S+/", of) for of in one.mirrors)
 
 
 def test_pooch_is_loaded_for_downloads_only(tmp_path):

@@ -4,16 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from types import SimpleNamespace
 
-import psutil
 import pytest
 from conftest import ROOT
 from processes import end_in_time
 
-from snn.hardware import locks
 from snn.recommending import workflow
 
 _SLEEPING = """
@@ -26,42 +23,35 @@ with ending_at_once():
 """
 
 
-def started(stderr, *numbers):
-    return subprocess.Popen(
+@pytest.mark.parametrize(
+    ("number", "is_gone"), [(signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGHUP, True)]
+)
+def test_a_signal_ends_what_was_started(number, is_gone):
+    """Its children have sessions of their own, so that a terminal's Ctrl-C reaches this process alone.
+
+    As when its window was closed, nothing may be said any more, which stops nothing.
+    """
+    reader, writer = os.pipe()
+    with subprocess.Popen(
         [sys.executable, "-c", _SLEEPING],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
-        stderr=stderr,
+        stderr=writer,
         text=True,
-        preexec_fn=partial(signal.signal, *numbers, signal.SIG_DFL),  # a shell's `&` lets it ignore SIGINT
-    )
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_what_was_started(number):
-    """Its children have sessions of their own, so that a terminal's Ctrl-C reaches this process alone."""
-    with started(subprocess.PIPE, number) as run:
-        child = psutil.Process(int(run.stdout.readline()))
-        run.send_signal(number)
-        said = run.stderr.read()
-    assert run.returncode == 128 + number
-    assert said.splitlines() == [f"ended by {number.name}: the same command continues where this one stopped"]
-    until = time.monotonic() + 60
-    while child.is_running() and child.status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-def test_a_signal_ends_what_was_started_though_the_terminal_is_gone():
-    """As when its window was closed: nothing can be said any more, which stops nothing."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with started(writer, signal.SIGHUP) as run:
+        preexec_fn=partial(signal.signal, number, signal.SIG_DFL),  # a shell's `&` lets it ignore SIGINT
+    ) as run:
         os.close(writer)
         child = int(run.stdout.readline())
-        run.send_signal(signal.SIGHUP)
-    assert run.returncode == 128 + signal.SIGHUP
+        if is_gone:
+            os.close(reader)
+        run.send_signal(number)
+    assert run.returncode == 128 + number
     assert end_in_time(child)
+    if not is_gone:
+        with os.fdopen(reader) as said:
+            assert (
+                said.read() == f"ended by {number.name}: the same command continues where this one stopped\n"
+            )
 
 
 def test_what_a_signal_says_is_in_no_file_that_has_the_number_of_a_closed_standard_error(tmp_path):
@@ -134,15 +124,3 @@ def test_if_nobody_reads_its_progress_the_workflow_ends(run_rules, monkeypatch):
     with pytest.raises(BrokenPipeError):
         run_rules('rule all:\n    shell: "echo $PPID $$ >&2; exec sleep 60"\n')
     assert all(end_in_time(int(pid)) for pid in said[0].split())
-
-
-def test_waits_are_those_that_have_ended_and_one_that_has_not(tmp_path):
-    file = tmp_path / "waits"
-    for content, is_waiting, seconds in (
-        (None, False, 0.0),
-        ("wait ", True, 0.0),
-        ("wait 1.5\nwait ", True, 1.5),
-    ):
-        if content:
-            file.write_text(content)
-        assert (locks.is_waiting(file), locks.waited(file)) == (is_waiting, seconds)

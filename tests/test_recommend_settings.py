@@ -29,7 +29,6 @@ def table(tmp_path, monkeypatch):
         (["training.learning_rate=1e-3"], {"training.learning_rate": 0.001}),
         # A network that takes images has some.
         (["--network", "cnn"], {"network": "cnn", "dataset": "patterns"}),
-        (["--network", "cnn", "--dataset", "patterns"], {"network": "cnn", "dataset": "patterns"}),
         (["network=cnn_pytorch"], {"network": "cnn_pytorch", "dataset": "patterns"}),
         (
             ["network=layers", "network.layers=[maxpool2d 2, linear 10]"],
@@ -67,14 +66,7 @@ def test_paths_are_of_the_home_folder_or_where_the_command_was_started(table, mo
         asked = ask([f"--csv={path}", "--target", "0", "dataset.text_columns=drop"])
         assert asked.sweep["dataset.path"] == str(table) and asked.sweep["dataset.target"] == 0
     assert ask(["--output=~/o"]).output == table.parent / "o"
-
-
-def test_a_device_may_be_a_setting_as_messages_name_it():
-    assert [ask(asked).device for asked in (["device=cpu"], ["--device", "cpu"], [])] == [
-        "cpu",
-        "cpu",
-        "auto",
-    ]
+    assert [ask(asked).device for asked in (["device=cpu"], ["--device", "cpu"])] == ["cpu", "cpu"]
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(1, 1), (4, 2), (70, 32), (79, 32), (80, 64), (300, 64)])
@@ -98,11 +90,9 @@ def test_classes_become_outputs(table):
     assert ask(asked).sweep["network.layers"][0][-1] == "linear 3"
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("2min", 120), ("1h", 3600), ("45", 45), ("1.5 m", 90)]
-)
-def test_a_budget_is_a_time(text, seconds):
-    assert ask(["--budget", text]).budget == seconds
+def test_a_budget_is_a_time():
+    texts = {"90s": 90, "2min": 120, "1h": 3600, "45": 45, "1.5 m": 90}
+    assert {text: ask(["--budget", text]).budget for text in texts} == texts
 
 
 @pytest.mark.parametrize(
@@ -114,7 +104,6 @@ def test_a_budget_is_a_time(text, seconds):
         ([*MINE, "--target", "b", "--dataset", "small"], "dataset=csv dataset=small twice"),
         (["--csv", "a.csv", "--target", "b", "--csv=b.csv"], "--csv"),
         (["--budget", "soon"], "--budget 'soon' 90s"),
-        (["--budget", "-2min"], "--budget '-2min' 90s"),
         (["--budget", "5s"], "--budget '5s' 20s"),
         (["--output", ""], "--output ''"),
         (["--output", "/proc/nothing"], "--output /proc/nothing"),
@@ -133,7 +122,6 @@ def test_a_budget_is_a_time(text, seconds):
         # Those that there were are settings
         (["--epochs", "5"], "--epochs training.epochs="),
         (["--batch-size=5"], "--batch-size training.batch_size="),
-        (["--learning-rate", "1"], "--learning-rate training.learning_rate="),
         # A table
         (["--csv", "none.csv", "--target", "b"], "none.csv: No such file"),
         (["--csv", "x" * 300, "--target", "b"], "xxx: File name too long"),
@@ -150,16 +138,13 @@ def test_a_budget_is_a_time(text, seconds):
         ([*MINE, *NUMBERS, "training.batch_size=99"], "training.batch_size 99, 24"),
         ([*MINE, *NUMBERS, "dataset.delimiter=;"], "mine.csv dataset.delimiter=null"),
         ([*MINE, *NUMBERS, "dataset=small"], "dataset=small dataset=csv twice"),
-        ([*MINE, *NUMBERS, "dataset.path=x.csv"], "dataset.path twice"),
         # Settings, as of snn run
         (["--hidden", "64,x"], "network.hidden 'x'"),
         (["--hidden", "9999999"], "network.hidden 9999999 2^20"),
         (["--hidden", "1000000,1000000"], "1000000-1000000 32 bits"),
         (["--hidden", "64", "--network", "cnn"], "network.hidden network=cnn"),
         (["--dataset", "smal"], "--dataset 'smal' small?"),
-        (["--network", "two-hiden"], "--network 'two-hiden' two_hidden?"),
         (["--network", "cnn", "--dataset", "small"], "network=cnn dataset=small patterns"),
-        ([*MINE, *NUMBERS, "--network", "cnn"], "network=cnn dataset=csv patterns"),
         ([*MINE, *NUMBERS, "network=cnn", *AWAY], "network=cnn dataset=csv patterns"),
         ([*MINE, *NUMBERS, "network=layers", "network.layers=[conv2d 2 3, linear 1]"], "network=layers csv"),
         (["training.epochs=[1,2]"], "training.epochs [1, 2]"),

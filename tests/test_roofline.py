@@ -46,10 +46,8 @@ H200 = Measured(
     50 << 20,
 )
 PAPER = Step(32, (256,), 25600, 256)
-NETWORKS = ((128,), (256,), (1024,), (256, 256), (256, 1024, 256))
 
 # Microseconds a step of `persistent` on one H200.
-KNOWN = dict(zip(NETWORKS, (1.68, 1.86, 2.94, 7.69, 19.8), strict=True))
 
 
 def without(measured, *names):
@@ -58,70 +56,15 @@ def without(measured, *names):
 
 def test_arithmetic_is_that_of_the_products_that_cannot_be_left_out():
     """Forward, dW and dH of a hidden weight, no dH of the first; of the output's weight the forward one."""
+    deep = replace(PAPER, hidden=(256, 1024, 256))
     assert PAPER.flop == 2 * 256 * (2 * 32 * 256 + 256)
     assert replace(PAPER, hidden=(8, 4)).flop == 2 * 256 * (2 * 32 * 8 + 3 * 8 * 4 + 4)
-    deep = Step(32, (256, 1024, 256), 25600, 256)
     assert deep.flop == 2 * 256 * (2 * 32 * 256 + 3 * 2 * 256 * 1024 + 256)
-    whole = 3 * 2 * 256 * (32 * 256 + 2 * 256 * 1024 + 256) - 2 * 256 * 32 * 256
-    assert 0.99 * whole < deep.flop <= whole
-    assert PAPER.flop_of_bits == 2 * 256 * 32 * 256
-    assert deep.flop_of_bits == 2 * 2 * 256 * 1024 * 256
-    smallest = [replace(PAPER, hidden=hidden).smallest_product for hidden in ((256, 1024, 256), (1024, 4))]
+    assert (PAPER.flop_of_bits, deep.flop_of_bits) == (2 * 256 * 32 * 256, 2 * 2 * 256 * 1024 * 256)
+    smallest = [replace(PAPER, hidden=hidden).smallest_product for hidden in (deep.hidden, (1024, 4))]
     assert smallest == [2 * 256 * 32 * 256, 2 * 256 * 4 * 1024]
     batches = [Step(32, (256,), rows, 256).batch for rows in (25600, 300, 100)]
     assert batches == [256, 150, 100]  # as even as the rows allow
-
-
-def test_it_counts_no_more_arithmetic_than_kernels_do_on_tensor_cores():
-    """one_layer.cu: three products in TF32 forward, two backward, one operand of which is bits.
-    three_layers.cu: two in FP16 where there are bits, three for the rest."""
-    ours = {"fp32", "tf32", "fp16"}
-    limits = tuple(one for one in H200.limits if one.what in ours and one.blocks == 1)
-    one_multiprocessor = Measured((*limits, limit("grid_barrier", 1, 1.0)), 1, 50 << 20)
-    outer, inner, last = (2 * 256 * k * n for k, n in ((32, 256), (256, 1024), (256, 1)))
-    one, three = (
-        floor(replace(PAPER, hidden=hidden), one_multiprocessor).arithmetic
-        for hidden in ((256,), (256, 1024, 256))
-    )
-    assert one <= (3 * outer + 2 * outer + 3 * last) / 2.4e12
-    assert three == pytest.approx((3 * (2 * outer + 4 * inner + last) + 2 * 2 * inner) / 4.8e12)
-
-
-@pytest.mark.parametrize("hidden", NETWORKS)
-def test_it_is_positive_and_below_what_has_been_measured(hidden):
-    for sequential in (True, False):
-        found = floor(replace(PAPER, hidden=hidden, sequential=sequential), H200)
-        assert 0 < 1e6 * found.seconds < KNOWN[hidden]
-
-
-def test_more_to_do_takes_no_less():
-    widths = [1, 4, 16, 64, 128, 256, 1024, 4096]
-    for more in (
-        [replace(PAPER, hidden=(width,)) for width in widths],
-        [replace(PAPER, hidden=(width, 256)) for width in widths],
-        [replace(PAPER, features=width) for width in widths],
-        [replace(PAPER, batch_size=width) for width in widths],
-        [replace(PAPER, hidden=(256,) * depth) for depth in (1, 2, 3, 4)],
-        [replace(PAPER, precision=precision) for precision in ("bf16", "tf32", "fp32")],
-        [replace(PAPER, hidden=(256, 256), sequential=one) for one in (False, True)],
-    ):
-        found = [floor(step, H200).seconds for step in more]
-        assert found == sorted(found)
-
-
-def test_a_slower_device_takes_no_less():
-    seconds = floor(PAPER, H200).seconds
-    for i, one in enumerate(H200.limits):
-        slower = 2 * one.value if one.unit == SECONDS else one.value / 2
-        limits = [*H200.limits[:i], replace(one, samples=(slower,)), *H200.limits[i + 1 :]]
-        assert floor(PAPER, replace(H200, limits=tuple(limits))).seconds >= seconds
-    assert floor(PAPER, without(H200, "cluster_exchange")).seconds >= seconds
-    assert floor(PAPER, without(H200, "tf32", "fp16", "bf16")).seconds >= seconds
-
-
-def test_a_step_takes_as_long_as_slow_memory():
-    slow = replace(H200, limits=(*without(H200, "l2_read").limits, limit("l2_read", None, 1e9)))
-    assert floor(PAPER, slow).seconds == PAPER.data_bytes / 1e9
 
 
 @pytest.mark.parametrize(
@@ -142,14 +85,6 @@ def test_so_many_products_of_a_unit_make_one_of_a_precision(precision, unit, pro
     else:
         rest = step.flop - step.flop_of_bits
         assert found.arithmetic == pytest.approx((products * rest + of_bits * step.flop_of_bits) / 1e12)
-
-
-def test_a_wait_is_saved_by_the_slowest_way_of_one_block_that_computes_fastest():
-    """Of the two kinds of products the faster one says how much a block could compute meanwhile."""
-    step = replace(PAPER, hidden=(256, 256))
-    rates = [limit(unit, blocks, blocks * 1e9) for unit in ("tf32", "bf16") for blocks in (1, 64)]
-    found = floor(step, Measured((*rates, limit("grid_barrier", 64, 1e9)), 64))
-    assert found.exchanges == pytest.approx(2 * step.smallest_product / (1e9 / 2))
 
 
 @given(
@@ -199,36 +134,24 @@ def test_a_device_whose_limits_are_unknown_has_no_floor(measured):
     assert floor(PAPER, measured) is None
 
 
-def test_a_limit_without_a_value_says_nothing():
-    fewer = without(H200, "cluster_exchange")
-    nothing = replace(fewer, limits=(*fewer.limits, limit("cluster_exchange", 2, 0.0)))
-    assert floor(PAPER, nothing) == floor(PAPER, fewer)
-
-
 def test_data_are_the_rows_of_a_batch_with_their_target_of_which_l2_holds_a_share():
     assert PAPER.data_bytes == 4 * 256 * 33
-    for held in (0.0, 0.25, 1.0, 2.0):
-        whole = 4 * 25600 * 33
-        found = floor(PAPER, replace(without(H200, "l2_read"), l2_bytes=int(held * whole)))
-        assert found.memory == pytest.approx(PAPER.data_bytes * max(0, 1 - held) / 4.2e12)
-    unknown = floor(PAPER, replace(without(H200, "l2_read"), l2_bytes=None))
-    assert unknown.memory == PAPER.data_bytes / 4.2e12
+    of_dram = without(H200, "l2_read")
+    for l2_bytes, share in ((0, 1), (25600 * 33, 0.75), (4 * 25600 * 33, 0), (8 * 25600 * 33, 0), (None, 1)):
+        found = floor(PAPER, replace(of_dram, l2_bytes=l2_bytes))
+        assert found.memory == pytest.approx(PAPER.data_bytes * share / 4.2e12)
     # Of a memory whose rate is not known nothing is claimed.
     small = floor(PAPER, H200).memory
     assert small == floor(PAPER, without(H200, "dram_read")).memory == PAPER.data_bytes / 5.5e12
     assert floor(PAPER, without(H200, "l2_read", "dram_read")).memory == 0
-    assert small < floor(replace(PAPER, rows=256 * 10**6), H200).memory
+    slow = floor(PAPER, replace(of_dram, limits=(*of_dram.limits, limit("l2_read", None, 1e9))))
+    assert slow.seconds == slow.memory == PAPER.data_bytes / 1e9
 
 
 def test_a_time_is_refused_below_its_floor_alone():
     check("x", 1.0, 1.0)
-    for low, high, said in ((2.3455001e-6, 3.4565001e-6, "2.346"), (2.345499e-6, 3.456499e-6, "2.345")):
-        with pytest.raises(MeasurementError) as refused:
-            check("large, 256", low, high)
-        assert str(refused.value) == (
-            f"large, 256: the measured time per step, {said} us, is below the floor of "
-            f"{float(said) + 1.111:.3f} us that follows from the limits of this device: measure both again"
-        )
+    with pytest.raises(MeasurementError, match=r"large, 256: .* 2\.346 us, is below .* 3\.457 us"):
+        check("large, 256", 2.3455001e-6, 3.4565001e-6)
 
 
 # ---- the rows of tables
@@ -243,10 +166,7 @@ def row(**values):
 @pytest.mark.parametrize(
     ("changes", "batches"),
     [
-        *(
-            ({"dataset.rows": rows}, batches)
-            for rows, batches in ((512, 2), (513, 3), (300, 2), (256, 1), (1, 1))
-        ),
+        *(({"dataset.rows": rows}, batches) for rows, batches in ((512, 2), (513, 3), (256, 1), (1, 1))),
         ({"dataset.rows": 513, "training.drop_last": True}, 2),
         ({"dataset.rows": np.nan}, np.nan),
     ],
@@ -277,14 +197,13 @@ def measured_row(**values):
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
-        ({}, Step(32, (64, 32), 512, 256, True, "fp32")),
         ({"network.update_order": "simultaneous"}, Step(32, (64, 32), 512, 256, False, "fp32")),
         ({"precision": "bf16", "hidden": (8,)}, Step(32, (8,), 512, 256, True, "bf16")),
         ({"dataset.rows": 300, "training.batch_size": 7}, Step(32, (64, 32), 300, 7, True, "fp32")),
     ],
 )
 def test_the_floor_of_a_row_is_that_of_its_step(changes, wanted):
-    found = with_floors(pd.concat([measured_row(**changes)]), LIMITS)[FLOOR]
+    found = with_floors(measured_row(**changes), LIMITS)[FLOOR]
     assert found.tolist() == [floor(wanted, Measured.of(LIMITS)).seconds]
 
 
@@ -303,34 +222,15 @@ def test_what_has_no_floor_is_empty(changes):
     found = with_floors(rows, LIMITS)
     assert np.isnan(found[FLOOR][0]) and found[FLOOR][1] > 0
     assert np.isnan(fraction_of_limit(found)[0]) and 0 < fraction_of_limit(found)[1] < 1
-
-
-def test_the_precision_of_a_row_says_how_many_products_it_takes():
-    tensor = [one | {"what": "tf32"} if one["what"] == "fp32" else one for one in LIMITS["limits"]]
-    wide = {"hidden": (4096, 4096), "training.batch_size": 512}
-    exact, rounded = (
-        with_floors(measured_row(precision=precision, **wide), LIMITS | {"limits": tensor})[FLOOR][0]
-        for precision in ("fp32", "tf32")
-    )
-    assert 2 < exact / rounded <= 3
-
-
-def test_limits_that_are_missing_give_no_floor():
-    assert with_floors(measured_row(backend="cpu"), LIMITS)[FLOOR].dtype == float
-    nothing = LIMITS | {"limits": [], "multiprocessors": None}
-    assert with_floors(measured_row(), nothing)[FLOOR].isna().all()
-    assert fraction_of_limit(row().drop(columns=FLOOR)).isna().all()
+    assert with_floors(rows, LIMITS | {"limits": [], "multiprocessors": None})[FLOOR].isna().all()
+    assert fraction_of_limit(rows.drop(columns=FLOOR)).isna().all()
 
 
 @pytest.mark.parametrize("changes", [{"device": "Tesla T4"}, {"device_uuid": "GPU-2"}])
 def test_limits_of_another_device_are_refused(changes):
-    other = {"device": "NVIDIA H200", "device_uuid": "GPU-1"} | changes
-    with pytest.raises(RecordError) as refused:
+    other = " ".join(({"device": "NVIDIA H200", "device_uuid": "GPU-1"} | changes).values())
+    with pytest.raises(RecordError, match=f"the limits are of NVIDIA H200 GPU-1, times of {other}: measure"):
         with_floors(measured_row(**changes), LIMITS)
-    assert str(refused.value) == (
-        f"the limits are of NVIDIA H200 GPU-1, times of {other['device']} {other['device_uuid']}: measure "
-        "the limits there, or the cells here, again"
-    )
 
 
 def slower(factor, gpu):
@@ -346,9 +246,6 @@ def test_rounds_on_several_gpus_have_the_least_of_their_floors():
     alone, other, both, partly, unknown = with_floors(rows, LIMITS, slower(2, "GPU-2"))[FLOOR]
     assert both == alone < other
     assert np.isnan([partly, unknown]).all()
-
-
-def test_limits_fit_if_one_of_the_records_was_measured_on_their_gpu():
     one, second, third, fourth = (slower(1, f"GPU-{number}") for number in range(1, 5))
     assert fitting_limits([one, second, fourth], [third, second, one]) == [one, second]
 
@@ -357,7 +254,16 @@ def test_limits_of_other_sources_are_refused(tmp_path):
     path = tmp_path / "limits.json"
     store.write(path, LIMITS)
     assert read_limits(path) == read_limits(path, "0123456789abcdef") == LIMITS
-    with pytest.raises(
-        RecordError, match=r"other sources \(0123456789abcdef\) than the current ones \(other\)"
-    ):
+    with pytest.raises(RecordError, match=r"other sources \(0123456789abcdef\) .* ones \(other\)"):
         read_limits(path, "other")
+
+
+def test_the_wait_that_counts_is_that_of_the_block_that_computes_fastest():
+    """Of the two kinds of products the faster one says how much a block could compute meanwhile."""
+    step = replace(PAPER, hidden=(256, 256))
+    rates = [limit(unit, blocks, blocks * 1e9) for unit in ("tf32", "bf16") for blocks in (1, 64)]
+    found = floor(step, Measured((*rates, limit("grid_barrier", 64, 1e9)), 64))
+    assert found.exchanges == pytest.approx(2 * step.smallest_product / (1e9 / 2))
+    fewer = without(H200, "cluster_exchange")
+    nothing = replace(fewer, limits=(*fewer.limits, limit("cluster_exchange", 2, 0.0)))
+    assert floor(PAPER, nothing) == floor(PAPER, fewer)

@@ -4,6 +4,7 @@ import csv
 import runpy
 import sys
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -32,29 +33,6 @@ def cpu():
     return backends.make("cpu", groups.load("kernel", "naive"))
 
 
-def test_shapes_are_drawn_from_their_seed_and_number_alone():
-    assert drawn(1, 7) == MANY[7]
-    assert len({(one.batch, one.features, one.hidden) for one in MANY}) > 290
-    assert drawn(2, 7) != MANY[7]
-
-
-def test_they_are_of_all_sizes():
-    sizes = {
-        "batch": ([one.batch for one in MANY], 32, 1024),
-        "features": ([one.features for one in MANY], 1, 1024),
-        "width": ([width for one in MANY for width in one.hidden], 8, 2048),
-    }
-    for values, least, most in sizes.values():
-        assert min(values) >= least and max(values) <= most
-        logarithms = np.log2(values)
-        assert np.median(logarithms) == pytest.approx(np.log2([least, most]).mean(), abs=0.5)
-    assert {len(one.hidden) for one in MANY} == {1, 2, 3, 4}
-    powers = [value for one in MANY[1::2] for value in (one.batch, one.features, *one.hidden)]
-    assert all(value & (value - 1) == 0 for value in powers)
-    assert 10 < sum(one.outputs > 1 for one in MANY) < 60
-    assert 10 < sum(one.biases for one in MANY) < 60
-
-
 def test_every_shape_is_a_network_with_a_plan_or_one_that_graph_trains_faster():
     without = []
     for one in MANY:
@@ -68,37 +46,48 @@ def test_every_shape_is_a_network_with_a_plan_or_one_that_graph_trains_faster():
     assert len(without) < 20 and all(len(one.hidden) == 1 and one.hidden[0] > 512 for one in without)
 
 
-SMALL = Drawn(0, 40, 5, (9, 16))
+def test_shapes_are_of_all_sizes_and_drawn_from_their_seed_and_number_alone():
+    assert drawn(1, 7) == MANY[7] != drawn(2, 7)
+    assert len({(one.batch, one.features, one.hidden) for one in MANY}) > 290
+    sizes = {
+        "batch": ([one.batch for one in MANY], 32, 1024),
+        "features": ([one.features for one in MANY], 1, 1024),
+        "width": ([width for one in MANY for width in one.hidden], 8, 2048),
+    }
+    for values, least, most in sizes.values():
+        assert min(values) >= least and max(values) <= most
+        assert np.median(np.log2(values)) == pytest.approx(np.log2([least, most]).mean(), abs=0.5)
+    assert {len(one.hidden) for one in MANY} == {1, 2, 3, 4}
+    powers = [value for one in MANY[1::2] for value in (one.batch, one.features, *one.hidden)]
+    assert all(value & (value - 1) == 0 for value in powers)
+    assert 10 < sum(one.outputs > 1 for one in MANY) < 60
+    assert 10 < sum(one.biases for one in MANY) < 60
 
 
-def test_a_time_is_that_of_a_step(cpu, monkeypatch):
+@pytest.mark.parametrize(
+    "shape", [Drawn(0, 40, 5, (9,), outputs=3, biases=True), Drawn(0, 40, 5, (9, 16))], ids=["biases", "deep"]
+)
+def test_a_time_is_that_of_a_step(cpu, monkeypatch, shape):
     """By a clock that every epoch moves on by a second."""
+    assert len(shapes.of_shape(cpu, shape, shapes.PERSISTENT, Effort(6, 0)).seconds) == 6
     now = [0.0]
-    strategy = shapes.made(cpu, "resident")
-    epoch = type(strategy).epoch
+    strategy = type(shapes.made(cpu, "resident"))
+    epoch = strategy.epoch
 
     def slow(self):
         now[0] += 1
         epoch(self)
 
-    monkeypatch.setattr(type(strategy), "epoch", slow)
+    monkeypatch.setattr(strategy, "epoch", slow)
     monkeypatch.setattr(shapes.time, "perf_counter", lambda: now[0])
-    found = shapes.of_shape(cpu, SMALL, "resident", Effort(6, 0))
-    assert found.seconds == pytest.approx((1 / SMALL.steps,) * 6)
-    assert found.point == {
-        **{"shape": 0, "batch": 40, "features": 5, "hidden": "9-16", "outputs": 1, "biases": 0},
-        "strategy": "resident",
-    }
+    found = shapes.of_shape(cpu, shape, "resident", Effort(6, 0))
+    assert found.seconds == pytest.approx((1 / shape.steps,) * 6)
+    point = {"shape": 0, "batch": 40, "features": 5, "hidden": "-".join(map(str, shape.hidden))}
+    point |= {"outputs": shape.outputs, "biases": int(shape.biases), "strategy": "resident"}
+    assert found.point == point
 
 
-@pytest.mark.parametrize("more", [{"outputs": 4}, {"biases": True}, {"outputs": 3, "biases": True}])
-def test_biases_and_several_outputs_are_measured_in_one_launch(cpu, more):
-    shape = Drawn(0, 40, 5, (9,), **more)
-    for name in (shapes.PERSISTENT, "resident"):
-        assert len(shapes.of_shape(cpu, shape, name, Effort(6, 0)).seconds) == 6
-
-
-def test_what_one_launch_does_not_train_is_a_reason_and_the_rest_is_measured(monkeypatch):
+def test_what_one_launch_does_not_train_is_a_reason(monkeypatch):
     backend = CpuBackend()
     gpu = PlannedGpu(groups.load("kernel", "tiled_fused"), "fp32", H200)
     monkeypatch.setattr(backend, "training_launch", gpu.training_launch)
@@ -107,7 +96,6 @@ def test_what_one_launch_does_not_train_is_a_reason_and_the_rest_is_measured(mon
     assert (own.status, own.seconds) == ("unsupported", ())
     assert own.reason.startswith("no cluster: ")
     assert own.reason.endswith("widths of up to 3008: both may be at most 2048")
-    assert len(shapes.of_shape(backend, shape, "resident", Effort(6, 0)).seconds) == 6
 
 
 def test_kernels_of_many_are_compiled_before_the_first_is_measured(monkeypatch):
@@ -142,33 +130,20 @@ READINGS = [
 ]
 
 
-def test_the_table_has_a_row_per_shape_with_ratios_and_reasons():
-    rows = table.build(of_gpu("shapes", READINGS)).set_index("shape")
-    first = rows.loc[0]
-    assert list(first[["persistent_us", "persistent_us_low", "persistent_us_high"]]) == pytest.approx(
-        [2, 1, 3]
-    )
-    assert (first["speedup_over_graph"], first["best_peer"], first["speedup_over_best_peer"]) == (
-        5,
-        "jax_scan",
-        4,
-    )
-    assert rows.loc[1, "speedup_over_graph"] == 0.5 and np.isnan(rows.loc[1, "best_peer_us"])
-    assert list(rows.loc[2, ["status", "reason"]]) == ["unsupported", "no cluster: too wide"]
-    assert np.isnan(rows.loc[2, "persistent_us"]) and rows.loc[2, "graph_us"] == pytest.approx(50)
+# ---- the CSV file
 
 
 def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
-    drawn_figure = draw("shapes", table.build(of_gpu("shapes", READINGS)), "Tesla T4")
-    said = " ".join(" ".join(text.get_text().split()) for text in drawn_figure.texts)
+    made = table.build(of_gpu("shapes", READINGS))
+    assert made["speedup_over_graph"][:2].tolist() == [5, 0.5] and made["status"][2] == "unsupported"
+    assert made["speedup_over_best_peer"].tolist()[0] == 4 and made["best_peer"].tolist()[0] == "jax_scan"
+    figure = draw("shapes", made, "Tesla T4")
+    said = " ".join(" ".join(text.get_text().split()) for text in figure.texts)
     assert "Of 3 shapes 2 are shown, 1 of them below the dashed line" in said
     assert "1 have no plan in one launch" in said
-    assert not faults(drawn_figure)
+    assert not faults(figure)
     nothing = table.build(of_gpu("shapes", READINGS[-2:]))
     assert "no row has a value" in draw("shapes", nothing, "").axes[0].texts[0].get_text()
-
-
-# ---- the CSV file
 
 
 @pytest.fixture
@@ -195,10 +170,8 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, sweep):
     assert sweep(path, "--shapes", "2") == (0, "")
     assert path.read_bytes().startswith(before)
     rows = list(csv.DictReader(path.open()))
-    assert [(row["shape"], row["strategy"]) for row in rows] == [
-        (number, name) for number in "01" for name in ("persistent", "graph")
-    ]
-    assert [row["status"] for row in rows] == ["ok", "unsupported"] * 2
+    expected = [(number, *one) for number in "01" for one in (("persistent", "ok"), ("graph", "unsupported"))]
+    assert [(row["shape"], row["strategy"], row["status"]) for row in rows] == expected
     assert float(rows[2]["us_per_step"]) > 0
     path.write_text("a,b\n1,2\n")
     status, said = sweep(path)
@@ -206,15 +179,13 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, sweep):
 
 
 def test_a_fault_is_a_row_and_the_sweep_goes_on(cpu, monkeypatch):
-    def fails(*_):
-        raise RuntimeError("cuLaunchKernelEx failed with CUDA error 1")
-
+    said = "cuLaunchKernelEx failed with CUDA error 1"
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     script = runpy.run_path(str(SCRIPT))
-    monkeypatch.setattr(shapes, "of_shape", fails)
-    found = script["row"](1, script["measured"](cpu, SMALL, "graph"))
-    assert (found["status"], found["us_per_step"]) == ("failed", "")
-    assert found["reason"] == "RuntimeError: cuLaunchKernelEx failed with CUDA error 1"
+    monkeypatch.setattr(shapes, "of_shape", mock.Mock(side_effect=RuntimeError(said)))
+    found = script["row"](1, script["measured"](cpu, MANY[0], "graph"))
+    wanted = {"status": "failed", "us_per_step": "", "reason": f"RuntimeError: {said}"}
+    assert {key: found[key] for key in wanted} == wanted
 
 
 @pytest.mark.gpu

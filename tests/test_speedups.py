@@ -8,7 +8,7 @@ import pytest
 from records_of import THRESHOLDS
 
 from snn.analysis.intervals import Ratio, ratio
-from snn.analysis.speedups import SPEEDUP, common_rounds, joint, over_baselines, reason, speedup, warning
+from snn.analysis.speedups import common_rounds, joint, over_baselines, reason, warning
 from snn.tables.table import reference
 
 
@@ -21,22 +21,6 @@ def row(*rounds, **values):
 
 def table_of(*rows):
     return pd.DataFrame(list(rows), index=[10 * i for i, _ in enumerate(rows)])
-
-
-@pytest.mark.parametrize(
-    ("other", "word", "note"),
-    [
-        (row([2.0], [2.1], [2.0]), "faster", ""),
-        (row([4.0, 4.1], [4.0], [4.2]), "same", ""),
-        (row([1.0], device="z", machine="noisy"), "not comparable", "different devices: x and z"),
-    ],
-)
-def test_a_speedup_is_the_ratio_with_its_interval_word_and_note(other, word, note):
-    base = row([4.0, 4.1], [4.0], [4.2])
-    found = speedup(table_of(base), table_of(other), THRESHOLDS).iloc[0]
-    expected = ratio(base["rounds"], other["rounds"])[:3] if not note else [np.nan] * 3
-    assert found[list(SPEEDUP)].tolist() == pytest.approx(expected, nan_ok=True)
-    assert found[["verdict", "note", "machine"]].tolist() == [word, note, other["machine"]]
 
 
 @pytest.mark.parametrize(
@@ -60,32 +44,31 @@ def test_rows_are_compared_with_their_reference():
         row([3.0], dataset="b"),
         row([9.0], strategy="reference", dataset="b", machine="shared, noisy"),
         row(dataset="b", status="unsupported"),
+        row([1.0], dataset="b", device="z"),
     )
     found = over_baselines(rows, reference("dataset")(rows), THRESHOLDS)
     assert found.index.tolist() == rows.index.tolist()
-    assert found["speedup"].tolist() == pytest.approx([1.0, 2.0, 3.0, 1.0, np.nan], nan_ok=True)
-    assert found["verdict"].tolist() == ["reference", "not significant", "not significant", "reference", ""]
-    assert found["note"].tolist()[::3] == ["", ""] and found["note"].tolist()[4] == ""
-    assert found["machine"].tolist() == ["quiet", "noisy", "shared, noisy", "shared, noisy", "quiet"]
+    none = np.nan
+    assert found["speedup"].tolist() == pytest.approx([1.0, 2.0, 3.0, 1.0, none, none], nan_ok=True)
+    words = ["reference", *["not significant"] * 2, "reference", "", "not comparable"]
+    assert found["verdict"].tolist() == words
+    assert [bool(note) for note in found["note"]] == [False, True, True, False, False, True]
+    assert found["note"].tolist()[-1] == "different devices: x and z"
+    assert found["machine"].tolist() == ["quiet", "noisy", *["shared, noisy"] * 2, "quiet", "shared, noisy"]
 
 
 def test_a_row_may_have_no_baseline_or_be_one():
     rows = table_of(row([2.0]), row([1.0], machine="noisy"), row([5.0]), row())
     found = over_baselines(rows, [0, 0, -1, -1], THRESHOLDS)
     assert found["speedup"].tolist() == pytest.approx([1.0, 2.0, np.nan, np.nan], nan_ok=True)
-    assert found["speedup_ci_low"].tolist() == pytest.approx([1.0] + [np.nan] * 3, nan_ok=True)
     assert found["verdict"].tolist() == ["baseline", "not significant", "", ""]
-    assert found["note"].tolist()[0] == "" and found["note"].tolist()[2:] == ["", ""]
-    assert found["machine"].tolist() == ["quiet", "noisy", "quiet", "quiet"]
+    assert [bool(note) for note in found["note"]] == [False, True, False, False]
     alone = over_baselines(rows, [-1] * 4, THRESHOLDS)
     assert alone.columns.tolist() == found.columns.tolist()
     assert alone["speedup"].isna().all() and set(alone["verdict"]) == {""}
     nothing = over_baselines(table_of(row(), row([1.0])), [0, 0], THRESHOLDS)
     assert nothing["verdict"].tolist() == ["", "not comparable"]
     assert nothing["note"].tolist() == ["", "pinned has no time: ok"]
-
-
-def test_joint_words_are_each_said_once():
     columns = (pd.Series(["quiet", "noisy, shared", ""]), pd.Series(["quiet", "shared, drifted", ""]))
     assert joint("quiet", *columns) == ["quiet", "noisy, shared, drifted", "quiet"]
 
@@ -119,11 +102,6 @@ def test_why_two_times_may_not_be_divided(changes, said):
     assert reason(a, b, THRESHOLDS).startswith(said) and bool(reason(a, b, THRESHOLDS)) == bool(said)
     if "probe" not in changes or not said:
         assert bool(reason(b, a, THRESHOLDS)) == bool(said)
-
-
-def test_processors_have_neither_uuid_nor_threads():
-    one = row([1.0], device_uuid=None, blas_threads=float("nan"))
-    assert reason(one, one | {"device_uuid": float("nan"), "blas_threads": None}, THRESHOLDS) == ""
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -1,16 +1,22 @@
-"""The table of any sweep, the CPU beside the GPU of its host, reasons, and the ranking."""
+"""The table of any sweep, the CPU beside the GPU of its host, the ranking, precisions, and peers."""
 
+import math
+
+import numpy as np
 import pytest
 from conftest import ROOT
-from records_of import HOST, PROVENANCE, THRESHOLDS, frame_of, frame_of_cells, record, sweep_of
+from records_of import HOST, PROVENANCE, THRESHOLDS, frame_of, frame_of_cells, limits_of, record, sweep_of
 
-from snn.errors import RecordError
+from snn.analysis import frame
+from snn.analysis.roofline import with_floors
+from snn.errors import MeasurementError, RecordError
 from snn.figures import draw
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import look
+from snn.measurement.protocol import student_quantile
 from snn.tables import overview, recommendation
 from snn.tables.cpu import cpu
-from snn.tables.sweep import sweep
+from snn.tables.sweep import convergence, peers, precision, sweep
 
 WIDE, ONE_ROUND = "wide interval", "one round"
 
@@ -27,6 +33,10 @@ def cpu_table_of(settings, *seconds):
     return cpu.build(frame_of_cells(cells, [[one] * 2 for one in seconds]), {}, THRESHOLDS)
 
 
+def ticks(drawn):
+    return [tick.get_text() for tick in drawn.axes[0].get_yticklabels()]
+
+
 @pytest.mark.parametrize(
     ("rounds", "verdict", "note"),
     [
@@ -39,64 +49,35 @@ def cpu_table_of(settings, *seconds):
     ],
 )
 def test_a_note_warns_of_an_interval_that_says_little(rounds, verdict, note):
-    reference, pinned = sweep_of({"strategy": ["reference", "pinned"]}).cells
-    records = [
-        record(cell, times, number=number)
-        for cell, of_cell in ((reference, [[1.0, 1.001]] * len(rounds)), (pinned, rounds))
-        for number, times in enumerate(of_cell, 1)
-    ]
+    cells = zip(
+        sweep_of({"strategy": ["reference", "pinned"]}).cells, ([[1.0, 1.001]] * 3, rounds), strict=True
+    )
+    records = [record(cell, times, number=i) for cell, found in cells for i, times in enumerate(found, 1)]
     table = sweep.build(frame_of(*records), ["strategy"], THRESHOLDS)
     assert table["verdict"].tolist() == ["reference", verdict]
     said = table["note"].tolist()
     assert said[0] == "" and said[1].startswith(note) and bool(said[1]) == bool(note)
 
 
-@pytest.mark.parametrize(
-    ("settings", "baselines"),
-    [
-        ({"strategy": ["reference", "pinned"]}, ["reference"] * 2),
-        ({"strategy": "resident", "kernel": ["naive", "tiled"]}, ["kernel naive"] * 2),
-        ({"strategy": "combined", "strategy.tile_rows": [32, 128]}, ["tile rows 128"] * 2),
-        ({"strategy": ["streams", "pinned"]}, None),
-        ({"strategy": "resident", "training.batch_size": [64, 128]}, None),
-        (
-            [
-                {"strategy": ["reference", "pinned"]},
-                {"strategy": "streams", "network.hidden": [512]},
-                {"strategy": "reference", "network.hidden": [64]},
-            ],
-            ["reference", "reference", "", ""],  # a row that is alone is not even compared with itself
-        ),
-    ],
-)
-def test_rows_are_compared_with_their_baselines(settings, baselines):
-    table, _ = table_of(settings, *[2.0] * len(sweep_of(settings).cells))
-    assert ("speedup" in table) == (baselines is not None)
-    if baselines:
-        assert table["baseline"].tolist() == baselines
-        assert table["speedup"].isna().tolist() == [not name for name in baselines]
+def test_a_sweep_without_a_baseline_is_not_compared_nor_is_a_row_without_one():
+    alone, _ = table_of({"strategy": ["streams", "pinned"]}, 1.0, 2.0)
+    assert "speedup" not in alone and "plan" not in alone
+    settings = [{"strategy": ["reference", "pinned"]}, {"strategy": "streams", "network.hidden": [512]}]
+    table, _ = table_of(settings, 2.0, 2.0, 2.0)
+    assert table["baseline"].tolist() == ["reference", "reference", ""]
+    assert table["speedup"].isna().tolist() == [False, False, True]
 
 
 def test_a_row_without_a_time_says_why_and_is_compared_to_nothing():
     ended = [None, ("unsupported", "there is none"), None]
     table, axes = table_of({"strategy": ["reference", "graph", "pinned"]}, 2.0, 1.0, 1.0, ended=ended)
-    assert table["status"].tolist() == ["ok", "unsupported", "ok"]
-    assert table["reason"].tolist() == ["", "there is none", ""]
-    assert table["verdict"].tolist() == ["reference", "", "faster"]
-    assert table["machine"].tolist()[1] == ""
+    expected = {"status": "ok unsupported ok", "verdict": "reference  faster"}
+    assert {name: " ".join(table[name]) for name in expected} == expected
+    assert table["reason"].tolist() == ["", "there is none", ""] and table["machine"].tolist()[1] == ""
     drawn = sweep_figure.draw(table, axes, "mine").axes[0]
     assert [text.get_text() for text in drawn.texts] == ["unsupported"]
-    (drawn,) = draw("ranking", table.assign(dataset="small"), "Tesla T4").axes
-    assert [tick.get_text() for tick in drawn.get_yticklabels()] == ["pinned", "reference", "graph"]
-
-
-def test_how_a_strategy_trained_that_chooses_is_told_beside_its_time():
-    reference, persistent = sweep_of({"strategy": ["reference", "persistent"]}).cells
-    records = [record(reference, [2.0]), record(persistent, [1.0])]
-    assert "plan" not in sweep.build(frame_of(*records), ["strategy"], THRESHOLDS)
-    records[1] |= {"plan": "graph: no cluster"}
-    table = sweep.build(frame_of(*records), ["strategy"], THRESHOLDS)
-    assert table["plan"].tolist() == ["", "graph: no cluster"]
+    drawn = draw("ranking", table.assign(dataset="small"), "Tesla T4")
+    assert ticks(drawn) == ["pinned", "reference", "graph"]
 
 
 def test_the_ranking_names_kernels_and_options_and_says_speedups():
@@ -106,12 +87,10 @@ def test_the_ranking_names_kernels_and_options_and_says_speedups():
         {"strategy": "threads", "strategy.threads": 4},
     ]
     table, _ = table_of(settings, 8.0, 4.0, 2.0, 1.0, 16.0)
-    (axes,) = draw("ranking", table, "Tesla T4").axes
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == [
-        *("graph, tiled_fused", "combined", "pinned", "reference", "threads, 4 threads")
-    ]
+    drawn = draw("ranking", table, "Tesla T4")
+    assert ticks(drawn) == ["graph, tiled_fused", "combined", "pinned", "reference", "threads, 4 threads"]
     # Nothing of the host is divided by the GPU's reference.
-    assert [text.get_text() for text in axes.texts] == ["2.00×", "4.00×", "8.00×"]
+    assert [text.get_text() for text in drawn.axes[0].texts] == ["2.00×", "4.00×", "8.00×"]
 
 
 def test_every_strategy_has_a_look_of_its_own_and_so_has_a_new_one():
@@ -120,24 +99,6 @@ def test_every_strategy_has_a_look_of_its_own_and_so_has_a_new_one():
 
 
 # ---- the CPU beside the GPU of its host
-
-
-def test_a_gpu_is_divided_by_the_processor_of_its_own_host_in_the_cpu_table_alone():
-    settings = [
-        {"strategy": ["sequential", "reference", "graph"]},
-        {"strategy": ["threads", "blas"], "strategy.threads": [1, 4]},
-    ]
-    seconds = [8.0, 4.0, 1.0, 8.0, 2.0, 4.0, 3.0]
-    table = cpu_table_of(settings, *seconds)
-    assert table["ran_on"].tolist() == ["host", "device", "device", *["host"] * 4]
-    assert table["options"].tolist() == ["", "", "", *["threads 1", "threads 4"] * 2]
-    for name, time in (("sequential", 8), ("fastest_cpu", 2)):
-        assert table[f"speedup_over_{name}"].tolist() == pytest.approx([time / one for one in seconds])
-    assert set(table["fastest_cpu"]) == {"threads (threads 4)"}
-    assert table["device"].tolist() == ["AMD EPYC", "NVIDIA H200", "NVIDIA H200", *["AMD EPYC"] * 4]
-    assert len(draw("cpu", table, "Tesla T4").axes[0].get_yticklabels()) == 7
-    elsewhere, _ = table_of(settings, *seconds)
-    assert elsewhere["baseline"].tolist() == ["sequential", "reference", "reference", *["sequential"] * 4]
 
 
 def test_the_cpu_table_warns_and_says_how_many_threads_also_where_all_have_as_many():
@@ -154,17 +115,14 @@ def test_the_cpu_table_warns_and_says_how_many_threads_also_where_all_have_as_ma
     assert words == [["", *["not significant"] * 2], [*["not significant"] * 2, ""]]
     assert table["speedup_over_sequential_ci_high"][0] == table["speedup_over_fastest_cpu_ci_low"][2] == 1
     drawn = draw("cpu", table, "Tesla T4")
-    assert "threads, 4 threads" in [tick.get_text() for tick in drawn.axes[0].get_yticklabels()]
-    (key,) = drawn.legends
-    said = {text.get_text() for text in key.get_texts()}
+    assert "threads, 4 threads" in ticks(drawn)
+    said = {text.get_text() for text in drawn.legends[0].get_texts()}
     assert said == {"on the GPU", "on the CPU of the same host", "fastest CPU baseline"}
 
-
-def test_a_cpu_table_without_its_baselines_is_made():
-    table = cpu_table_of({"strategy": ["reference", "graph"]}, 1.0, 1.0)
-    assert table["speedup_over_sequential"].isna().all() and table["speedup_over_fastest_cpu"].isna().all()
-    assert set(table["note"]) == {""}
-    assert "no row has a value" in draw("cpu", table, "Tesla T4").axes[0].texts[0].get_text()
+    alone = cpu_table_of({"strategy": ["reference", "graph"]}, 1.0, 1.0)
+    assert alone["speedup_over_sequential"].isna().all() and alone["speedup_over_fastest_cpu"].isna().all()
+    assert set(alone["note"]) == {""}
+    assert "no row has a value" in draw("cpu", alone, "Tesla T4").axes[0].texts[0].get_text()
 
 
 def test_a_gpu_is_not_divided_by_another_host():
@@ -181,14 +139,6 @@ def answer_of(*records):
     points = overview.points_of({str(i): one for i, one in enumerate(records)}, THRESHOLDS)
     table = overview.build(points, THRESHOLDS)
     return points, table, recommendation.build(points, table)
-
-
-def test_the_host_is_no_recommendation_beside_its_gpu():
-    found = sweep_of([{"strategy": ["reference", "graph"]}, {"strategy": ["sequential", "blas"]}])
-    records = [record(cell, [1.0 + i, 1.0 + i]) for i, cell in enumerate(found.cells)]
-    _, table, recommended = answer_of(*records)
-    assert table["backend"].tolist() == ["cuda", "cpu"]
-    assert recommended["strategy"].tolist() == ["reference"]
 
 
 @pytest.mark.parametrize("slowest", ["reference", "resident"])
@@ -211,8 +161,225 @@ def test_a_recommendation_gives_winner_margins_and_the_reason(slowest):
         assert row["reason"].startswith("Compared with graph (kernel naive), as there is no reference: ")
 
 
-def test_seeds_of_one_work_are_one_case():
-    cells = sweep_of({"strategy": ["reference", "resident"], "network.seed": [1, 2]}).cells
-    points, table, _ = answer_of(*(record(cell, [1.0, 1.1]) for cell in cells))
-    assert [len(cells) for cells in points] == [2]
-    assert "network.seed" not in table
+def test_the_host_is_no_recommendation_beside_its_gpu_and_seeds_of_one_work_are_one_case():
+    found = sweep_of([{"strategy": ["reference", "graph"], "network.seed": [1, 2]}, {"strategy": "blas"}])
+    points, table, recommended = answer_of(*(record(cell, [1.0, 1.1]) for cell in found.cells))
+    assert "network.seed" not in table and sorted(map(len, points)) == [1, 2]
+    assert table["backend"].tolist() == ["cuda", "cpu"]
+    assert recommended["strategy"].tolist() == ["reference"]
+
+
+# ---- whether reduced precision trains to fp32's loss
+
+FP32 = {1: 0.80, 2: 0.77, 3: 0.79, 4: 0.70, 5: 0.77}
+REACH = student_quantile(2) * 0.01 / math.sqrt(3)
+
+
+def times(factors):
+    return {seed: loss * factor for (seed, loss), factor in zip(FP32.items(), factors, strict=True)}
+
+
+@pytest.mark.parametrize(
+    ("fp32", "other", "verdict"),
+    [
+        (FP32, times([0.999, 0.999, 0.998, 0.999, 1.000]), "converges"),
+        (FP32, times([1.05, 1.04, 1.06, 1.05, 1.05]), "differs"),
+        (FP32, times([0.95, 0.96, 0.94, 0.95, 0.95]), "differs"),  # a lower loss is another one too
+        (FP32, times([1.013, 1.010, 1.006, 0.990, 1.009]), "inconclusive"),
+        (FP32, FP32 | {3: None}, "differs"),
+        (FP32, {1: FP32[1]}, "inconclusive"),
+        (FP32, {}, "inconclusive"),
+        (FP32 | {1: None}, FP32 | {1: None}, "converges"),  # fp32 is not finite either: it says nothing
+        ({1: 1.0}, {1: None}, "differs"),
+    ],
+)
+def test_the_rule(fp32, other, verdict):
+    assert convergence(fp32, other, 0.01)["convergence"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("fp32", "other", "expected"),
+    [
+        # The seeds' losses differ by 5%; a difference of half a percent in each is found all the same.
+        (FP32, times([1.005] * 5), (0.005, 0.005, 0.005, "converges")),
+        (
+            {1: 1.0, 2: 1.0, 3: 2.0, 4: None},
+            {1: 1.02, 2: 1.0, 3: 2.02, 4: 5.0, 5: 1.0},
+            (0.01, 0.01 - REACH, 0.01 + REACH, "inconclusive"),
+        ),
+        ({1: 1.0}, {1: 1.0}, (0.0, None, None, "inconclusive")),
+        ({1: 1.0, 2: 1.0}, {1: 1.5, 2: None}, (0.5, None, None, "differs")),
+    ],
+    ids=["pair by pair", "Student's over seeds", "one seed", "a lost loss"],
+)
+def test_the_difference_and_its_interval(fp32, other, expected):
+    assert tuple(convergence(fp32, other, 0.01).values()) == pytest.approx(expected)
+
+
+def test_the_word_at_the_margins():
+    one = {1: 1.0, 2: 1.0}
+
+    def word(first, second, margin):
+        return convergence(one, {1: first, 2: second}, margin)["convergence"]
+
+    for both in (0.75, 1.25):
+        assert [word(both, both, margin) for margin in (0.25, 0.125)] == ["converges", "differs"]
+    for first, second, margin in ((0.75, 1.25, 0.25), (1.0, 1.5, 0.25), (0.5, 1.0, 3.2), (1.0, 1.5, 3.2)):
+        assert word(first, second, margin) == "inconclusive"
+    for pair, end in (((3.0, 3.002), "low"), ((0.5, 0.49975), "high")):
+        margin = abs(convergence(one, {1: pair[0], 2: pair[1]}, 9)[f"relative_difference_ci_{end}"])
+        assert [word(*pair, margin * factor) for factor in (1, 0.999)] == ["inconclusive", "differs"]
+
+
+def precisions(**settings):
+    return sweep_of(
+        [
+            {"kernel": "cublas", "precision": ["fp32", "tf32", "bf16"]},
+            {"kernel": "tensor_core", "precision": "tf32"},
+        ],
+        "precision",
+        defaults={"strategy": "resident", "network.seed": [1, 2, 3], "protocol.rounds": 1, **settings},
+    ).cells
+
+
+def test_rounds_and_losses_are_compared_with_those_of_their_own_seed_where_some_are_missing():
+    """A slow round of fp32 is one of the others too, and each draw of weights has a loss of its own."""
+    measured = {"fp32": {1: 1, 2: 3, 3: 3}, "tf32": {1: 3, 2: 1, 3: 3}, "bf16": {1: 3, 2: 3, 3: 3}}
+    factor = {"fp32": (1.0, 1.0), "tf32": (0.5, 1.001), "bf16": (0.25, 1.2)}
+    records = []
+    for cell in precisions(**{"protocol.rounds": 3, "protocol.runs": 3}):
+        seed, name = cell["network"]["seed"], cell.precision
+        for number in range(1, measured[name][seed] + 1):
+            seconds, loss = (one * (10 * seed + number) for one in factor[name])
+            records.append(record(cell, [seconds], mse=loss, number=number))
+    table = precision.build(frame_of(*records), {}, THRESHOLDS)
+    assert table["speedup"].tolist() == pytest.approx([1.0, 2.0, 4.0, 2.0])
+    assert (table["speedup_ci_high"] / table["speedup_ci_low"]).tolist() == pytest.approx([1.0] * 4)
+    assert table["relative_difference"].tolist() == pytest.approx([0.0, 0.001, 0.2, 0.001])
+    assert table["convergence"].tolist() == ["", "converges", "differs", "converges"]
+
+
+def test_a_seed_of_another_driver_is_not_compared():
+    cells = precisions()
+    newer = [(cell.precision, cell["network"]["seed"]) == ("bf16", 3) for cell in cells]
+    drivers = ["999.1" if one else "580.1" for one in newer]
+    table = precision.build(frame_of_cells(cells, [[1.0, 1.1]] * len(cells), driver=drivers), {}, THRESHOLDS)
+    assert [verdict == "not comparable" for verdict in table["verdict"]] == [False, False, True, False]
+    assert table["note"][2].startswith("different drivers: ") and "999.1" in table["note"][2]
+
+
+def test_the_figure_says_the_words_and_stands_without_any_time():
+    factor, cells = {"fp32": 1.0, "tf32": 1.001, "bf16": 1.2}, precisions()
+    losses = [factor[cell.precision] * (1 + cell["network"]["seed"] / 10) for cell in cells]
+    rows = frame_of_cells(cells, [[4.0, 4.2]] * len(cells), mse=losses)
+    table = precision.build(rows, {}, THRESHOLDS)
+    drawn = draw("precision", table, "Tesla T4")
+    said = {text.get_text() for text in drawn.axes[1].texts}
+    assert {"converges", "differs"} <= said
+    nothing = table.assign(mean_s=float("nan"), status="unsupported")
+    assert "no row has a value" in draw("precision", nothing, "Tesla T4").axes[0].texts[0].get_text()
+
+
+# ---- peers: time of a step, the best peer of each network, and their figure
+
+SECONDS = {"persistent": 0.1, "graph": 0.4, "torch_eager": 0.8, "jax_scan": 0.2}
+VERSIONS = {"torch": "2.11.0", "jax": "0.11.1", "cupy": "14.2.0"}
+ENDED = ("unsupported", "torch cannot be imported")
+
+
+@pytest.fixture
+def records():
+    """Two networks of ``medium``, the wider one twice as slow, by four strategies and one without PyTorch."""
+    settings = {
+        "dataset": "medium",
+        "network.hidden": [[128], [256]],
+        "strategy": [*SECONDS, "torch_compile"],
+        "training.epochs": 10,
+    }
+    found = {}
+    for i, cell in enumerate(sweep_of(settings, "peers", defaults={"protocol.rounds": 2}).cells):
+        slower, ended = cell["network"]["hidden"][0] // 128, None if cell.strategy in SECONDS else ENDED
+        for number, apart in ((1, 0.9999 - 1e-4 * i), (2, 1.0001 + 1e-4 * i)):
+            usual = SECONDS.get(cell.strategy, 1.0)
+            seconds = [slower * apart * one for one in (usual, usual + 0.002)]
+            found[f"{i}, {number}"] = record(cell, seconds, number=number, versions=VERSIONS, ended=ended)
+    return found
+
+
+@pytest.fixture
+def table(records):
+    return build(records)
+
+
+def build(records):
+    return peers.build(frame_of(*records.values()), {}, THRESHOLDS)
+
+
+def test_peers_that_differ_in_an_option_are_told_apart():
+    settings = {"dataset": "medium", "strategy": "torch_graph", "strategy.channels_last": [True, False]}
+    cells = sweep_of([settings, {"dataset": "medium", "strategy": "graph"}], "peers").cells
+    rows = frame_of_cells(cells, [[2.0, 2.1], [1.0, 1.1], [0.5, 0.6]], versions=[VERSIONS] * 3)
+    table = peers.build(rows, {}, THRESHOLDS)
+    assert set(table["best_peer"]) == {"torch_graph (channels_last False)"}
+    ticks = [text.get_text() for text in draw("peers", table, "T4").axes[0].get_yticklabels()]
+    assert ticks == ["graph", "torch_graph, channels_last False", "torch_graph, channels_last True"]
+    alone = peers.build(rows[rows["strategy"] == "graph"], {}, THRESHOLDS)
+    assert alone["speedup_over_best_peer"].isna().all() and set(alone["best_peer"]) == {""}
+
+
+def test_a_time_stands_beside_its_floor_and_the_share_of_it(records, table):
+    """100 multiprocessors of 1 TFLOP/s compute a step in far less time than they wait for each other."""
+    assert table["floor_us"].isna().all() and table["fraction_of_limit"].isna().all()
+    plain = frame.tabulate(records, THRESHOLDS)
+    rows = with_floors(plain, limits_of(seconds=2e-6))
+    found = peers.build(rows, {}, THRESHOLDS)
+    timed = found[found["step_us"].notna()]
+    assert timed["floor_us"].tolist() == pytest.approx([2.0] * len(timed))
+    assert timed["fraction_of_limit"].tolist() == pytest.approx((2.0 / timed["step_us"]).tolist())
+    assert found["fraction_of_limit"].isna().sum() == len(found) - len(timed) == 2
+    assert "fraction_of_limit" not in sweep.build(plain, ["strategy"], THRESHOLDS)
+    assert sweep.build(rows, ["strategy"], THRESHOLDS)["fraction_of_limit"].dropna().between(0, 1).all()
+
+
+def test_a_time_below_its_floor_is_refused(records):
+    """Of the wider network, that one multiprocessor computes in some microseconds."""
+    fast = {"runs": [{"seconds": 1e-6, "final_loss": 41.0}] * 2}
+    rows = frame.tabulate({key: one | fast for key, one in records.items()}, THRESHOLDS)
+    with pytest.raises(MeasurementError, match=r"medium, 128, .*, fp32: .* 0.01 us, .* floor of \d"):
+        peers.build(with_floors(rows, limits_of()), {}, THRESHOLDS)
+
+
+def test_a_network_of_layers_is_named_by_them_and_has_no_floor(records):
+    """A direct convolution's operations are no lower bound: Winograd's has fewer."""
+    record = next(iter(records.values()))
+    network = {key: value for key, value in record["cell"]["network"].items() if key != "hidden"}
+    network["layers"] = ["conv2d 16 3", "relu", "linear 10"]
+    records["cnn"] = record | {"cell": record["cell"] | {"network": network}}
+    rows = with_floors(frame.tabulate(records, THRESHOLDS), limits_of())
+    assert rows["network"].iloc[-1] == "conv16x3-relu-linear10"
+    assert rows["floor_s"].isna().sum() == (rows["mean_s"].isna().sum() + 1)
+    assert peers.build(rows, {}, THRESHOLDS)["fraction_of_limit"].isna().iloc[-1]
+
+
+def test_the_figure_says_times_ratios_and_what_has_none(table):
+    axes = draw("peers", table, "Tesla T4").axes
+    assert [one.get_title() for one in axes] == ["128", "256"]
+    names = [tick.get_text() for tick in axes[0].get_yticklabels()]
+    assert names == ["persistent", "jax_scan", "graph", "torch_eager", "torch_compile"]
+    said = {text.get_text() for text in axes[0].texts}
+    assert {"1010 µs, 1.99×", "2010 µs, 1.00×", "unsupported"} <= said
+    low, high = axes[0].get_xlim()
+    assert low < 1010 < 8010 < high
+    some = draw("peers", table.assign(step_us=table["step_us"].where(table["network"] == "128")), "Tesla T4")
+    assert sorted(text.get_text() for text in some.axes[1].texts) == ["ok"] * 4 + ["unsupported"]
+    nothing = draw("peers", table.assign(step_us=np.nan), "Tesla T4")
+    assert "no row has a value" in nothing.axes[0].texts[0].get_text()
+
+
+def test_a_peer_is_not_recommended_unless_there_is_nothing_else(records):
+    points = overview.points_of(records, THRESHOLDS)
+    found = recommendation.build(points, overview.build(points, THRESHOLDS))
+    assert found["strategy"].tolist() == ["persistent"] * 2
+    alone = {key: one for key, one in records.items() if one["explanation"] is None}
+    points = overview.points_of(alone, THRESHOLDS)
+    assert overview.build(points, THRESHOLDS)["fastest"].tolist() == ["jax_scan"] * 2

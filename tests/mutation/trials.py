@@ -24,7 +24,7 @@ from mutants import Mutant
 
 SLOW = (
     *("test_workflow", "test_survival", "test_reruns", "test_retabulate"),
-    *("test_docs", "test_benchmarks", "test_threads"),
+    *("test_docs", "test_benchmarks", "test_environment"),
     *("test_kernels", "test_kernels_on_cpu", "test_persistent_on_cpu"),
     *("test_ensemble_on_cpu", "test_cuda_on_cpu", "test_cublas", "test_compile"),
     *("test_new_layer", "test_launched_training"),
