@@ -57,7 +57,7 @@ TOGETHER = {
 
 LONGEST = (
     *("pipeline", "test_persistent_on_cpu.py", "test_compile.py", "numba", "test_launched_training.py"),
-    "test_convolutions_on_cpu.py",
+    "test_convolutions.py",
 )
 """Groups that begin first, so that at the end no process waits for the other."""
 

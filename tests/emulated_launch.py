@@ -4,6 +4,17 @@ import cuda_on_cpu
 import numpy as np
 from conftest import ROOT
 
+from snn.backends import kernel_source
+
+
+def faulty(source, line, instead, folder):
+    """A copy of a source, with its headers, in which one place is another."""
+    text = kernel_source.text(ROOT / source)
+    assert text.count(line) == 1
+    copy = folder / "faulty.cu"
+    copy.write_text(text.replace(line, instead))
+    return copy
+
 
 def launched(launch, buffers, steps, source=None, **further):
     """Train steps in these buffers as one launch does; ``further`` defines are added to its own."""

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.layers import LayeredShape, LinearLayer
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape
 from snn.backends.ops import OPS
 from snn.config import groups
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from snn.backends.cpu import trainings
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps
-from snn.backends.launches.layers import LayeredShape, LinearLayer
+from snn.backends.launches.linear import LayeredShape, LinearLayer
 from snn.models.layers import Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network

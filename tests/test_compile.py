@@ -111,7 +111,7 @@ def cases(source: Path) -> list[tuple[Build, str]]:
 
 
 def of_networks(build: Convolution) -> bool:
-    """Whether a shape is one of the network cnn, or uneven; test_convolutions_on_cpu.py has the others."""
+    """Whether a shape is one of the network cnn, or uneven; test_convolutions.py has the others."""
     return build.shape in ("first", "second", "uneven") and not build.architecture
 
 

@@ -7,7 +7,6 @@ import cuda_on_cpu
 import numpy as np
 import one_step
 import pytest
-from conftest import ROOT
 from convolutional_shapes import (
     CNN,
     COLOUR,
@@ -22,8 +21,8 @@ from convolutional_shapes import (
     on_cpu,
     oracle,
 )
+from emulated_launch import faulty
 
-from snn.backends import kernel_source
 from snn.backends.cpu import trainings
 from snn.backends.launches import Steps
 from snn.backends.launches.convolution import SOURCE
@@ -86,12 +85,8 @@ def test_an_error_of_a_hundred_thousandth_is_seen(line, instead, tmp_path, rando
     shape = SMALL["square"]
     X, _, Y, weights = made(shape, 4 * shape.batch, random)
     X, Y = one_step.batch_of(shape, X, weights)
-    text = kernel_source.text(ROOT / SOURCE)
-    assert line in text
-    broken = tmp_path / "convolution.cu"
-    broken.write_text(text.replace(line, instead))
     buffers = buffers_of(shape, X, Y, weights)
-    launched(shape, buffers, len(X), 1, one_step.RATE, broken)
+    launched(shape, buffers, len(X), 1, one_step.RATE, faulty(SOURCE, line, instead, tmp_path))
     with pytest.raises(AssertionError):
         one_step.check(shape, X, Y, weights, buffers[2:8], buffers[8].mean())
 
@@ -135,10 +130,7 @@ def test_any_bits_of_what_is_not_a_number_end_as_such(which, bits, random):
 def test_a_missing_barrier_is_a_race(line, instead, tmp_path, random):
     shape = SMALL["square"]
     X, _, Y, weights = made(shape, 4, random)
-    text = kernel_source.text(ROOT / SOURCE)
-    assert text.count(line) == 1
-    broken = tmp_path / "convolution.cu"
-    broken.write_text(text.replace(line, instead))
+    broken = faulty(SOURCE, line, instead, tmp_path)
     with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
         launched(shape, buffers_of(shape, X, Y, weights), 4, 2, 0.05, broken)
 

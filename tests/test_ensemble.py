@@ -14,7 +14,7 @@ from test_measure import JOB
 from snn import datasets
 from snn.analysis import frame
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import compose, groups
 from snn.config.groups import read_yaml
 from snn.errors import Unsupported
@@ -183,34 +183,38 @@ def test_a_record_says_what_was_timed_and_what_each_member_lost():
 # ---- tables
 
 
+def planned(folder, *settings):
+    """The cells of these settings."""
+    path = folder / "grid.yaml"
+    path.write_text(json.dumps({"sweeps": {"mine": {"union": settings}}}))
+    return sweeps.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
+
+
+def record_of_members(one, rates, starts, losses, runs, where):
+    """The record of an ensemble whose launches took two seconds each."""
+    members = [
+        {"seed": 1, "init": "uniform01", "learning_rate": rate, "start": start}
+        for rate in rates
+        for start in range(1, starts + 1)
+    ]
+    measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * runs, stopped="runs")
+    where = where | {"source_hash": source_hash(one)}
+    return build_record(one, 1, measurement, None, QUIET, where, DATA)
+
+
 @pytest.fixture
 def cells(tmp_path):
     """A reference and an ensemble of two rates with two starts each."""
-    settings = [
-        {"strategy": "reference"},
-        {"strategy": "ensemble", "strategy.starts": 2, "strategy.learning_rates": [0.1, 9.0]},
-    ]
-    text = {"defaults": {"protocol.rounds": 1}, "sweeps": {"mine": {"union": settings}}}
-    path = tmp_path / "grid.yaml"
-    path.write_text(json.dumps(text))
-    return sweeps.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
+    several = {"strategy": "ensemble", "strategy.starts": 2, "strategy.learning_rates": [0.1, 9.0]}
+    return planned(tmp_path, {"strategy": "reference"}, several)
 
 
 def recorded(cells):
     """The reference took a second, and a launch of four members two; of one of them the loss is lost."""
-    members = [
-        {"seed": 1, "init": "uniform01", "learning_rate": rate, "start": start}
-        for rate in (0.1, 9.0)
-        for start in (1, 2)
-    ]
+    reference, ensemble = record(cells[0], [1.0, 1.0, 1.0]), cells[1]
     losses = (1.0, 3.0, 5.0, float("nan"))
-    measurement = Measurement(members=members, runs=[Run(2.0, losses[-1], losses)] * 3, stopped="runs")
-    reference, ensemble = cells
-    where = record(reference, [1.0])["provenance"]
-    several = build_record(
-        ensemble, 1, measurement, None, QUIET, where | {"source_hash": source_hash(ensemble)}, DATA
-    )
-    return {"reference": record(reference, [1.0, 1.0, 1.0]), "ensemble": several}
+    several = record_of_members(ensemble, (0.1, 9.0), 2, losses, 3, reference["provenance"])
+    return {"reference": reference, "ensemble": several}
 
 
 def test_a_time_of_several_is_a_share_of_the_launch(cells):
@@ -282,17 +286,9 @@ def test_an_ensemble_is_not_what_trains_one_network_fastest(cells):
 
 
 def test_ten_members_are_held_against_the_papers_ten_runs(tmp_path):
-    path = tmp_path / "grid.yaml"
-    path.write_text(json.dumps({"sweeps": {"mine": {"strategy": ["reference", "ensemble"]}}}))
-    reference, ensemble = sweeps.read(path, Device("cuda", "NVIDIA H200"))["mine"].cells
-    losses = (41.192574,) * 10
-    members = [{"seed": 1, "init": "uniform01", "learning_rate": 0.002, "start": i + 1} for i in range(10)]
-    measurement = Measurement(members=members, runs=[Run(2.0, losses[0], losses)] * 4, stopped="runs")
+    reference, ensemble = planned(tmp_path, {"strategy": "reference"}, {"strategy": "ensemble"})
     alone = record(reference, [1.0] * 10, 41.192574)
-    where = alone["provenance"]
-    several = build_record(
-        ensemble, 1, measurement, None, QUIET, where | {"source_hash": source_hash(ensemble)}, DATA
-    )
+    several = record_of_members(ensemble, [0.002], 10, (41.192574,) * 10, 4, alone["provenance"])
     found = frame.tabulate({"a": alone, "b": several}, THRESHOLDS)
     table = correctness.build(found, read_yaml(ROOT / "config/paper/correctness.yaml"), THRESHOLDS)
     assert table["agreement"].tolist() == ["agrees", "agrees"]

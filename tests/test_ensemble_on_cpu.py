@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_persistent_on_cpu import H200, by_the_oracle, made, plan_for
 
 from snn.backends.launches import HEAD, LaunchConfiguration, padded
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 
 RATES = np.array([0.01, 0.002, 0.03], dtype=np.float32)
 

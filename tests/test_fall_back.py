@@ -21,7 +21,7 @@ import pytest
 from conftest import ROOT
 from convolutional_shapes import SMALL, network_of
 from deferred import DeferredBackend
-from emulated_launch import launched
+from emulated_launch import faulty, launched
 from layered_shapes import SHAPES
 from layered_shapes import network_of as layered_network_of
 from test_persistent_on_cpu import H200, made, plan_for, two_clusters_of_two
@@ -29,10 +29,9 @@ from test_training import trained
 
 from snn import backends
 from snn.analysis.cell_line import kernel_used
-from snn.backends import kernel_source
 from snn.backends.launches import Steps, TrainingLaunch, error_of_wait
 from snn.backends.launches.convolution import SOURCE
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import groups
 from snn.errors import DeviceError, LaunchError, OutOfMemory, Unsupported
 from snn.models.glibc_random import GlibcRandom
@@ -329,12 +328,6 @@ ARRIVAL = (
 """What makes a block say nothing: text of a kernel, and what replaces it."""
 
 
-def muted(source, replaced):
-    text = kernel_source.text(source)
-    assert text.count(replaced[0]) == 1
-    return text.replace(*replaced)
-
-
 # ---- on the CPU
 
 
@@ -358,8 +351,7 @@ def test_who_waits_for_a_block_that_says_nothing_gives_up(
     if kernel == "one_layer" and change is not two_clusters_of_two:
         defines = tuple((dict(plan.defines) | {"CLUSTER": "2"}).items())
         plan = replace(plan, blocks=2, cluster=2, defines=defines)
-    source = tmp_path / "muted.cu"
-    source.write_text(muted(ROOT / plan.source, replaced))
+    source = faulty(plan.source, *replaced, tmp_path)
     says = rf"block \(\d+, 0, 0\) has waited too long for {awaited} of layer 0 in step \d"
     with pytest.raises(cuda_on_cpu.KernelError, match=says):
         launched(replace(plan, source=str(source)), buffers, steps, WAIT_LIMIT=20)
@@ -369,8 +361,7 @@ def test_who_waits_for_a_block_that_says_nothing_gives_up(
 def test_a_convolution_gives_up(tmp_path, random):
     shape, rate = convolutional_shapes.SMALL["square"], np.float32(0.01)
     X, _, Y, weights = convolutional_shapes.made(shape, 3, random)
-    source = tmp_path / "muted.cu"
-    source.write_text(muted(ROOT / SOURCE, MESSAGE))
+    source = faulty(SOURCE, *MESSAGE, tmp_path)
     buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
     with pytest.raises(cuda_on_cpu.KernelError, match="has waited too long for weights of layer 0 in step 0"):
         convolutional_shapes.launched(shape, buffers, 3, 1, rate, source, WAIT_LIMIT=20)

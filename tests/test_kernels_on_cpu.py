@@ -18,12 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_builds import SOURCES, Build, builds, builds_of_old
 from rounding import rounded
-from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected, run
+from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected
 
 from snn.backends import kernel_source
 from snn.backends.access import Access
 from snn.backends.access import elements as visited
-from snn.backends.cpu.backend import CpuBackend
+from snn.backends.cpu.backend import CpuBackend, HostBuffer
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.models.layers import parse
@@ -259,13 +259,7 @@ def test_a_vector_that_is_not_aligned_is_noticed():
 # ---- the element-wise kernels, run on the CPU by cuda_on_cpu, against NumPy
 
 
-THREADS = 256
 sides = st.one_of(st.integers(1, 70), st.just(256))
-
-
-@pytest.fixture(scope="module")
-def elementwise():
-    return cuda_on_cpu.load(ROOT / "kernels/elementwise.cu")
 
 
 def numbers(seed: int, *shape: int) -> np.ndarray:
@@ -276,19 +270,23 @@ def numbers(seed: int, *shape: int) -> np.ndarray:
     return np.where(random.random(shape) < 0.1, special, values)
 
 
-def by_element(kernel, *arguments):
-    kernel((-(-len(arguments[0]) // THREADS),), (THREADS,), arguments)
-
-
-def by_tile(kernel, rows, cols, *arguments):
-    kernel((-(-cols // 32), -(-rows // 32)), (32, 8), arguments)
+def left_by(backend, op, operands, numbers):
+    """What an operation leaves in its operands, which end where their buffers do."""
+    buffers = [HostBuffer(one.copy()) for one in operands]
+    backend.launch(op, tuple(buffers), numbers)
+    return [buffer.words for buffer in buffers]
 
 
 EXACT = [op for op in ELEMENTWISE if "S" not in OPS[op].operands]
 
 
-def test_every_element_wise_kernel_is_tested(elementwise):
-    assert set(elementwise) == {*EXACT, "sum_squares", "clipped_update", "clipped_update_both"}
+def test_every_element_wise_kernel_is_tested():
+    assert set(cuda_on_cpu.load(ROOT / "kernels/elementwise.cu")) == {
+        *EXACT,
+        "sum_squares",
+        "clipped_update",
+        "clipped_update_both",
+    }
 
 
 @pytest.mark.parametrize("op", EXACT)
@@ -299,12 +297,12 @@ def test_elements_are_numpys_to_the_bit(op, rows, cols, seed, real):
     given = (*size, *(real for _ in OPS[op].reals))
     operands = [numbers(seed + i, n) for i, n in enumerate(OPS[op].elements(*given))]
     with np.errstate(invalid="ignore"):
-        found, right = (run(backend, op, operands, given) for backend in (EMULATED, CpuBackend()))
+        found, right = (left_by(backend, op, operands, given) for backend in (EMULATED, CpuBackend()))
     for mine, other in zip(found, right, strict=True):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_rows_of_tiles_may_be_counted_in_x(elementwise):
+def test_rows_of_tiles_may_be_counted_in_x():
     tall = cuda_on_cpu.load(ROOT / "kernels/elementwise.cu", TALL=1)
     A, T = numbers(1, 70, 40), np.zeros((40, 70), dtype=np.float32)
     tall["transpose"]((3, 2), (32, 8), (A, T, 70, 40))
@@ -313,29 +311,27 @@ def test_rows_of_tiles_may_be_counted_in_x(elementwise):
 
 @settings(max_examples=10)
 @given(rows=sides, cols=sides, seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.1, 0.99, 1.01]))
-def test_gradients_are_clipped_to_their_norm(elementwise, rows, cols, seed, share):
-    random = np.random.default_rng(seed)
-    W, G = random.standard_normal((2, rows, cols), dtype=np.float32)
-    n, partial = rows * cols, np.full(256, np.nan, dtype=np.float32)
-    elementwise["sum_squares"]((256,), (THREADS,), (G, partial, n))
+def test_gradients_are_clipped_to_their_norm(rows, cols, seed, share):
+    W, G = np.random.default_rng(seed).standard_normal((2, rows * cols), dtype=np.float32)
+    _, partial = left_by(EMULATED, "sum_squares", [G, np.full(256, np.nan, np.float32)], (G.size,))
     exact = np.sqrt((G.astype(np.float64) ** 2).sum())
     np.testing.assert_allclose(np.sqrt(partial.astype(np.float64).sum()), exact, rtol=1e-6)
 
     max_norm = np.float32(share * exact)
     factor = max_norm / (exact + 1e-6) if exact > max_norm else 1.0
-    expected = W - RATE * G.astype(np.float64) * factor
-    alone, both, T = W.ravel().copy(), W.copy(), np.zeros((cols, rows), dtype=np.float32)
-    by_element(elementwise["clipped_update"], alone, G.ravel(), partial, n, RATE, max_norm)
-    by_tile(elementwise["clipped_update_both"], rows, cols, both, T, G, partial, rows, cols, RATE, max_norm)
-    np.testing.assert_allclose(both, expected, rtol=2e-6, atol=2e-6)
-    np.testing.assert_array_equal(alone.reshape(rows, cols), both)
-    np.testing.assert_array_equal(T, both.T)
+    reals = float(RATE), float(max_norm)
+    alone, *_ = left_by(EMULATED, "clipped_update", [W, G, partial], (G.size, *reals))
+    both, T, *_ = left_by(
+        EMULATED, "clipped_update_both", [W, np.zeros_like(W), G, partial], (rows, cols, *reals)
+    )
+    np.testing.assert_allclose(both, W - RATE * G.astype(np.float64) * factor, rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(alone, both)
+    np.testing.assert_array_equal(T.reshape(cols, rows), both.reshape(rows, cols).T)
 
 
-def test_a_gradient_with_a_nan_is_not_clipped(elementwise):
+def test_a_gradient_with_a_nan_is_not_clipped():
     W, G = np.ones((2, 300), dtype=np.float32)
     G[7] = np.nan
-    partial = np.zeros(256, dtype=np.float32)
-    elementwise["sum_squares"]((256,), (THREADS,), (G, partial, 300))
-    by_element(elementwise["clipped_update"], W, G, partial, 300, RATE, np.float32(1))
-    np.testing.assert_array_equal(W, 1 - RATE * G)
+    _, partial = left_by(EMULATED, "sum_squares", [G, np.zeros(256, np.float32)], (300,))
+    found, *_ = left_by(EMULATED, "clipped_update", [W, G, partial], (300, float(RATE), 1.0))
+    np.testing.assert_array_equal(found, W - RATE * G)

@@ -19,8 +19,8 @@ from test_kernels import run
 from snn.backends import kernel_source
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, padded
 from snn.backends.launches.convolution import Layout
+from snn.backends.launches.linear import PerceptronShape, tile_of
 from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
-from snn.backends.launches.perceptron import PerceptronShape, tile_of
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive

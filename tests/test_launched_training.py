@@ -29,7 +29,7 @@ from snn import backends, cli
 from snn.backends import launches as launches_of_kernels
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import MOST_STEPS, TRAINED, Steps, steps_within
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import groups
 from snn.errors import MeasurementError, Unsupported
 from snn.measurement.protocol import Round
@@ -505,7 +505,7 @@ from cupy.cuda import runtime
 from snn.backends.cuda import persistent
 from snn.backends.cuda.cooperative import CooperativeLaunch
 from snn.backends.launches import LaunchConfiguration, Steps
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config.groups import ROOT
 
 STEPS, LAUNCHES, SHARED = 500, 40, 120 * 1024  # of a block: one fits an SM

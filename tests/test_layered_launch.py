@@ -6,7 +6,7 @@ import cuda_on_cpu
 import layer_oracle
 import numpy as np
 import pytest
-from conftest import ROOT
+from emulated_launch import faulty
 from layered_shapes import (
     RATE,
     SHAPES,
@@ -18,10 +18,9 @@ from layered_shapes import (
     made,
     network_of,
     oracle,
+    plan_for,
 )
 
-from snn.backends import kernel_source
-from snn.backends.launches.layers import SOURCE
 from snn.strategies.one_launch import Persistent
 
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
@@ -83,10 +82,7 @@ def test_what_is_not_a_number_ends_as_such(which, random):
 def test_a_missing_barrier_is_a_race(name, tmp_path, random):
     one = SHAPES[name]
     X, _, Y, weights = made(one, 50, random)
-    text = kernel_source.text(ROOT / SOURCE)
-    assert text.count("cuda_on_cpu::grid_barrier();") == 1
-    broken = tmp_path / "layers.cu"
-    broken.write_text(text.replace("cuda_on_cpu::grid_barrier();", "__syncthreads();"))
+    broken = faulty(plan_for(one).source, "cuda_on_cpu::grid_barrier();", "__syncthreads();", tmp_path)
     with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
         launched(one, buffers_of(one, X, Y, weights), 50, 1, source=broken)
 

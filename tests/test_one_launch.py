@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import HEAD, Steps, TrainingLaunch, padded
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.network import mlp

@@ -5,15 +5,13 @@ from dataclasses import replace
 import cuda_on_cpu
 import numpy as np
 import pytest
-from conftest import ROOT
-from emulated_launch import launched
+from emulated_launch import faulty, launched
 from oracle import train
 
-from snn.backends import kernel_source
 from snn.backends.cpu import trainings
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps, TrainingLaunch, padded
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
 from snn.strategies import one_launch
@@ -300,10 +298,6 @@ def test_a_stop_is_at_the_same_step_wherever_a_training_is_split(random, monkeyp
 def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):
     *_, buffers, shape, steps = made((20, 24, 40, 1), 32, 70, 1, "sequential", None, random)
     plan = plan_for(shape, SMALL, "grid")
-    text = kernel_source.text(ROOT / plan.source).replace(
-        "cuda_on_cpu::grid_barrier();", "__syncthreads();", 1
-    )
-    broken = tmp_path / "grid.cu"
-    broken.write_text(text)
+    broken = faulty(plan.source, "cuda_on_cpu::grid_barrier();", "__syncthreads();", tmp_path)
     with pytest.raises(cuda_on_cpu.KernelError, match="a race"):
         launched(plan, buffers, steps, broken)

@@ -17,7 +17,7 @@ from test_layers import networks
 from snn import cli
 from snn import plan as command
 from snn.backends.launches import HEAD, DeviceCapability, LaunchConfiguration
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import groups
 from snn.errors import DeviceError
 from snn.files.published_sets import PUBLISHED, name_of

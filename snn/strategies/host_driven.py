@@ -181,15 +181,11 @@ class Pool(Reference):
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self._pool = self.backend.pool_create()
+        self._allocate = lambda shape, purpose, _: self.backend.pool_host_alloc(self._pool, shape, purpose)
         self._free = partial(self.backend.pool_host_free, self._pool)
         self._malloc = partial(self.backend.pool_malloc, self._pool)
         self._free_buffer = partial(self.backend.pool_free, self._pool)
         super().setup(network, X, Y, batch_size, rate)
-
-    def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:
-        array = self.backend.pool_host_alloc(self._pool, shape, purpose)
-        self._live[id(array)] = array
-        return array
 
     def close(self) -> None:
         super().close()
@@ -463,12 +459,8 @@ class Managed(HostDriven):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
+        self._allocate = lambda shape, purpose, _: backend.managed_alloc(shape, purpose)
         self._free = backend.managed_free
-
-    def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:
-        array = self.backend.managed_alloc(shape, purpose)
-        self._live[id(array)] = array
-        return array
 
     def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
         try:

@@ -29,7 +29,7 @@ class HostDriven(Strategy):
 
     The step is the list of launches that ``training_step`` computes from the network's layers. Products go
     through ``multiply``, and NumPy does the rest on host matrices. A strategy defines ``multiply`` and, if
-    it does not want the backend's host memory, ``allocate`` and ``_free``: how host matrices are allocated
+    it does not want the backend's host memory, ``_allocate`` and ``_free``: how host matrices are allocated
     and freed. There are data and parameters once, a ``result`` for whatever a step computes and ``scratch``
     for every transpose, each freed in the same step as soon as nothing reads it, as in the paper's programs.
     ``close`` also frees what a strategy keeps in ``_buffers`` and ``_stream``.
@@ -53,6 +53,7 @@ class HostDriven(Strategy):
         self._stream: Any = None
         self._buffers: list[Any] = []
         self._predictions: dict[int, tuple[list[Call], str]] = {}
+        self._allocate: Callable[..., np.ndarray] = backend.host_alloc
         self._free: Callable[[np.ndarray], None] = backend.host_free
         self.purpose = "activations"
 
@@ -80,7 +81,7 @@ class HostDriven(Strategy):
 
     def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:
         """An uninitialised float32 host matrix that ``close`` frees, if nothing has before."""
-        array = self.backend.host_alloc(shape, purpose, page_locked)
+        array = self._allocate(shape, purpose, page_locked)
         self._live[id(array)] = array
         return array
 

@@ -15,8 +15,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, padded
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.layers import LayeredShape, LinearLayer
-from snn.backends.launches.perceptron import PerceptronShape, has_outliers
+from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape, has_outliers
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT

@@ -1,6 +1,5 @@
 """Patterns of memory access on a CPU: copies by NumPy."""
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.access import AOS, FIELDS, LINE, OFFSET, SOA, STRIDE, Access
+from snn.backends.cpu.limits import seconds_of
 from snn.errors import Unsupported
 
 SECTOR = 64
@@ -27,13 +27,7 @@ def timed(nbytes: int, root: Path) -> Iterator[Callable[[Access, int], list[floa
     source, target = np.ones(nbytes // 4, np.float32), np.zeros(nbytes // 4, np.float32)
 
     def seconds(access: Access, samples: int) -> list[float]:
-        copy = _copy(access, source, target)
-        found = []
-        for _ in range(samples + 1):
-            started = time.perf_counter()
-            copy()
-            found.append(time.perf_counter() - started)
-        return found[1:]
+        return seconds_of(_copy(access, source, target), samples)
 
     yield seconds
 

@@ -28,10 +28,10 @@ def measure() -> Measured:
     A, B = (np.full((_SIDE, _SIDE), 0.5, np.float32) for _ in range(2))
     C = np.empty_like(A)
     operations = 2 * _SIDE**3
-    rates = tuple(operations / s for s in _seconds(lambda: np.matmul(A, B, out=C)))
+    rates = tuple(operations / s for s in seconds_of(lambda: np.matmul(A, B, out=C)))
     source, target = (np.ones(_COPIED_BYTES // 4, np.float32) for _ in range(2))
     moved = 2 * _COPIED_BYTES
-    copies = tuple(moved / s for s in _seconds(lambda: np.copyto(target, source)))
+    copies = tuple(moved / s for s in seconds_of(lambda: np.copyto(target, source)))
     none = [
         Limit(what, None, unit, "", reason="needs a CUDA device")
         for unit, names in _OF_CUDA.items()
@@ -47,10 +47,10 @@ def measure() -> Measured:
     )
 
 
-def _seconds(call: Callable[[], object]) -> list[float]:
+def seconds_of(call: Callable[[], object], repeats: int = _REPEATS) -> list[float]:
     """The seconds of each of several calls, after a first one that is not counted."""
     seconds = []
-    for _ in range(_REPEATS + 1):
+    for _ in range(repeats + 1):
         started = time.perf_counter()
         call()
         seconds.append(time.perf_counter() - started)

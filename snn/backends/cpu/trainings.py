@@ -23,8 +23,7 @@ from snn.backends.cpu.ops import (
 )
 from snn.backends.launches import HEAD, TRAINED, Steps, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.layers import LayeredShape
-from snn.backends.launches.perceptron import PerceptronShape
+from snn.backends.launches.linear import LayeredShape, PerceptronShape
 from snn.models.host_ops import clip
 
 

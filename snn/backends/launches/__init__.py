@@ -5,9 +5,8 @@ operands are, and in which configurations its kernels can be launched on a devic
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -33,7 +32,6 @@ WARPS = 8
 _MOST = (1 << 31) - 1  # of a kernel's int
 _LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
 _CALIBRATING, _REPEATED = 0.002, 10  # seconds of a launch whose time is taken at least; launches at most
-_SLAB = 16  # terms of a sum that a warp takes at a time
 _SHARED = 0.56  # what a step takes longer for each further block on the same SM, on an H200
 
 
@@ -183,33 +181,15 @@ def fitting(launch: LaunchConfiguration | str, device: DeviceCapability) -> Laun
     )
 
 
-class Product(NamedTuple):
-    """A product of m x n elements, each a sum of k terms."""
-
-    m: int
-    n: int
-    k: int
+def defines(**values: Any) -> tuple[tuple[str, str], ...]:
+    """Names and texts for the compiler: truth values as 0 or 1, lists as they stand between braces in C."""
+    return tuple((name, _text(value)) for name, value in values.items())
 
 
-def products_of(widths: tuple[int, ...], rows: int) -> dict[str, list[Product]]:
-    """The products of a step of linear layers, by the define that names their tiles."""
-    pairs = list(pairwise(widths))
-    return {
-        "FORWARD": [Product(rows, n, k) for k, n in pairs],
-        "WGRAD": [Product(k, n, rows) for k, n in pairs],
-        "DGRAD": [Product(rows, k, n) for k, n in pairs],
-    }
-
-
-def partial_sums(tiles: Iterable[tuple[Product, tuple[int, int]]], cols: int = 32) -> int:
-    """Floats of the largest tile's partial sums, one from each group of warps that share a sum's terms.
-
-    ``cols``: of a warp's part of a tile.
-    """
-    return max(
-        min(product.k // _SLAB, WARPS // (ceil(m / 32) * ceil(n / cols))) * m * (n + 4)
-        for product, (m, n) in tiles
-    )
+def _text(value: Any) -> str:
+    if isinstance(value, Sequence):
+        return ",".join(f"{{{_text(one)}}}" if isinstance(one, tuple) else _text(one) for one in value)
+    return str(int(value))
 
 
 def check_precision(precision: str) -> None:

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from snn.backends.launches import HEAD, DeviceCapability, LaunchConfiguration, TrainingShape, padded, round_up
+from snn.backends.launches import (
+    HEAD,
+    DeviceCapability,
+    LaunchConfiguration,
+    TrainingShape,
+    defines,
+    padded,
+    round_up,
+)
 
 SOURCE = "kernels/persistent/convolution.cu"
 THREADS = 384
@@ -87,19 +95,18 @@ class ConvolutionalShape(TrainingShape):
             return
         parts = self.parts(device.multiprocessors)
         blocks = self.batch * parts
-        defines = {
-            **{"CHANNELS": self.channels, "HEIGHT": self.height, "WIDTH": self.width},
-            **{"FILTERS1": self.filters1, "KERNEL1": self.kernel1, "PADDING1": self.padding1},
-            **{"FILTERS2": self.filters2, "KERNEL2": self.kernel2, "PADDING2": self.padding2},
-            **{"POOL": self.window, "OUTPUTS": self.outputs, "MEAN": int(self.mean)},
-            **{"BATCH": self.batch, "PARTS": parts, "GRID": blocks},
-        }
         each = f"one for each of {parts} parts of an image" if parts > 1 else "one for each image"
         yield LaunchConfiguration(
             SOURCE,
             blocks,
             THREADS,
-            tuple((name, str(number)) for name, number in defines.items()),
+            defines(
+                **{"CHANNELS": self.channels, "HEIGHT": self.height, "WIDTH": self.width},
+                **{"FILTERS1": self.filters1, "KERNEL1": self.kernel1, "PADDING1": self.padding1},
+                **{"FILTERS2": self.filters2, "KERNEL2": self.kernel2, "PADDING2": self.padding2},
+                **{"POOL": self.window, "OUTPUTS": self.outputs, "MEAN": self.mean},
+                **{"BATCH": self.batch, "PARTS": parts, "GRID": blocks},
+            ),
             Layout(self, parts).shared_bytes,
             f"{blocks} blocks together, {each}",
         )

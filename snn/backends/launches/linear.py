@@ -1,9 +1,14 @@
-"""How to train perceptrons in one launch: a cluster of blocks for each, or the whole device for one."""
+"""How to train linear layers in one launch.
+
+A perceptron is trained by a cluster of blocks, by groups of blocks or by the whole device, a tile of each
+product in each block; any other stack of layers by blocks that are dealt tiles.
+"""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,14 +20,56 @@ from snn.backends.launches import (
     LaunchConfiguration,
     Steps,
     TrainingShape,
+    defines,
     fitting,
     padded,
-    partial_sums,
-    products_of,
     round_up,
 )
 
-_ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)
+_THREADS = 32 * WARPS  # of a block, but for clusters
+_ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)  # of a tile
+_SLAB = 16  # terms of a sum that a warp takes at a time
+
+
+class _Product(NamedTuple):
+    """A product of m x n elements, each a sum of k terms."""
+
+    m: int
+    n: int
+    k: int
+
+
+def _products(widths: tuple[int, ...], rows: int) -> dict[str, list[_Product]]:
+    """The products of a step of linear layers, by the define that names their tiles."""
+    pairs = list(pairwise(widths))
+    return {
+        "FORWARD": [_Product(rows, n, k) for k, n in pairs],
+        "WGRAD": [_Product(k, n, rows) for k, n in pairs],
+        "DGRAD": [_Product(rows, k, n) for k, n in pairs],
+    }
+
+
+def _partial_sums(
+    products: dict[str, list[_Product]], tiles: dict[str, list[tuple[int, int]]], cols: int = 32
+) -> int:
+    """Floats of the largest tile's partial sums, one from each group of warps that share a sum's terms.
+
+    ``cols``: of a warp's part of a tile.
+    """
+    return max(
+        min(product.k // _SLAB, WARPS // (math.ceil(m / 32) * math.ceil(n / cols))) * m * (n + 4)
+        for name, of_each in products.items()
+        for product, (m, n) in zip(of_each, tiles[name], strict=True)
+    )
+
+
+def _dividing(m: int, n: int) -> list[tuple[int, int]]:
+    """Rows and columns of the tiles that divide m x n."""
+    return [(rows, cols) for rows in _ROWS for cols in _COLS if m % rows == n % cols == 0]
+
+
+# ---- perceptrons
+
 _MOST_BLOCKS, _MOST_CLUSTERS = 16, 4  # blocks per cluster; clusters per network
 _ALL_ELSE = 1.2  # fixed cost of a step (waits, updates) over that of 16 neurons' arithmetic, on an H200
 _CLUSTER_ROWS, _CLUSTER_FEATURES, _CLUSTER_NEURONS = 256, 64, 64  # at most; the last per block
@@ -31,7 +78,6 @@ _CLUSTER_THREADS = 5 * 32  # a warp for each scheduler of an SM computes, one mo
 _PARTS_ROWS, _PARTS_NEURONS = 240, 256  # at least, for two parts to be faster; the last per cluster
 _PARTS_WEIGHTS = range(512, 1025)  # per block: with fewer, two parts are slower; with more, they spill
 _OUTLIER = 4096.0
-_THREADS = 32 * WARPS  # of a block of the other kernels
 _OF_GROUP = 8  # blocks
 _GRIDS_BLOCKS = 1024  # at most: more SMs than any device has
 _MOST_GROUPS, _DEEP_FEATURES = 16, 32  # with two or three hidden layers, at most: groups of blocks; features
@@ -125,7 +171,14 @@ def _of_clusters(shape: PerceptronShape, device: DeviceCapability) -> Iterator[L
             "kernels/persistent/special/one_layer.cu",
             blocks * shape.members,
             _CLUSTER_THREADS,
-            _defines(shape, CLUSTER=size, CLUSTERS=clusters, MEMBERS=shape.members, PARTS=parts),
+            defines(
+                WIDTHS=shape.widths,
+                BATCH=shape.batch,
+                CLUSTER=size,
+                CLUSTERS=clusters,
+                MEMBERS=shape.members,
+                PARTS=parts,
+            ),
             _shared_of_a_cluster(shape, blocks, parts),
             f"{many} of {size} blocks, {neurons} hidden neurons in each",
             size,
@@ -199,7 +252,14 @@ def _of_groups(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfig
         f"kernels/persistent/special/{'three' if deep else 'two'}_layers.cu",
         8 * groups,
         _THREADS,
-        _defines(shape, GRID=8 * groups, GROUPS=groups, CLIP=shape.clipped, SEQUENTIAL=shape.sequential),
+        defines(
+            WIDTHS=shape.widths,
+            BATCH=shape.batch,
+            GRID=8 * groups,
+            GROUPS=groups,
+            CLIP=shape.clipped,
+            SEQUENTIAL=shape.sequential,
+        ),
         4 * (_shared_of_three_layers(shape, groups) if deep else _shared_of_two_layers(shape)),
         f"{groups} groups of 8 blocks together",
         may_stop=deep,
@@ -275,7 +335,7 @@ def _workspace_of_groups(shape: PerceptronShape) -> int:
 def _of_the_grid(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfiguration | str:
     if shape.members > 1:
         return f"no grid: the whole device trains one network, not {shape.members}"
-    products = products_of(shape.widths, shape.rows)
+    products = _products(shape.widths, shape.rows)
     tiles: dict[str, list[tuple[int, int]]] = {name: [] for name in products}
     most = 0
     for name, of_each in products.items():
@@ -285,22 +345,24 @@ def _of_the_grid(shape: PerceptronShape, device: DeviceCapability) -> LaunchConf
                 return f"no grid: {device.multiprocessors} tiles of 64 x 64 do not cover {m} x {n}"
             tiles[name].append(tile)
             most = max(most, m // tile[0] * (n // tile[1]))
-    listed = {
-        name: ",".join(f"{{{rows},{cols}}}" for rows, cols in of_each) for name, of_each in tiles.items()
-    }
     # The kernel's ``Shared``, in floats.
     wgrad = tiles["WGRAD"]
     cols = 16 if shape.clipped and device.capability >= (10, 0) else 32  # of a warp
-    sums = partial_sums(
-        (pair for name in tiles for pair in zip(products[name], tiles[name], strict=True)), cols
-    )
+    sums = _partial_sums(products, tiles, cols)
     of_clip = max(math.ceil(m * n / _THREADS) for m, n in wgrad) if shape.clipped else 1
     further = shape.rows + shape.widths[-1] + WARPS * wgrad[-1][1] + 4 * WARPS
     return LaunchConfiguration(
         "kernels/persistent/grid.cu",
         most,
         _THREADS,
-        _defines(shape, **listed, GRID=most, CLIP=shape.clipped, SEQUENTIAL=shape.sequential),
+        defines(
+            WIDTHS=shape.widths,
+            BATCH=shape.batch,
+            **tiles,
+            GRID=most,
+            CLIP=shape.clipped,
+            SEQUENTIAL=shape.sequential,
+        ),
         4 * (sums + further + _THREADS * of_clip),
         f"{most} blocks together, a tile of every product in each",
     )
@@ -308,17 +370,159 @@ def _of_the_grid(shape: PerceptronShape, device: DeviceCapability) -> LaunchConf
 
 def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:
     """Rows and columns of the smallest tile with which that many blocks cover m x n; then the squarest."""
-    covering = [
-        (rows, cols)
-        for rows in _ROWS
-        for cols in _COLS
-        if m % rows == n % cols == 0 and m // rows * (n // cols) <= blocks
-    ]
+    covering = [tile for tile in _dividing(m, n) if m // tile[0] * (n // tile[1]) <= blocks]
     return min(covering, key=lambda tile: (tile[0] * tile[1], sum(tile)), default=None)
 
 
-def _defines(shape: PerceptronShape, **further: int | str) -> tuple[tuple[str, str], ...]:
-    numbers = (
-        (name, value if isinstance(value, str) else str(int(value))) for name, value in further.items()
-    )
-    return ("WIDTHS", ",".join(map(str, shape.widths))), ("BATCH", str(shape.batch)), *numbers
+# ---- other stacks of layers
+
+_READING = 32  # cost of an operand's row or column, over that of an element of the tile: grid.cu's, roughly
+_OUTPUT_ROWS = 16  # of a tile of the outputs, which has all columns
+_MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
+_NARROW = 512  # neurons that the kernels of perceptrons take, if not too many rows or features forbid it
+
+
+@dataclass(frozen=True)
+class LinearLayer:
+    """A linear layer of this width, whether it has biases, and whether ReLU follows."""
+
+    width: int
+    bias: bool
+    relu: bool
+
+
+@dataclass(frozen=True)
+class LayeredShape(TrainingShape):
+    """Linear layers, with the squared error or with softmax and cross-entropy; nothing is clipped.
+
+    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``: the
+    loss, or else the squared error. ``features`` and the layers' widths are not padded, batches on the device
+    are, one by one. W is all parameters in turn, padded. E is the cross-entropy of each row, or its errors.
+    """
+
+    batch: int
+    sequential: bool
+    mean: bool
+    cross_entropy: bool
+    features: int
+    layers: tuple[LinearLayer, ...]
+
+    op = "train_layers"
+
+    @property
+    def outputs(self) -> int:
+        return self.layers[-1].width
+
+    @property
+    def rows(self) -> int:
+        """Rows of a batch, padded."""
+        return _padded(self.batch)
+
+    @property
+    def padded_batch(self) -> tuple[int, int]:
+        return self.rows, self.padded_widths[0]
+
+    @property
+    def padded_widths(self) -> tuple[int, ...]:
+        """Padded: the outputs to a power of two, for one tile."""
+        hidden = (_padded(layer.width) for layer in self.layers[:-1])
+        return _padded(self.features), *hidden, max(16, 1 << (self.outputs - 1).bit_length())
+
+    @property
+    def errors(self) -> int:
+        """Floats of E for each row."""
+        return 1 if self.cross_entropy else self.outputs
+
+    def elements(self, rows: int) -> tuple[int, ...]:
+        lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
+        pairs = zip(pairwise((features, *widths)), self.layers, strict=True)
+        parameters = sum((k + layer.bias) * n for (k, n), layer in pairs)
+        workspace = HEAD + self.rows * (
+            sum(widths[:-1]) + sum(widths)
+        )  # every H but the outputs, and every dZ
+        return lines * features, lines * widths[-1], parameters, rows * self.errors, workspace
+
+    def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
+        reason = self._why_not()
+        if reason:
+            yield f"no stack of layers in one launch: {reason}"
+            return
+        widths, blocks = self.padded_widths, device.multiprocessors
+        products = _products(widths, self.rows)
+        tiles = {name: [_tile_of(one, blocks) for one in of_each] for name, of_each in products.items()}
+        tiles["FORWARD"][-1] = _OUTPUT_ROWS, widths[-1]
+        counts = [
+            _count(product, tile)
+            for name, of_each in products.items()
+            for product, tile in list(zip(of_each, tiles[name], strict=True))[name == "DGRAD" :]
+        ]
+        grid, most = min(blocks, max(counts)), math.ceil(max(counts) / blocks)
+        sums = _partial_sums(products, tiles)
+        each = "a tile of every product in each" if most == 1 else f"up to {most} tiles of a product in each"
+        launch = LaunchConfiguration(
+            "kernels/persistent/layers.cu",
+            grid,
+            _THREADS,
+            defines(
+                WIDTHS=widths,
+                BIASES=[layer.bias for layer in self.layers],
+                RECTIFIED=[layer.relu for layer in self.layers],
+                OUTPUTS=self.outputs,
+                BATCH=self.batch,
+                ROWS=self.rows,
+                CROSS_ENTROPY=self.cross_entropy,
+                MEAN=self.mean,
+                SEQUENTIAL=self.sequential,
+                GRID=grid,
+                **tiles,
+            ),
+            4 * (sums + 64 * WARPS + _OUTPUT_ROWS * (widths[-1] + 1)),
+            f"{grid} blocks together, {each}",
+        )
+        yield fitting(launch, device)
+
+    def _why_not(self) -> str:
+        widest = max(self.padded_widths[:-1])
+        if len(self.layers) > _MOST_LAYERS:
+            return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
+        if widest > _MOST_WIDTH or self.batch > _MOST_WIDTH:
+            return (
+                f"batches of {self.batch} rows, widths of up to {widest}: both may be at most {_MOST_WIDTH}"
+            )
+        if self.outputs > _MOST_OUTPUTS:
+            return f"{self.outputs} outputs, {_MOST_OUTPUTS} at most: a block computes whole rows of them"
+        if self._is_wide_and_shallow():
+            return (
+                f"one hidden layer of {self.layers[0].width} neurons on {self.features} features, which "
+                "`graph` trains faster in most cases"
+            )
+        return ""
+
+    def _is_wide_and_shallow(self) -> bool:
+        """Whether it is a perceptron with one hidden layer and few features: H w has most of the work.
+
+        This kernel has few blocks for that: of six such shapes that are too wide for the other kernels, an
+        NVIDIA H200 trained five at 0.80 to 0.96 of the speed of ``graph``, and one at 1.13.
+        """
+        first, *others = self.layers
+        is_perceptron = len(others) == 1 and not first.bias and self.outputs == 1 and not self.cross_entropy
+        return is_perceptron and first.width > max(self.features, _NARROW)
+
+
+def _padded(n: int) -> int:
+    """A multiple of 16 with large tiles where n is large."""
+    return round_up(n, 16 if n <= 64 else 32 if n <= 256 else 64)
+
+
+def _tile_of(product: _Product, blocks: int) -> tuple[int, int]:
+    """Rows and columns of the tiles that give the busiest block the least to read and multiply."""
+
+    def cost(tile: tuple[int, int]) -> int:
+        rows, cols = tile
+        return math.ceil(_count(product, tile) / blocks) * (rows * cols + _READING * (rows + cols))
+
+    return min(_dividing(product.m, product.n), key=cost)
+
+
+def _count(product: _Product, tile: tuple[int, int]) -> int:
+    return product.m // tile[0] * (product.n // tile[1])
