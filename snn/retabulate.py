@@ -9,6 +9,7 @@ import pandas as pd
 
 from snn.analysis import frame
 from snn.analysis.roofline import fitting_limits, read_limits
+from snn.config.cell import Cell
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import draw
@@ -42,9 +43,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
         if records:
             measured = microbenchmarks.of_devices(archive, devices)
         sweeps = _sweeps(archive, found, grid_file)
-        known = {
-            naming.record_path(naming.name_of(record["cell"]), record["round"]): record for record in records
-        }
+        known = {naming.record_path(Cell(record["cell"]).name, record["round"]): record for record in records}
         for folder in ("tables", "figures"):
             (output / folder).mkdir(parents=True, exist_ok=True)
         thresholds, gpus = read_yaml(CONFIG / "verdicts.yaml"), read_yaml(CONFIG / "paper/gpu.yaml")
@@ -160,7 +159,7 @@ def _published(
         if missing:
             print(f"{name} is left out: {missing} of its {len(of['cells'])} cells are missing")
             continue
-        named = {naming.name_of(cells[digest]): cells[digest] for digest in published[name]}
+        named = {cells[digest].name: cells[digest] for digest in published[name]}
         for axis in of["axes"]:
             section, _, key = axis.partition(".")
             if not any(section in cell and (not key or key in cell[section]) for cell in named.values()):
@@ -169,13 +168,13 @@ def _published(
     return read
 
 
-def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, naming.Cell]:
+def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, Cell]:
     """The cells by their digests, cut to each of these lengths. Raises RecordError where two are the same."""
-    cells: dict[str, naming.Cell] = {}
+    cells: dict[str, Cell] = {}
     for entry in found:
         digest = naming.digest(entry.written["cell"])
         for short in {digest[:length] for length in lengths}:
-            if cells.setdefault(short, entry.record["cell"]) != entry.record["cell"]:
+            if cells.setdefault(short, Cell(entry.record["cell"])) != entry.record["cell"]:
                 raise RecordError(f"{file}: two cells of the archive have names that end in {short}")
     return cells
 

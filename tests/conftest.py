@@ -49,7 +49,7 @@ TOGETHER = {
     ),
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
-        *("test_nvtx.py", "test_training.py", "test_remedies.py"),
+        *("test_profile.py", "test_training.py", "test_remedies.py"),
         *("test_measure.py", "test_strategies.py"),
     ),
 }

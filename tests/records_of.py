@@ -1,6 +1,7 @@
 """Records as the engine writes them, with times of our choosing, for the tests of tables."""
 
 import math
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,6 +9,7 @@ from tempfile import TemporaryDirectory
 import yaml
 
 from snn.analysis import frame
+from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
 from snn.grid import fingerprint, naming, sweeps
 from snn.hardware.devices import Device
@@ -18,7 +20,7 @@ from snn.profiling.ledger import Space
 from snn.profiling.observed import Call
 from snn.profiling.profile import TimingBackend
 from snn.profiling.tracer import Event, Signature, Trace
-from snn.records import store
+from snn.records import archive, store
 from snn.records.store import sealed
 from snn.strategies.factory import traits
 
@@ -177,7 +179,7 @@ def stopped(protocol, runs):
 
 
 def source_hash(cell):
-    return fingerprint.cell_sources(cell).digest
+    return fingerprint.cell_sources(Cell(cell)).digest
 
 
 def halves(times):
@@ -191,7 +193,49 @@ def write_all(folder, cells, seconds, **provenance):
     expected = {}
     for cell, times in zip(cells, seconds, strict=True):
         for number, some in enumerate(halves(times), 1):
-            path = folder / naming.record_path(naming.name_of(cell), number)
+            path = folder / naming.record_path(Cell(cell).name, number)
             store.write(path, record(cell, some, number=number, foretold=times[0], **provenance))
             expected[str(path)] = source_hash(cell)
     return expected
+
+
+# ---- records of several machines, in a folder each
+
+H200, T4 = "NVIDIA H200", "NVIDIA T4"
+CPU = "CPU AMD EPYC"
+TIMES = {"reference": 4.0, "streams": 4.0, "pinned": 3.0, "combined": 2.0, "preallocated": 1.0}
+
+
+@cache
+def _grid(device):
+    return sweeps.read(CONFIG / "grid.yaml", device)
+
+
+LATER = [f"2026-02-12T{hour}:00:00+00:00" for hour in (10, 11, 12)]
+"""When other machines began."""
+
+
+def cells_on(backend, name, dataset="large"):
+    found = _grid(Device(backend, name))["dataset_size"].cells
+    return [
+        cell | {"protocol": cell["protocol"] | {"runs": 8, "rounds": 2}}
+        for cell in found
+        if cell["dataset"]["name"] == dataset
+    ]
+
+
+def records_of(cells, factor=None, spread=0.0001, **where):
+    """Two rounds of each cell, each strategy's times multiplied by its factor."""
+    made = []
+    for cell in cells:
+        mean = TIMES[cell["strategy"]["name"]] * (factor or {}).get(cell["strategy"]["name"], 1.0)
+        way = -1 if cell["strategy"]["name"] == "combined" else 1  # slow where the others are fast
+        seconds = [mean * (1 + way * spread * step) for step in (1, 0.9, 1.1, 1, -1, -0.9, -1.1, -1)]
+        made += [record(cell, some, number=i, **where) for i, some in enumerate(halves(seconds), 1)]
+    return made
+
+
+def folder(path, *records):
+    path.mkdir(parents=True)
+    archive.write([one for some in records for one in some], path)
+    return path

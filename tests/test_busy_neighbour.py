@@ -13,8 +13,7 @@ import psutil
 import pytest
 from conftest import ROOT
 from processes import end_in_time
-from real_records import measured, quick
-from record_rules import disagreements
+from real_records import disagreements, measured, quick
 
 from snn.config.cell import ANY, Cell
 from snn.config.compose import composed
@@ -34,12 +33,18 @@ def command(*overrides):
 
 def cell_of(*overrides):
     cell = composed(quick(*overrides))
-    return {section: cell[section] for section in naming.SECTIONS}
+    return Cell((section, cell[section]) for section in naming.SECTIONS)
 
 
 def neighbours_of(process):
     """The processes that train beside a cell's."""
     return [one for one in process.children(recursive=True) if "busy_neighbour" in " ".join(one.cmdline())]
+
+
+@pytest.fixture
+def locks_of_the_test(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
 @pytest.fixture
@@ -114,22 +119,16 @@ def test_what_cannot_train_as_a_neighbour_makes_the_cell_unsupported():
     assert record["reason"].startswith("as a neighbour, graph cannot train this: ")
 
 
-def test_without_a_second_gpu_the_cell_is_unsupported():
-    cell = cell_of("protocol.neighbour=reference")
-    for found in ([A], []):
-        with (
-            pytest.raises(
-                Unsupported, match=r"neighbour=reference needs a second NVIDIA H200 .* take a machine"
-            ),
-            beside(cell, A, found),
-        ):
-            pass
+@pytest.mark.parametrize("found", [[A], []])
+def test_without_a_second_gpu_the_cell_is_unsupported(found):
+    cell, said = cell_of("protocol.neighbour=reference"), "neighbour=reference needs a second NVIDIA H200 "
+    with pytest.raises(Unsupported, match=said), beside(cell, A, found):
+        pass
 
 
-def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("locks_of_the_test")
+def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it():
     """It trains on the CPU here; locks and names are those of GPUs."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     meanwhile = Neighbours(A)
     with beside(cell_of("protocol.neighbour=reference"), A, [A, B]) as neighbour:
         neighbour.await_work()
@@ -143,9 +142,8 @@ def test_the_neighbour_takes_the_gpu_that_is_not_the_cells_and_holds_it(tmp_path
     assert not lock_file("GPU-a").exists()
 
 
-def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+@pytest.mark.usefixtures("locks_of_the_test")
+def test_a_gpu_that_others_hold_is_waited_for_so_long(monkeypatch):
     monkeypatch.setattr(busy_neighbour, "_MOST_WAIT", 0.5)
     with lock_file("GPU-b").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -159,11 +157,11 @@ def test_a_gpu_that_others_hold_is_waited_for_so_long(tmp_path, monkeypatch):
 def test_a_cell_that_names_no_neighbour_is_what_it_was():
     """Its name, and what it is measured again for."""
     usual, said = cell_of("device.name=x"), cell_of("device.name=x", "protocol.neighbour=any")
-    assert usual == said and Cell(usual).neighbour == ANY and Cell(usual).strategy_beside is None
+    assert usual == said and usual.neighbour == ANY and usual.strategy_beside is None
     alone, busy = (cell_of("device.name=x", f"protocol.neighbour={who}") for who in ("none", "resident"))
-    assert Cell(alone).neighbour == "none" and Cell(alone).strategy_beside is None
-    assert Cell(busy).strategy_beside == "resident"
-    assert len({naming.name_of(cell) for cell in (usual, alone, busy)}) == 3
+    assert alone.neighbour == "none" and alone.strategy_beside is None
+    assert busy.strategy_beside == "resident"
+    assert len({cell.name for cell in (usual, alone, busy)}) == 3
     of_usual, of_alone, of_busy = (set(fingerprint.cell_sources(cell)) for cell in (usual, alone, busy))
     assert of_usual == of_alone < of_busy
     assert {"snn/measurement/busy_neighbour.py", "snn/strategies/device_driven.py"} <= of_busy - of_usual

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from whole_grid import H200, HOST, sweeps_of
 
+from snn.config.cell import Cell
 from snn.files.published_sets import name_of, sets
-from snn.grid import naming
 from snn.records import archive
+from snn.records.store import lift
 
 SNAPSHOT = Path(__file__).parent / "snapshots/cell_names.json"
 DEVICES = {"gpu": (H200, HOST), "cpu": (HOST, None)}
@@ -33,9 +34,15 @@ def of_archives():
     for folder in sets():
         if not (folder / archive.RECORDS).exists():
             continue  # it has microbenchmarks only
-        cells = (entry.record["cell"] for entry in archive.unchecked(folder).values())
-        found[name_of(folder)] = counted(dict.fromkeys(map(naming.name_of, cells)))
+        lines = (line for _, line in archive.lines(folder / archive.RECORDS))
+        found[name_of(folder)] = counted(dict.fromkeys(map(name_of_cell, lines)))
     return found
+
+
+def name_of_cell(line):
+    """The name of the cell in a record's line, of which nothing else is parsed."""
+    cell, _ = json.JSONDecoder().raw_decode(line, line.index('"cell":') + len('"cell":'))
+    return Cell(lift({"cell": cell})["cell"]).name
 
 
 def counted(names):

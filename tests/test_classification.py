@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from record_rules import disagreements
+from real_records import disagreements
 
 from snn import datasets
 from snn.backends.cpu.backend import CpuBackend

@@ -5,9 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_layout import error_bars, faults, said_in
-from machines import CPU
 from published_tables import table as published
-from records_of import record
+from records_of import CPU, record
 from test_merge import H200, PAPER, T4, cells_on, records_of
 
 from snn.config import groups

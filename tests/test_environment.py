@@ -12,7 +12,6 @@ from project import NOT_OF_WORKFLOW, copied
 
 from snn.files import revision
 from snn.hardware import environment
-from snn.hardware.threads import blas_threads
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,3 @@ def test_the_limits_of_a_device_are_measured_with_one_thread(tmp_path):
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "1"
-
-
-def test_the_tests_themselves_have_one_thread():
-    assert blas_threads() == 1

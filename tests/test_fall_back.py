@@ -1,25 +1,43 @@
-"""What the driver refuses: errors by CUDA's names, and ``persistent`` that trains by ``graph`` instead."""
+"""One launch that cannot train or waits in vain: what is refused, the graph instead, and what is reported."""
 
 import ctypes
+import importlib
 import importlib.util
+import json
+import re
+import secrets
+import subprocess
+import sys
 from contextlib import closing
+from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import MagicMock, patch
 
+import convolutional_shapes
+import cuda_on_cpu
+import jsonschema
 import numpy as np
 import pytest
 from conftest import ROOT
 from convolutional_shapes import SMALL, network_of
 from deferred import DeferredBackend
+from emulated_launch import faulty, launched
 from layered_shapes import SHAPES
 from layered_shapes import network_of as layered_network_of
+from test_persistent_on_cpu import H200, made, plan_for, two_clusters_of_two
 from test_training import trained
 
+from snn import backends
 from snn.analysis.cell_line import kernel_used
-from snn.backends.launches import TrainingLaunch
+from snn.backends.launches import Steps, TrainingLaunch, error_of_wait
+from snn.backends.launches.convolution import SOURCE
+from snn.backends.launches.linear import PerceptronShape
 from snn.config import groups
-from snn.errors import DeviceError, OutOfMemory, Unsupported
+from snn.errors import DeviceError, LaunchError, OutOfMemory, Unsupported
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import draw_weights, mlp
+from snn.models.layers import parse
+from snn.models.losses import LOSSES
+from snn.models.network import Network, draw_weights, mlp
 from snn.profiling.observed import ObservedBackend
 from snn.records.store import lift
 from snn.strategies import factory
@@ -70,7 +88,7 @@ def faked(monkeypatch):
 FUNCTION = SimpleNamespace(kernel=SimpleNamespace(ptr=1))
 
 
-def launched(module):
+def launch_cooperatively(module):
     launch = module.CooperativeLaunch(FUNCTION, 132, 256, shared_bytes=100_000)
     launch.held_blocks()
     launch([ctypes.c_int(1)])
@@ -89,10 +107,10 @@ def launched(module):
 )
 def test_a_call_that_fails_is_named_as_cuda_names_it(call, status, kind, faked):
     module, driver = faked
-    launched(module)
+    launch_cooperatively(module)
     driver.answers[call] = status
     with pytest.raises(kind) as failed:
-        launched(module)
+        launch_cooperatively(module)
     named = [text.decode() for text in NAMES.get(status, ())] or [str(status)]
     assert all(word in str(failed.value) for word in (call, *named))
 
@@ -293,3 +311,293 @@ def test_a_gpu_trains_by_a_graph_what_its_driver_refuses(call, status, word, nam
         strategy.setup(network, X, Y, 20, 0.01)
         assert strategy.plan.startswith("graph: ") and word in strategy.plan
     strategy.backend.live.check_nothing_held()
+
+
+# ---- waits of kernels that train in one launch: their limit, what is reported, messages with fences
+
+
+needs_compiler = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+MESSAGE = ("leave(of(step) + at, value);", "if (blockIdx.x != 1) leave(of(step) + at, value);")
+SUMS = ("send_if(!(lane & TWINS), ", "send_if(!(lane & TWINS) && blockIdx.x != 1, ")
+WORDS = ("if (lane < PER) publish(", "if (lane < PER && blockIdx.x != 2) publish(")
+ARRIVAL = (
+    'if (threadIdx.x == 0)\n            asm volatile("fence.acq_rel',
+    'if (threadIdx.x == 0 && blockIdx.x != 1)\n            asm volatile("fence.acq_rel',
+)
+"""What makes a block say nothing: text of a kernel, and what replaces it."""
+
+
+# ---- on the CPU
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("kernel", "layers", "batch", "replaced", "awaited", "change"),
+    [
+        ("one_layer", (20, 24, 1), 32, SUMS, "(y|g)", lambda plan: plan),
+        ("one_layer", (9, 100, 1), 60, WORDS, "(clusters|y|g)", two_clusters_of_two),
+        ("two_layers", (20, 60, 64, 1), 70, MESSAGE, r"\w+", lambda plan: plan),
+        ("three_layers", (20, 120, 120, 250, 1), 20, MESSAGE, r"\w+", lambda plan: plan),
+    ],
+    ids=["mbarrier", "words", "two_layers", "three_layers"],
+)
+def test_who_waits_for_a_block_that_says_nothing_gives_up(
+    kernel, layers, batch, replaced, awaited, change, tmp_path, random
+):
+    *_, buffers, shape, steps = made(layers, batch, batch + 10, 1, "sequential", None, random)
+    buffers[4].fill(0)
+    plan = change(plan_for(shape, H200, kernel))
+    if kernel == "one_layer" and change is not two_clusters_of_two:
+        defines = tuple((dict(plan.defines) | {"CLUSTER": "2"}).items())
+        plan = replace(plan, blocks=2, cluster=2, defines=defines)
+    source = faulty(plan.source, *replaced, tmp_path)
+    says = rf"block \(\d+, 0, 0\) has waited too long for {awaited} of layer 0 in step \d"
+    with pytest.raises(cuda_on_cpu.KernelError, match=says):
+        launched(replace(plan, source=str(source)), buffers, steps, WAIT_LIMIT=20)
+
+
+@needs_compiler
+def test_a_convolution_gives_up(tmp_path, random):
+    shape, rate = convolutional_shapes.SMALL["square"], np.float32(0.01)
+    X, _, Y, weights = convolutional_shapes.made(shape, 3, random)
+    source = faulty(SOURCE, *MESSAGE, tmp_path)
+    buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
+    with pytest.raises(cuda_on_cpu.KernelError, match="has waited too long for weights of layer 0 in step 0"):
+        convolutional_shapes.launched(shape, buffers, 3, 1, rate, source, WAIT_LIMIT=20)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("kernel", "layers", "batch"),
+    [("two_layers", (20, 60, 64, 1), 70), ("three_layers", (20, 120, 120, 250, 1), 20)],
+)
+def test_messages_with_fences_are_the_same_on_the_cpu(kernel, layers, batch, random):
+    *_, buffers, shape, steps = made(layers, batch, batch + 10, 1, "sequential", None, random)
+    plan = plan_for(shape, H200, kernel)
+    fenced = [buffer.copy() for buffer in buffers]
+    launched(plan, buffers, steps)
+    launched(plan, fenced, steps, FENCES=1)
+    assert np.array_equal(buffers[2], fenced[2])
+
+
+def test_a_report_is_put_in_words():
+    name = int.from_bytes(b"backward", "little")
+    text = error_of_wait(name, (131 << 8 | 3) << 32 | 4_000_000_000)
+    assert "block 131 " in text and "'backward' of layer 3 in step 4000000000" in text
+    assert "layer" not in error_of_wait(int.from_bytes(b"y", "little"), 5)
+
+
+@pytest.fixture
+def persistent(monkeypatch):
+    """The module for whole trainings in one launch, over a CUDA that is not there."""
+    fake = MagicMock()
+    fake.runtime.CUDARuntimeError = RuntimeError
+    memory = np.full(2, 7, np.uint64)
+    fake.runtime.hostAlloc = lambda nbytes, flags: memory.ctypes.data
+    cupy = MagicMock(cuda=fake)
+    name = "snn.backends.cuda.persistent"
+    package = importlib.import_module("snn.backends.cuda")
+    for module in ("cooperative", "modules"):
+        monkeypatch.setitem(sys.modules, f"snn.backends.cuda.{module}", MagicMock())
+        monkeypatch.setattr(package, module, MagicMock(), raising=False)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    found = importlib.import_module(name)
+    yield found, memory
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    if hasattr(package, "persistent"):
+        del package.persistent
+
+
+def test_a_call_that_fails_after_a_report_names_the_wait(persistent):
+    module, memory = persistent
+
+    def synchronize():
+        raise RuntimeError("cudaErrorLaunchFailure: unspecified launch failure")
+
+    call = module.naming_waits(synchronize)
+    with pytest.raises(RuntimeError, match="unspecified"):
+        call()  # nobody gave up
+    assert not memory.any()
+    memory[:] = int.from_bytes(b"dZ_2", "little"), (17 << 8) << 32 | 42
+    with pytest.raises(LaunchError, match=r"block 17 .*'dZ_2' in step 42.*cudaErrorLaunchFailure"):
+        call()
+
+
+def test_a_kernel_is_not_launched_in_too_small_a_workspace(persistent):
+    module, _ = persistent
+    shape = PerceptronShape((16, 32), 32, True, False)
+    steps, launches = Steps(100, 0, 1, 0.01), []
+    launcher = object.__new__(module._Launcher)
+    launcher.launch = lambda *given: launches.append(given)
+    launcher._workspace = shape.elements(steps.rows)[-1] + 1
+    trainer = object.__new__(module.Trainer)
+    trainer._best, trainer._shape = launcher, shape
+    with pytest.raises(RuntimeError, match=str(launcher._workspace)):
+        trainer.train([0] * 5, steps, 0)
+    assert not launches
+    launcher._workspace -= 1
+    trainer.train([0] * 5, steps, 0)
+    assert len(launches) == 1
+
+
+@pytest.mark.parametrize(("members", "size", "together"), [(1, 16, None), (10, 8, 15)])
+def test_a_trainer_launches_the_configuration_that_it_records(persistent, members, size, together):
+    """Ten networks do not fit with 16 blocks each, but with 8."""
+    module, _ = persistent
+    device, made = module.cupy.cuda.Device.return_value, {}
+    device.compute_capability = "90"
+    device.attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}
+    module.modules.constant = lambda module, name: {"workspace_floats": 40, "shared_bytes": 1234}[name]
+
+    def cooperative(function, blocks, threads, cluster, shared, together):
+        made[cluster] = MagicMock(given=(blocks, threads, shared, together))
+        made[cluster].held_clusters.return_value = 7 if cluster == 16 else 15
+        made[cluster].held_blocks.return_value = 1
+        return made[cluster]
+
+    module.CooperativeLaunch = cooperative
+    trainer = module.Trainer(PerceptronShape((32, 256), 256, True, False, members), ROOT)
+    words, record = trainer.launch.words, trainer.launch.record
+    assert words.startswith(f"{'one cluster' if members == 1 else '10 clusters'} of {size} blocks")
+    assert ("at most 15 networks" in words) == (members > 1)
+    expected = {"kernel": "one_layer", "blocks": size * members, "threads": 160, "cluster": size}
+    expected |= {"clusters": 1, "together": together, "shared_bytes": record["shared_bytes"]}
+    assert record == expected and made[size].given == (size * members, 160, 1234, False)
+    schema = json.loads((ROOT / "snn/records/record.schema.json").read_text())["properties"]["launch"]
+    jsonschema.validate(record, schema)
+    assert record.keys() == schema["properties"].keys()
+    trainer.train([1, 2, 3, 4, 5], Steps(2560, 1, 20, 0.5, 0.25), 9)
+    (arguments, stream), _ = made[size].call_args
+    assert [one.value for one in arguments] == [1, 2, 3, 4, 5, 2560, 1, 20, 0.5, 0.25] and stream == 9
+
+
+# ---- on a GPU
+
+TRAINING = """
+import sys
+from unittest.mock import patch
+import numpy as np
+from snn import backends, command
+from snn.backends import kernel_source
+from snn.config import groups
+from snn.config.groups import ROOT
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import draw_weights, mlp
+from snn.strategies.one_launch import Persistent
+
+layers, options, before, after = eval(sys.argv[1])
+text_of = kernel_source.text
+
+def muted(path):
+    text = text_of(path)
+    if path.suffix != ".cu" or "persistent" not in path.parts:
+        return text
+    assert text.count(before) == 1 or before not in text, path
+    return "#define WAIT_LIMIT 300\\n" + text.replace(before, after)
+
+def work(arguments):
+    random = np.random.default_rng(1)
+    X = random.uniform(-1, 1, (1000, layers[0])).astype("f")
+    Y = np.square(X).sum(axis=1, keepdims=True)
+    network = mlp(layers, init="he_uniform", **options)
+    backend = backends.make("cuda", groups.load("kernel", "naive"), ROOT)
+    strategy = Persistent(backend)
+    try:
+        strategy.setup(network, X, Y, 256, 0.001)
+        print(strategy.plan)
+        strategy.load(draw_weights(network, GlibcRandom(5)))
+        strategy.train(2)
+        strategy.weights()
+    finally:
+        strategy.close()
+    return 0
+
+with patch.object(kernel_source, "text", muted):
+    sys.exit(command.answer(lambda: work([])))
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("layers", "options", "replaced", "awaited"),
+    [
+        ((32, 256, 1), {}, SUMS, "y|g"),
+        (
+            (32, 1024, 1),
+            {},
+            ("if (lane < PER) publish(", "if (lane < PER && blockIdx.x / CLUSTER != 1) publish("),
+            "y|g|clusters",
+        ),
+        ((32, 256, 256, 1), {}, MESSAGE, r"\w+"),
+        ((32, 256, 1024, 256, 1), {}, MESSAGE, r"\w+"),
+        ((32, 256, 1), {"clip_norm": 0.5}, ARRIVAL, "forward' of layer 1|update' of layer 1"),
+        ((64, 256, 256, 1), {"clip_norm": 0.5}, ARRIVAL, r"\w+' of layer \d"),
+    ],
+    ids=["mbarrier", "words", "two_layers", "three_layers", "grid", "grid-of-two"],
+)
+def test_a_training_of_which_a_block_says_nothing_ends_with_a_message(layers, options, replaced, awaited):
+    arguments = repr((layers, options, *replaced))
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINING, arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2, done.stderr
+    (message,) = re.findall(r"^snn: .*$", done.stderr, re.MULTILINE)
+    assert re.search(rf"block \d+ waited too long for '({awaited})'?.* in step \d+", message), message
+    assert "context" in message
+
+
+FENCED = [
+    ((32, 1024, 1), None),
+    ((20, 120, 64, 1), 0.5),
+    ((32, 256, 256, 1), None),
+    ((20, 120, 1024, 250, 1), 0.5),
+    ((32, 256, 1024, 256, 1), None),
+]
+IMAGES = Network(
+    (1, 28, 28),
+    tuple(map(parse, ("conv2d 16 3", "relu", "conv2d 32 3", "relu", "maxpool2d 2", "linear 10"))),
+    LOSSES["cross_entropy"],
+    init="he_uniform",
+    update_order="simultaneous",
+)
+
+
+def weights_after_training(network, X, Y, batch, **defines):
+    from snn.backends.cuda import persistent
+
+    module_of = persistent._module
+
+    def with_defines(plan, root):
+        further = tuple((name, str(value)) for name, value in defines.items())
+        return module_of(replace(plan, defines=(*plan.defines, *further)), root)
+
+    strategy = Persistent(backends.make("cuda", groups.load("kernel", "naive"), ROOT))
+    with patch.object(persistent, "_module", with_defines), closing(strategy):
+        strategy.setup(network, X, Y, batch, 0.001)
+        assert not strategy.plan.startswith("graph")
+        strategy.load(draw_weights(network, GlibcRandom(5)))
+        strategy.train(20)
+        return strategy.weights()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("layers", "clip"), [*FENCED, (None, None)])
+def test_messages_with_fences_bring_the_same_bits(layers, clip):
+    """On new random data each time: what the memory model does not promise is looked for in many runs."""
+    seed = secrets.randbits(32)
+    random = np.random.default_rng(seed)
+    if layers:
+        network = mlp(layers, init="he_uniform", clip_norm=clip)
+        X = random.uniform(-1, 1, (2000, layers[0])).astype(np.float32)
+        Y, batch = np.square(X).sum(axis=1, keepdims=True), 256
+    else:
+        network, batch = IMAGES, 64
+        X = random.uniform(0, 1, (500, 1, 28, 28)).astype(np.float32)
+        Y = np.eye(10, dtype=np.float32)[random.integers(0, 10, 500)]
+    plain, fenced = (weights_after_training(network, X, Y, batch, FENCES=fences) for fences in (0, 1))
+    for one, other in zip(plain, fenced, strict=True):
+        assert np.isfinite(one).all(), seed
+        assert np.array_equal(one, other), seed

@@ -1,11 +1,14 @@
 """Rows of records: each column from values that are known."""
 
+import numpy as np
+import pandas as pd
 import pytest
 from real_records import edited, refusal, without
 from records_of import PROVENANCE, THRESHOLDS, record, source_hash
 from whole_grid import HOST, sweeps_of
 
 from snn.analysis import frame
+from snn.analysis.frame import outcome
 from snn.analysis.speedups import SPEEDUP, speedup
 from snn.analysis.verdicts import NOT_COMPARABLE
 from snn.grid import naming
@@ -162,8 +165,8 @@ def test_one_data_set_has_one_content():
 
 def test_a_record_stands_at_the_path_of_its_cell_and_round(tmp_path):
     one, wanted = record(CELL, [1.0]), source_hash(CELL)
-    name = naming.record_path(naming.name_of(CELL), 1)
-    path, second = tmp_path / name, tmp_path / naming.record_path(naming.name_of(CELL), 2)
+    name = naming.record_path(CELL.name, 1)
+    path, second = tmp_path / name, tmp_path / naming.record_path(CELL.name, 2)
     store.write(path, one)
     assert frame.checked({str(path): wanted}) == {str(path): one}
     said = refusal(frame.checked, {str(path): "other"})
@@ -173,3 +176,13 @@ def test_a_record_stands_at_the_path_of_its_cell_and_round(tmp_path):
     assert said == f"{second}: the record of another cell or round, {name}{store.again(second)}"
     store.write(second, record(CELL, [1.0], number=2, driver="2", blas_threads=9))
     assert "different BLAS threads" in refusal(frame.checked, {str(path): wanted, str(second): wanted})
+
+
+# ---- how rows ended
+
+
+def test_the_outcome_has_a_plan_and_a_reason_where_there_is_one():
+    rows = pd.DataFrame({"status": ["ok", "no"], "plan": "", "reason": ["x", "y"], "mean_s": [1.0, 2.0]})
+    assert outcome(rows).to_dict("list") == {"status": ["ok", "no"]}
+    planned = {"status": ["ok", "no"], "plan": ["", "grid"], "reason": ["", "y"]}
+    assert outcome(rows.assign(plan=["", "grid"], mean_s=[1.0, np.nan])).to_dict("list") == planned

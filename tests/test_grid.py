@@ -270,7 +270,7 @@ def test_a_cell_is_its_mapping_and_answers_what_is_asked_of_it(tmp_path):
     assert (cell.batch_size, cell.epochs, [*cell.rounds]) == (256, 100, [*range(1, 11)])
     alone = cell.replace(protocol={"neighbour": "none"})
     assert (cell.strategy_beside, alone.strategy_beside) == ("graph", None)
-    assert cell["protocol"]["neighbour"] == "graph" and alone.name != cell.name == naming.name_of(dict(cell))
+    assert cell["protocol"]["neighbour"] == "graph" and alone.name != cell.name
     old = Cell({key: value for key, value in alone.items() if key != "precision"})
     assert old.precision == "fp32"
 

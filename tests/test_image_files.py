@@ -5,6 +5,7 @@ import os
 import re
 import struct
 import tracemalloc
+from pathlib import Path
 
 import idx_files
 import numpy as np
@@ -20,7 +21,7 @@ from snn.config.compose import composed
 from snn.datasets import idx_images
 from snn.errors import ConfigError, DataError
 from snn.files import regular
-from snn.grid import naming, sweeps
+from snn.grid import sweeps
 from snn.hardware.devices import Device
 
 CPU = Device("cpu", "Abacus")
@@ -151,7 +152,7 @@ def test_a_planned_cell_is_the_one_that_is_run_and_follows_the_files(folder):
     (folder / TEST_LABELS).write_bytes(zipped(FILES[TEST_LABELS]))
     assert planned(folder) == cell
     write(folder, {TEST_LABELS: image_set(seed=2)[TEST_LABELS]})
-    assert naming.name_of(planned(folder)) != naming.name_of(cell)
+    assert planned(folder).name != cell.name
     with pytest.raises(DataError, match="have changed since the workflow was planned; run"):
         datasets.make(choice)
     with pytest.raises(ConfigError, match="it has changed"):
@@ -313,37 +314,22 @@ def test_a_folder_without_the_files_is_refused_with_the_names_that_were_looked_f
     ("make", "said"),
     [
         (lambda path: None, "the folder cannot be read: No such file"),
-        (lambda path: path.write_bytes(b"x"), "it must be a folder with the files"),
-        (os.mkfifo, "it must be a folder with the files"),
+        (Path.touch, "it must be a folder with the files"),
         (lambda path: path.symlink_to(path), "the folder cannot be read: Too many levels of symbolic links"),
         (lambda path: path.symlink_to("/dev/zero"), "it must be a folder"),
-        (lambda path: path.mkdir(), "there is no train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k"),
+        (Path.mkdir, "there is no train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k"),
     ],
-    ids=["none", "a file", "a pipe", "a link to itself", "a device", "an empty folder"],
 )
 def test_a_path_that_is_no_folder_of_images_is_refused(tmp_path, make, said):
     make(tmp_path / "p")
     assert f"dataset.path is '{tmp_path}/p': {said}" in refusal(tmp_path / "p")
 
 
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (os.mkfifo, "it is a pipe"),
-        (lambda path: path.mkdir(), "it is a folder"),
-        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
-        (lambda path: path.symlink_to("nowhere"), "No such file"),
-        (lambda path: path.symlink_to("/dev/zero"), "it is a device"),
-    ],
-    ids=["a pipe", "a folder", "a link to itself", "a link to nothing", "a device"],
-)
-def test_only_regular_files_are_read(folder, make, said):
-    name = TEST_LABELS
-    (folder / name).unlink()
-    make(folder / name)
-    found = refusal(folder)
-    assert found.startswith(f"{folder / name}: cannot be read: ")
-    assert said in found
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_only_regular_files_are_read(folder, make):
+    (folder / TEST_LABELS).unlink()
+    make(folder / TEST_LABELS)
+    assert refusal(folder).startswith(f"{folder / TEST_LABELS}: cannot be read: ")
 
 
 def test_a_file_that_is_larger_than_any_is_refused_before_it_is_read(folder):

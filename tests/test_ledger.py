@@ -155,6 +155,7 @@ MISUSES = {
     "copy across": (lambda on: on.copy_out(on.host_alloc((2, 3)).T, on.malloc(24)), "C-contiguous float32"),
     "copy float64": (lambda on: on.copy_in(on.malloc(12), np.zeros(1)), "float64"),
     "copy of elsewhere": (lambda on: on.copy_in(on.malloc(16), ROW), "a host array was used that is not all"),
+    "copy of what was freed": (lambda on: on.copy_in(on.malloc(16), host_freed(on)), "a host array was used"),
     "a product larger than its buffers": (
         lambda on: on.launch("matmul", tuple(on.malloc(4 * n) for n in (6, 6, 3)), (2, 3, 2)),
         r"C of matmul \(2, 3, 2\) needs 16 bytes",

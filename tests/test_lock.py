@@ -34,6 +34,12 @@ with device_lock(*(Device("cuda", "NVIDIA H200", uuid) for uuid in sys.argv[1:])
 """
 
 
+@pytest.fixture(autouse=True)
+def of_the_test(tmp_path, monkeypatch):
+    """The temporary folder, in which devices are locked."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 @pytest.fixture
 def holds(tmp_path):
     """Starts a process that holds one of these GPUs, locked in a folder of the test's own."""
@@ -85,9 +91,8 @@ def test_each_cell_takes_a_free_gpu_sees_no_other_and_names_its_neighbours(holds
     assert beside(first) == ["GPU-b", "GPU-c"]
 
 
-def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path, monkeypatch):
+def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path):
     """The one that comes later waits, on whichever device the earlier one is."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     on_cpu = [sys.executable, "-m", "snn", "device=cpu", "training.epochs=1", "protocol=glance"]
     with device_lock(CPU), lock_file("cpu").open() as of_another, pytest.raises(BlockingIOError):
         fcntl.flock(of_another, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -112,8 +117,7 @@ def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path, monkey
     assert cell.returncode == 0 and (tmp_path / "cell.json").exists()
 
 
-def test_files_that_are_no_locks_of_gpus_are_no_neighbours(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_files_that_are_no_locks_of_gpus_are_no_neighbours(tmp_path):
     with device_lock(CPU):
         assert Neighbours(CPU).uuids() == []
         (tmp_path / "snn-GPU-new.lock").touch()
@@ -126,8 +130,7 @@ def test_files_that_are_no_locks_of_gpus_are_no_neighbours(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("before", ["1,0", None])
-def test_a_gpu_is_left_as_it_was_found_also_after_an_error(monkeypatch, tmp_path, before):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_gpu_is_left_as_it_was_found_also_after_an_error(monkeypatch, before):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before or "")
     if before is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
@@ -141,25 +144,20 @@ def test_a_gpu_is_left_as_it_was_found_also_after_an_error(monkeypatch, tmp_path
 
 @pytest.mark.parametrize(
     ("at_once", "orders"),
-    [
-        (None, ["a", "a", "a"]),
-        ("1", ["a", "a", "a"]),
-        ("2", ["ab", "ba", "ab"]),
-        ("9", ["abc", "bca", "cab"]),
-    ],
+    [({}, "a a a"), ({"1"}, "a a a"), ({"2"}, "ab ba ab"), ({"9"}, "abc bca cab")],
 )
 def test_the_gpus_of_a_workflow_take_turns_round_by_round(monkeypatch, at_once, orders):
-    monkeypatch.setenv(locks.GPUS_AT_ONCE, at_once or "")
-    if at_once is None:
-        monkeypatch.delenv(locks.GPUS_AT_ONCE)
+    monkeypatch.delenv(locks.GPUS_AT_ONCE, raising=False)
+    for number in at_once:
+        monkeypatch.setenv(locks.GPUS_AT_ONCE, number)
     gpus = [Device("cuda", "NVIDIA H200", uuid) for uuid in "abc"]
-    assert ["".join(gpu.uuid for gpu in locks.in_turn(gpus, number)) for number in (1, 2, 3)] == orders
+    turns = ("".join(gpu.uuid for gpu in locks.in_turn(gpus, number)) for number in (1, 2, 3))
+    assert " ".join(turns) == orders
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "dangling", "folder"])
-def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind, monkeypatch):
+def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind):
     (tmp_path / "target").write_text("kept")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for path in (tmp_path / "snn.lock", lock_file("cpu")):
         if kind == "fifo":
             os.mkfifo(path)
@@ -179,7 +177,6 @@ def test_a_lock_that_is_not_a_file_is_refused_and_not_waited_for(tmp_path, kind,
 def test_all_users_may_lock_a_device_and_who_may_share_a_folder_that(tmp_path, monkeypatch, umask, of_folder):
     """A device's lock is opened for reading, so that another user's can be."""
     flags, opened, before = [], os.open, os.umask(umask)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     try:
         with monkeypatch.context() as patch:
             patch.setattr(
@@ -209,11 +206,7 @@ def test_a_clone_of_another_user_needs_a_clone_of_ones_own(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
 def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
-    def refused(descriptor, kind):
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(fcntl, "flock", mock.Mock(side_effect=OSError(code, os.strerror(code))))
     turn, said = lock_file("turn").name, f"{re.escape(str(tmp_path))}/%s: its file system cannot lock files"
     with pytest.raises(LockedError, match=said % turn), device_lock(CPU):
         pass
@@ -225,10 +218,9 @@ def test_a_file_system_without_locks_is_named(monkeypatch, tmp_path, code):
 
 
 @pytest.fixture
-def said(tmp_path, monkeypatch):
-    """What those say that wait for locks in a folder of the test's own."""
+def said(monkeypatch):
+    """What those say that wait for locks."""
     lines = []
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(locks, "say", lambda text, file: lines.append(text))
     return lines
 

@@ -161,7 +161,10 @@ def test_divergence_is_an_outcome_with_its_times():
     assert all(run.seconds > 0 for run in found.runs)
 
 
-@pytest.mark.parametrize("chosen", [("network=three_hidden",), ("dataset=patterns", "network=cnn")])
+SMALL_CNN = ("network=cnn", "network.layers=[conv2d 2 3,relu,maxpool2d 2,linear 10]")
+
+
+@pytest.mark.parametrize("chosen", [("network=three_hidden",), ("dataset=patterns", *SMALL_CNN)])
 def test_the_loss_before_training_is_that_of_the_first_step(chosen):
     """A training of one batch, whose loss is taken before its update."""
     rows = ("dataset.rows=64", "training.batch_size=64", "training.epochs=1", "protocol.runs=1")

@@ -6,12 +6,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import ROOT
-from machines import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
 from published_tables import records_in
+from records_of import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
 from strangers import GPUS
 
 from snn import cli, merge
 from snn.analysis import published
+from snn.config.cell import Cell
 from snn.config.groups import read_yaml
 from snn.errors import OutputError, RecordError
 from snn.files.outputs import replaced_folder
@@ -132,7 +133,7 @@ def test_a_device_without_a_baseline_has_times_and_no_speedup(tmp_path, three):
 
 def test_a_folder_of_a_workflow_is_as_good_as_an_archive(tmp_path, three, of_three):
     for one in archive.read_all(three[1]).values():
-        store.write(tmp_path / "w" / naming.record_path(naming.name_of(one["cell"]), one["round"]), one)
+        store.write(tmp_path / "w" / naming.record_path(Cell(one["cell"]).name, one["round"]), one)
     again, _ = merged(tmp_path, three[0], tmp_path / "w/results", three[2])
     assert again.equals(of_three[0])
 

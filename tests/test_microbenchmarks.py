@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import runpy
 import shutil
 from collections import Counter
@@ -435,57 +436,39 @@ def test_the_table_has_a_fraction_for_each_overlap_and_the_figure_a_panel(every_
         assert names < {*keys(table.assign(backend=backend))["allocation and free"]}
 
 
-def refuse_managed(self, shape, purpose="workspace"):
-    raise Unsupported(f"{4 * shape[0]} bytes were asked for: at most half of what is free")
+class WithLimits(Asynchronous):
+    """Has no managed memory, and pins nothing either if ``pins`` is false."""
+
+    pins = True
+
+    def managed_alloc(self, shape, purpose="workspace"):
+        raise Unsupported(f"{4 * shape[0]} bytes were asked for: at most half of what is free")
+
+    def host_alloc(self, shape, purpose="workspace", page_locked=True):
+        self.pageable_fallbacks += page_locked and not self.pins
+        return super().host_alloc(shape, purpose, page_locked)
 
 
-def fall_back(self, shape, purpose="workspace", page_locked=True):
-    self.pageable_fallbacks += page_locked
-    return EverySource.host_alloc(self, shape, purpose, page_locked)
-
-
-def never(self, shape, purpose="workspace", page_locked=True):
-    raise AssertionError("it was allocated")
-
-
-ON_HOST = {"host_alloc", "pinned", "pageable"}
+ON_HOST, MANAGED = {"host_alloc", "pinned", "pageable"}, {"managed", "managed_prefetch", "managed_alloc"}
 
 
 @pytest.mark.parametrize(
-    ("methods", "nbytes", "refused", "status", "said"),
+    ("pins", "usable", "refused", "said"),
     [
-        (
-            {"managed_alloc": refuse_managed},
-            MIB,
-            {"managed", "managed_prefetch", "managed_alloc"},
-            "unsupported",
-            "at most half",
-        ),
-        (
-            {"host_alloc": fall_back},
-            4096,
-            {"host_alloc", "pinned"},
-            "unsupported",
-            "refuses to pin 4096 bytes",
-        ),
-        (
-            {"host_alloc": never, "managed_alloc": refuse_managed},
-            MIB // 2,
-            ON_HOST,
-            "out_of_memory",
-            "more than a quarter of the host's memory",
-        ),
+        (True, None, MANAGED, "unsupported: .* at most half of what is free"),
+        (False, None, ON_HOST - {"pageable"}, "unsupported: .* refuses to pin 524288 bytes"),
+        (True, MIB, ON_HOST, "out_of_memory: .* more than a quarter of the host's memory"),
     ],
     ids=["managed memory", "pinned memory", "a host's memory"],
 )
-def test_memory_that_is_refused_is_a_row_with_a_reason(monkeypatch, methods, nbytes, refused, status, said):
+def test_memory_that_is_refused_is_a_row_with_a_reason(monkeypatch, pins, usable, refused, said):
     """And pinned memory that the system refuses is not measured as pageable."""
-    if refused == ON_HOST:
-        monkeypatch.setattr(calls, "usable_bytes", lambda: MIB)
-    backend = type("Refusing", (Asynchronous,), methods)()
-    found = [*calls.copies(backend, [nbytes], BRIEF), *calls.allocations(backend, [nbytes], BRIEF)]
-    rows = [one for one in found if one.point["call"] in refused]
-    assert {one.point["call"] for one in rows} == refused
-    assert all(one.status == status and said in one.reason for one in rows)
-    ended = {one.status for one in found if one.point["call"] == "pageable"}
-    assert ended == ({"out_of_memory"} if refused == ON_HOST else {"ok"})
+    backend = WithLimits()
+    backend.pins = pins
+    if usable:
+        monkeypatch.setattr(calls, "usable_bytes", lambda: usable)
+        backend.host_alloc = mock.Mock(side_effect=AssertionError("it was allocated"))
+    found = [*calls.copies(backend, [MIB // 2], BRIEF), *calls.allocations(backend, [MIB // 2], BRIEF)]
+    rows = {one.point["call"]: f"{one.status}: {one.reason}" for one in found}
+    assert all(re.match(said, rows[call]) for call in refused), rows
+    assert rows.keys() >= refused and (rows["pageable"] == "ok: ") == ("pageable" not in refused)

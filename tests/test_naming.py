@@ -7,17 +7,20 @@ import pytest
 from test_grid import sweeps_of
 
 from snn.config import groups
+from snn.config.cell import Cell
 from snn.errors import ConfigError
 from snn.grid import fingerprint, naming
 
-CELL = {
-    "device": {"backend": "cuda", "name": "NVIDIA H200"},
-    "dataset": {"name": "small"},
-    "network": {"hidden": [8, 4]},
-    "strategy": {"name": "pinned", "_target_": "snn.strategies.pinned.Pinned"},
-    "kernel": {"name": "tiled"},
-    "protocol": {"rounds": 3},
-}
+CELL = Cell(
+    {
+        "device": {"backend": "cuda", "name": "NVIDIA H200"},
+        "dataset": {"name": "small"},
+        "network": {"hidden": [8, 4]},
+        "strategy": {"name": "pinned", "_target_": "snn.strategies.pinned.Pinned"},
+        "kernel": {"name": "tiled"},
+        "protocol": {"rounds": 3},
+    }
+)
 
 
 def test_a_cell_is_named_by_its_choices_and_the_digest_of_all_of_it():
@@ -26,12 +29,12 @@ def test_a_cell_is_named_by_its_choices_and_the_digest_of_all_of_it():
     assert naming.digest(CELL) == naming.digest(dict(reversed(CELL.items()))) == digest
     name = f"nvidia-h200/small/8-4/pinned-tiled-{digest}"
     moved = {"name": "pinned", "_target_": "snn.strategies.elsewhere.Pinned"}
-    assert naming.name_of(CELL) == naming.name_of(CELL | {"strategy": moved}) == name
+    assert CELL.name == (CELL | {"strategy": moved}).name == name
     paths = [f"results/cells/{name}-round{number}.json" for number in (1, 2, 3, 4)]
     assert naming.record_paths(CELL) == naming.record_paths(CELL, name, 2) == paths[:3]
     assert naming.record_paths(CELL, rounds=4) == paths
     assert naming.record_paths(CELL, "x") == [f"results/cells/x-round{number}.json" for number in (1, 2, 3)]
-    assert list(naming.rounds_of(CELL)) == [1, 2, 3]
+    assert list(CELL.rounds) == [1, 2, 3]
 
 
 def test_an_output_is_the_path_of_the_cell_that_runs(tmp_path):
@@ -76,10 +79,10 @@ def test_missing_records_are_counted(there, kept, said):
 
 
 def test_a_data_set_is_named_by_its_keys_and_its_code(monkeypatch):
-    cell = {"dataset": groups.load("dataset", "small")}
+    cell = Cell({"dataset": groups.load("dataset", "small")})
     path = naming.dataset_path(cell)
     made_of = {"dataset": cell["dataset"], "code": fingerprint.dataset_digest(cell["dataset"])}
     assert path == f"results/datasets/small-{naming.digest(made_of)}.npy"
-    assert naming.dataset_path({"dataset": cell["dataset"] | {"seed": 99}}) != path
+    assert naming.dataset_path(cell.replace(dataset={"seed": 99})) != path
     monkeypatch.setattr(fingerprint, "dataset_digest", lambda dataset: "other")
     assert naming.dataset_path(cell) != path

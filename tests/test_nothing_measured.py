@@ -37,42 +37,35 @@ def swept(folder, grid):
 def unsupported(cells):
     """Records of these cells, all of them unsupported."""
     quiet = QUIET | {"probe": {"before": {}, "after": {}}, "readings": []}
+    ended = {"machine": quiet, "ended": ("unsupported", REASON)}
     return {
-        naming.record_path(name, number): record(
-            cell, [], number=number, machine=quiet, ended=("unsupported", REASON)
-        )
+        naming.record_path(name, number): record(cell, [], number=number, **ended)
         for name, cell in cells.items()
-        for number in naming.rounds_of(cell)
+        for number in cell.rounds
     }
 
 
+TIDY = catalogue.sweep_tables(GRID["sweeps"])
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        *(name for name, entry in catalogue.TABLES.items() if entry.sweep in GRID["sweeps"]),
-        *catalogue.sweep_tables(GRID["sweeps"]),
-    ],
+    "name", [*(name for name, entry in catalogue.TABLES.items() if entry.sweep in GRID["sweeps"]), *TIDY]
 )
 def test_tables_and_figures_of_cells_that_are_all_unsupported(tmp_path, name):
     grid = swept(tmp_path, GRID)
     entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
     paper = read_yaml(ROOT / entry.published) if entry.published else {}
-    beside = paper if name in catalogue.TABLES else grid[name].axes
+    beside = grid[name].axes if name in TIDY else paper
     records = unsupported(sweeps.cells_of(name, grid))
     limits = [limits_of()] if entry.with_limits else []
     made, title = build(table_form(name), records, beside, THRESHOLDS, limits)
     csv, page = tmp_path / "table.csv", tmp_path / "table.html"
     write(made, str(csv), str(page), title.format(name))
     table = pd.read_csv(csv)
-    if name not in catalogue.TABLES:
-        assert set(table["status"]) == {"unsupported"}
-        assert table["mean_s"].isna().all()
-    drawn = [
-        draw(of.form or figure, table, "Tesla T4")
-        for figure, of in catalogue.FIGURES.items()
-        if of.table == name
-    ]
-    if name not in catalogue.TABLES:
+    figures = [of.form or figure for figure, of in catalogue.FIGURES.items() if of.table == name]
+    drawn = [draw(form, table, "Tesla T4") for form in figures]
+    if name in TIDY:
+        assert set(table["status"]) == {"unsupported"} and table["mean_s"].isna().all()
         drawn.append(sweep_figure.draw(table, grid[name].axes, name))
     for i, figure in enumerate(drawn):
         save(figure, [str(tmp_path / f"{i}.svg")])

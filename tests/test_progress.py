@@ -11,6 +11,12 @@ from snn.measurement.runs import Run
 
 CELLS = sweeps_of()["dataset_size"].cells
 
+
+@pytest.fixture(autouse=True)
+def of_the_test(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 CELL = CELLS[0] | {"protocol": CELLS[0]["protocol"] | {"rounds": 3}}
 
 
@@ -20,17 +26,11 @@ def test_a_rounds_time_under_its_rules(run, expected):
     assert progress.round_seconds(Round(10, 3, None), run) == 10 * run
 
 
-def test_work_grows_with_the_data():
-    small, large = (next(c for c in CELLS if c["dataset"]["name"] == name) for name in ("small", "large"))
-    assert progress.work(large, 25600, 32) == pytest.approx(100 * progress.work(small, 256, 32))
-
-
 def output(number):
     return f"results/cells/h200/small/256/reference-{number}-round2.json"
 
 
-def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_line_counts_cells_and_runs(tmp_path, capsys):
     progress.write_plan([(CELL, 2)] * 3)
     progress.note_done(CELL, 2, tmp_path / output(0))
     progress.note_done(CELL, 2, tmp_path / "elsewhere.json")  # of no workflow
@@ -51,8 +51,7 @@ def test_the_line_counts_cells_and_runs(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("job 1 of 1, ")
 
 
-def test_other_work_is_guessed_from_this_one(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_other_work_is_guessed_from_this_one(capsys):
     large = next(cell for cell in CELLS if cell["dataset"]["name"] == "large")
     large = large | {"protocol": CELL["protocol"]}
     progress.write_plan([(CELL, 1), (large, 1), (large, 2)])
@@ -61,8 +60,7 @@ def test_other_work_is_guessed_from_this_one(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(89.0, "89 s"), (90.0, "2 min"), (3600.0, "60 min")])
-def test_what_takes_long_is_in_minutes(tmp_path, monkeypatch, capsys, seconds, left):
-    monkeypatch.chdir(tmp_path)
+def test_what_takes_long_is_in_minutes(capsys, seconds, left):
     cell = CELL | {"protocol": CELL["protocol"] | {"max_seconds": None}}
     progress.write_plan([(cell, 2)])
     printer = progress.Printer(cell, 2, 256, 32, output(1))
@@ -72,22 +70,19 @@ def test_what_takes_long_is_in_minutes(tmp_path, monkeypatch, capsys, seconds, l
 
 
 @pytest.mark.parametrize("given", [None, "cell.json"])
-def test_a_job_that_no_workflow_planned_counts_none(tmp_path, monkeypatch, capsys, given):
-    monkeypatch.chdir(tmp_path)
+def test_a_job_that_no_workflow_planned_counts_none(capsys, given):
     progress.write_plan([(CELL, 1)] * 3)
     progress.Printer(CELL, 1, 256, 32, given)([Run(1.0, 0.0)] * 3)
     assert capsys.readouterr().err.startswith("small reference, round 1: run 3 of 3, ")
 
 
-def test_a_plan_of_very_many_cells_is_small(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_plan_of_very_many_cells_is_small():
     seeds = (CELL | {"network": CELL["network"] | {"seed": seed}} for seed in range(5000))
     progress.write_plan((cell, 1) for cell in seeds)
     assert progress.PLAN.stat().st_size < 2000
 
 
-def test_a_record_of_this_workflow_is_not_older_than_its_plan(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_record_of_this_workflow_is_not_older_than_its_plan(tmp_path):
     record = tmp_path / "record.json"
     record.touch()
     assert not progress.made_since_start(record)  # of no workflow
@@ -100,8 +95,7 @@ def test_a_record_of_this_workflow_is_not_older_than_its_plan(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_long_run_says_on_a_terminal_how_far_it_is(is_terminal, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_a_long_run_says_on_a_terminal_how_far_it_is(is_terminal, monkeypatch, capsys):
     printer = progress.Printer(CELL, 2, 256, 32, None)
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: is_terminal)
     now = progress.time.monotonic()

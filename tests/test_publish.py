@@ -44,8 +44,8 @@ class Place:
 
     def measure(self, rounds=None, **provenance):
         for cell in sweeps.all_cells(self.grid).values():
-            for number in rounds or naming.rounds_of(cell):
-                path = self.results.parent / naming.record_path(naming.name_of(cell), number)
+            for number in rounds or cell.rounds:
+                path = self.results.parent / naming.record_path(cell.name, number)
                 store.write(path, record(cell, [1.0, 1.1], number=number, **provenance))
 
     def tabulate(self, folder, output):
@@ -191,7 +191,7 @@ def test_records_that_would_be_lost_are_named_and_dropped_if_that_is_asked_for(p
     store.write(place.results / f"limits/{GPU.slug}.json", limits_of())
     assert place.publish() == 0
     (place.results / f"limits/{GPU.slug}.json").unlink()
-    (second,) = {naming.name_of(cell) for cell in place.grid["two"].cells}
+    (second,) = {cell.name for cell in place.grid["two"].cells}
     (place.results.parent / naming.record_path(second, 2)).unlink()
     said = place.refuses(capsys)
     assert "gives: 1 limits, 2 records of two would be removed: publish under another name" in said

@@ -16,6 +16,7 @@ from project import IGNORED, copied
 from recommend_calls import main
 
 from snn.config import groups
+from snn.config.cell import Cell
 from snn.config.compose import composed
 from snn.errors import RecordError
 from snn.recommending import elsewhere, text
@@ -140,7 +141,7 @@ def test_of_the_papers_gpu_the_papers_speedups_are_said(settings, name, said):
 
 
 HEADER = "case,answer,dataset,network,fastest,fastest_status,strategies,mean_s,speedup,device,backend\n"
-CELL = {"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")}
+CELL = Cell({"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")})
 VALUES = ("c", "graph", "small", "256", "graph", "ok", 5.0, 1.0, 9.0, "X", "cuda")
 ROW = dict(zip(HEADER.strip().split(","), VALUES, strict=True)) | {"folder": "a"}
 

@@ -8,6 +8,7 @@ from overview_points import cells_of, records_of_cells
 from records_of import GPU, HOST, QUIET, THRESHOLDS, frame_of, record
 
 from snn.analysis import frame
+from snn.config.cell import Cell
 from snn.recommending import candidates, text
 from snn.recommending.budget import Length
 from snn.tables import overview, recommend
@@ -47,7 +48,7 @@ def print_answer(table, trained=WHOLE, **network):
     said = pd.DataFrame([{"answer": "combined is the fastest.", "reason": "It copies less."}])
     training = {"epochs": 100, "learning_rate": 0.002}
     network = {"init": "uniform01", "hidden": [1024, 64]} | network
-    cell = {"training": training, "dataset": {"rows": 60_000}, "network": network}
+    cell = Cell({"training": training, "dataset": {"rows": 60_000}, "network": network})
     return text.answer(table, said, trained, cell) + "\n"
 
 

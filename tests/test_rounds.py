@@ -25,27 +25,22 @@ RULES = {
 }
 
 
-@given(runs=st.integers(1, 60), rounds=st.integers(1, 9), min_runs=st.integers(1, 60))
-def test_rounds_share_the_runs_without_gap_or_overlap(runs, rounds, min_runs):
+@given(
+    runs=st.integers(1, 60), rounds=st.integers(1, 9), min_runs=st.integers(1, 60), more=st.integers(1, 20)
+)
+def test_rounds_share_the_runs_and_further_ones_go_on_without_gap_or_overlap(runs, rounds, min_runs, more):
     rounds = min(rounds, runs)
     protocol = RULES | {"runs": runs, "rounds": rounds, "min_runs": min_runs}
-    found = [of_round(protocol, number) for number in range(1, rounds + 1)]
-    made = [run for one in found for run in range(one.first_run, one.first_run + one.runs)]
-    assert made == list(range(runs))
+    further = [of_round(protocol, number) for number in range(1, rounds + more + 1)]
+    made = [run for one in further for run in range(one.first_run, one.first_run + one.runs)]
+    assert made == list(range(len(made)))
+    found = further[:rounds]
+    assert {one.runs for one in further} == {one.runs for one in found}
+    assert sum(one.runs for one in found) == runs
     assert all(1 <= one.min_runs <= one.runs for one in found)
     assert sum(one.min_runs for one in found) >= min(min_runs, runs)
     assert max(one.runs for one in found) - min(one.runs for one in found) <= 1
     assert sum(one.max_seconds for one in found) == pytest.approx(120)
-
-
-@given(runs=st.integers(1, 60), rounds=st.integers(1, 9), more=st.integers(1, 20))
-def test_further_rounds_go_on_where_the_protocols_end(runs, rounds, more):
-    rounds = min(rounds, runs)
-    protocol = RULES | {"runs": runs, "rounds": rounds}
-    found = [of_round(protocol, number) for number in range(1, rounds + more + 1)]
-    made = [run for one in found for run in range(one.first_run, one.first_run + one.runs)]
-    assert made == list(range(len(made)))
-    assert {one.runs for one in found} == {one.runs for one in found[:rounds]}
 
 
 @pytest.mark.parametrize("name", groups.names("protocol"))

@@ -101,7 +101,7 @@ def test_the_grid_has_no_such_cell_and_a_thousand_cells_cost_little(tmp_path):
 def test_a_bound_is_not_known_of_what_only_a_file_says():
     cell = composed(["dataset=small"])
     unread = {key: value for key, value in cell["dataset"].items() if key != "features"}
-    assert sizes.at_most({**cell, "dataset": unread}) == float("inf")
+    assert sizes.at_most(cell | {"dataset": unread}) == float("inf")
 
 
 def test_a_csv_file_is_bounded_by_its_size_and_read_for_no_warning(tmp_path, monkeypatch):

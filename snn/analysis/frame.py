@@ -18,7 +18,7 @@ from snn.analysis.roofline import step_us
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
 from snn.errors import RecordError
-from snn.grid.naming import name_of, record_path
+from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
 from snn.profiling.memory import PURPOSES
 from snn.records import store
@@ -45,7 +45,7 @@ def checked(expected: Expected) -> dict[str, Record]:
     """
     records: dict[str, Record] = {path: read(Path(path)) for path in expected}
     for path, record in records.items():
-        name = record_path(name_of(record["cell"]), record["round"])
+        name = record_path(Cell(record["cell"]).name, record["round"])
         if not path.endswith(name):
             raise RecordError(f"{path}: the record of another cell or round, {name}{again(path)}")
         check_sources(record, path, expected[path])

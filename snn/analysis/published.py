@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from snn.config import groups
+from snn.config.cell import Cell
 from snn.models.network import network_label
 
 TABLES = ("speedup", "depth", "neurons")
@@ -14,25 +15,25 @@ _DATASET = "large"
 """That of Tables VI and VII."""
 
 
-def speedups(cell: Mapping[str, Any], paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
+def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
     """The speedups over the reference that the paper's tables have of a cell.
 
     Device and protocol are ignored. ``paper`` holds the content of each file of ``TABLES``. One cell is in
     several of the paper's tables, so there may be several values; none of a cell with other settings.
     """
     networks = [groups.load("network", name) for name in _NETWORKS]
-    strategy, dataset, network = cell["strategy"]["name"], cell["dataset"]["name"], cell["network"]
+    strategy, dataset, network = cell.strategy, cell.dataset, cell["network"]
     width = {"hidden": network["hidden"]} if len(network.get("hidden") or ()) == 1 else {}
     kernel = groups.load("kernel", "naive")
     if not (
         all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
-        and cell.get("precision", {}).get("name", "fp32") == "fp32"
+        and cell.precision == "fp32"
         and network in [networks[0] | width, *networks[1:]]
         and cell["training"] == groups.default_training()
         and all(_is_as_in_its_file(group, cell[group]) for group in ("dataset", "strategy"))
     ):
         return []
-    label, found = network_label(network), []
+    label, found = cell.network, []
     if label == network_label(networks[0]):
         found.append(paper["speedup"].get(strategy, {}).get(dataset))
     if strategy == "combined" and dataset == _DATASET:

@@ -69,6 +69,20 @@ class Cell(dict[str, Any]):
         return self["training"]["epochs"]
 
     @property
+    def accumulate(self) -> int:
+        """The micro-batches that each batch is trained in."""
+        return self["training"]["accumulate"]
+
+    @property
+    def gradient(self) -> str:
+        return self["training"]["gradient"]
+
+    @property
+    def recompute(self) -> list[int]:
+        """The numbers of the layers whose activations are computed again."""
+        return self["network"]["recompute"]
+
+    @property
     def rounds(self) -> range:
         """The numbers of its rounds by its protocol, from 1."""
         return range(1, self["protocol"]["rounds"] + 1)
@@ -92,9 +106,12 @@ class Cell(dict[str, Any]):
         """The strategy that trains beside it all the time; None if it does not ask for one."""
         return None if self.neighbour in (ANY, NONE) else self.neighbour
 
+    def __or__(self, other: Mapping[str, Any]) -> "Cell":  # type: ignore[override]
+        return Cell({**self, **other})
+
     def replace(self, **sections: Mapping[str, Any]) -> "Cell":
         """A copy with some settings changed, by section."""
-        return Cell(self | {section: self[section] | values for section, values in sections.items()})
+        return self | {section: self[section] | values for section, values in sections.items()}
 
 
 def digest(values: Mapping[str, Any]) -> str:

@@ -11,10 +11,13 @@ from snn.errors import ConfigError, shown
 NAMED = ("dataset", "strategy", "kernel", "precision")
 """Groups whose files give their choice's name, which a cell keeps."""
 
-_CODE = {"dataset": "snn/datasets/{}.py", "strategy": "snn/strategies/{}.py", "kernel": "kernels/{}.cu"}
-"""Where the code of a choice of this name would be."""
+_CODE = {"dataset": "snn/datasets/{}.py", "kernel": "kernels/{}.cu", "strategy": "snn/strategies/*.py"}
+"""Where the code of a choice of this name would be; a strategy's is a class in the file of its family."""
 
-_MADE_BY = {"dataset": "function that makes the data", "strategy": "strategy's class"}
+_MADE_BY = {
+    "dataset": "function that makes the data, such as snn.datasets.patterns.make",
+    "strategy": "strategy's class, such as snn.strategies.host_driven.Pinned",
+}
 
 BESIDE_THE_CELL = ("round", "data", "output", "profile")
 """Keys of the command line that are of no section of a cell."""
@@ -53,10 +56,20 @@ def hint(group: str, value: object, sets: str = "=") -> str:
         return f" (your own file is {' '.join(f'{key}{sets}{one}' for key, one in own.items())})"
     if group == "network" and _WIDTHS.fullmatch(text):
         return f" (widths are network.hidden{sets}[{', '.join(re.findall('[0-9]+', text))}])"
-    code = _CODE.get(group, "").format(text) if re.fullmatch(r"[a-z][a-z0-9_]*", text) else ""
-    if code and (groups.ROOT / code).is_file():
+    if code := _code_of(group, text):
         return f" ({code} is there, but a choice is a file, config/{group}/{text}.yaml)"
     return meant(text, groups.names(group))
+
+
+def _code_of(group: str, name: str) -> str | None:
+    """The file that has the code of a choice of this name, whether or not there is such a choice."""
+    if group not in _CODE or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        return None
+    files = groups.ROOT.glob(_CODE[group].format(name))
+    if group == "strategy":
+        its_class = re.compile(rf"^class {name.replace('_', '')}\b", re.IGNORECASE | re.MULTILINE)
+        files = (file for file in files if its_class.search(file.read_text(encoding="utf-8")))
+    return next((str(file.relative_to(groups.ROOT)) for file in files), None)
 
 
 def nested(section: str, value: str) -> str:
@@ -134,8 +147,7 @@ def _check_target(file: str, group: str, choice: str, target: object) -> None:
     """That ``_target_`` names a class or function of a file; those of other packages are not looked for."""
     if not isinstance(target, str) or "." not in target:
         given = "missing" if target is None else shown(target)
-        example = f"{_CODE[group].format(choice).removesuffix('.py').replace('/', '.')}.NAME"
-        raise ConfigError(f"{file}: _target_ is {given}: it must name the {_MADE_BY[group]}, as {example}")
+        raise ConfigError(f"{file}: _target_ is {given}: it must name the {_MADE_BY[group]}")
     module, _, name = target.rpartition(".")
     if not module.startswith("snn."):
         return

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from snn.config import groups
-from snn.config.cell import SECTIONS
+from snn.config.cell import SECTIONS, Cell
 from snn.config.choices import BESIDE_THE_CELL
 from snn.config.overrides import read
 from snn.config.settings import KINDS, check_text, complete
@@ -36,7 +36,7 @@ def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
     return cast(dict[str, Any], composition)
 
 
-def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, Any]:
+def composed(overrides: Sequence[str], checks_memory: bool = True) -> Cell:
     """The cell of ``config/config.yaml`` with Hydra overrides applied, and the keys beside it, as values.
 
     Raises ConfigError, also for a cell larger than this machine's memory, and DataError for a data file.
@@ -59,4 +59,4 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> dict[str, 
             beside[key] = str(path_of(beside[key]))
     if checks_memory:
         check_memory(cell)
-    return {**cell, **beside}
+    return cell | beside

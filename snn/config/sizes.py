@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import inf, prod
 from typing import Any
 
+from snn.config.cell import Cell
 from snn.errors import ConfigError
 from snn.hardware.devices import usable_bytes
 from snn.models.layers import Conv2d
@@ -14,7 +15,7 @@ _TIMES = 16
 _MOST_ELEMENTS = 2**31 - 1
 
 
-def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) -> None:
+def check_memory(cell: Cell, table: tuple[int, int] | None = None) -> None:
     """Raise ConfigError where a cell cannot fit into this machine's memory, or a matrix not into 32 bits.
 
     ``table`` is the shape (rows, features + 1) of its data set, once that is read. Every cell needs the
@@ -25,10 +26,10 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
         return
     parameters, activations = _elements(cell, table)
     rows, columns = table
-    network, name, batch = cell["network"], cell["dataset"]["name"], cell["training"]["batch_size"]
+    name, batch = cell.dataset, cell.batch_size
     needs = {
         f"dataset={name} of {rows} rows and {columns} columns": 2 * rows * columns * _FLOAT,
-        f"network {network_label(network)}": sum(parameters) * _FLOAT,
+        f"network {cell.network}": sum(parameters) * _FLOAT,
         f"the activations of a batch of {batch}": sum(activations) * _FLOAT,
     }
     if sum(needs.values()) > usable_bytes():
@@ -39,15 +40,15 @@ def check_memory(cell: Mapping[str, Any], table: tuple[int, int] | None = None) 
         )
 
 
-def check_matrices(cell: Mapping[str, Any]) -> None:
+def check_matrices(cell: Cell) -> None:
     """Raise ConfigError where a matrix of a cell has more elements than kernels count."""
     if table := _table(cell["dataset"]):
         _elements(cell, table)
 
 
-def _elements(cell: Mapping[str, Any], table: tuple[int, int]) -> tuple[list[int], list[int]]:
+def _elements(cell: Cell, table: tuple[int, int]) -> tuple[list[int], list[int]]:
     """The elements of each parameter and of each layer's activations; ConfigError if one has too many."""
-    dataset, network, batch = cell["dataset"], cell["network"], cell["training"]["batch_size"]
+    dataset, network, batch = cell["dataset"], cell["network"], cell.batch_size
     built = build(network, tuple(dataset.get("shape") or (table[1] - 1,)))
     parameters = [prod(shape) for shape in built.shapes]
     activations = [batch * prod(shape) for shape in built.layer_shapes]
@@ -60,7 +61,7 @@ def _elements(cell: Mapping[str, Any], table: tuple[int, int]) -> tuple[list[int
     return parameters, activations
 
 
-def at_most(cell: Mapping[str, Any], table: tuple[int, int] | None = None) -> float:
+def at_most(cell: Cell, table: tuple[int, int] | None = None) -> float:
     """More bytes than a cell will hold of a device: a cheap bound.
 
     It is infinite if neither the choice nor ``table`` says rows and columns. Else it is sixteen times the
@@ -81,7 +82,7 @@ def at_most(cell: Mapping[str, Any], table: tuple[int, int] | None = None) -> fl
     listed = [len(value) or 1 for value in strategy.values() if isinstance(value, list)]
     networks = prod(listed) * strategy.get("starts", 1)
     parameters = networks * sum(prod(shape) for shape in built.shapes)
-    elements = prod(table) + parameters + cell["training"]["batch_size"] * of_row
+    elements = prod(table) + parameters + cell.batch_size * of_row
     elements += tiles * max(map(prod, shapes))
     return _TIMES * _FLOAT * elements
 

@@ -28,14 +28,14 @@ class Sources(tuple[str, ...]):
         return _digest(self)
 
 
-def cell_sources(cell: Mapping[str, Any]) -> Sources:
+def cell_sources(cell: Cell) -> Sources:
     """The files that decide what a cell measures.
 
     They run from the first setting of the process to the last reading: its threads, the passes, strategy,
     data set and backend, and on CUDA the kernel and those that the strategy launches beside it. Composing the
     cell, provenance, progress, locks and writing the record only say what was measured.
     """
-    backend, neighbour = cell["device"]["backend"], Cell(cell).strategy_beside
+    backend, neighbour = cell.device.backend, cell.strategy_beside
     modules = (
         "snn.hardware.threads",
         "snn.measurement.passes",

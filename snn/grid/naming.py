@@ -10,20 +10,15 @@ from snn.grid import fingerprint
 from snn.hardware.devices import Device
 
 
-def name_of(cell: Mapping[str, Any]) -> str:
-    """A cell's name in paths, also of an old record's."""
-    return Cell(cell).name
-
-
 def record_path(name: str, number: int) -> str:
     """Where the record of a cell's round stands; rounds are numbered from 1."""
     return f"results/cells/{name}-round{number}.json"
 
 
-def record_paths(cell: Mapping[str, Any], name: str | None = None, rounds: int = 0) -> list[str]:
+def record_paths(cell: Cell, name: str | None = None, rounds: int = 0) -> list[str]:
     """The paths of a cell's records, one per round of its protocol, or ``rounds`` if that is more."""
-    name = name or name_of(cell)
-    return [record_path(name, number) for number in range(1, max(rounds, len(rounds_of(cell))) + 1)]
+    name = name or cell.name
+    return [record_path(name, number) for number in range(1, max(rounds, len(cell.rounds)) + 1)]
 
 
 def microbenchmark_path(name: str, device: Device) -> str:
@@ -44,7 +39,7 @@ def said_of_missing(known: Container[str], cells: Mapping[str, Cell], kept: bool
     used = rounds_in(known, cells)
     wanted = missing = unused = 0
     for name, cell in cells.items():
-        rounds = rounds_of(cell)
+        rounds = cell.rounds
         wanted += len(rounds)
         there = sum(record_path(name, number) in known for number in rounds)
         missing += len(rounds) - there
@@ -64,20 +59,15 @@ def check_planned(settings: Mapping[str, Any]) -> None:
     output, number = settings["output"], settings["round"]
     if "results/cells/" not in output or settings["device"]["name"] is None:
         return
-    cell = {section: settings[section] for section in SECTIONS}
+    cell = Cell((section, settings[section]) for section in SECTIONS)
     if number is None:  # all runs of the cell in one job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
-    planned = record_path(name_of(cell), number)
+    planned = record_path(cell.name, number)
     if not output.endswith(planned):
         raise ConfigError(f"output is {output!r}, but this cell and round belong to {planned}")
 
 
-def rounds_of(cell: Mapping[str, Any]) -> range:
-    """The numbers of a cell's rounds by its protocol."""
-    return range(1, cell["protocol"]["rounds"] + 1)
-
-
-def dataset_path(cell: Mapping[str, Any]) -> str:
+def dataset_path(cell: Cell) -> str:
     """Where a cell's prepared data set stands, as today's code makes it."""
     made_of = {"dataset": cell["dataset"], "code": fingerprint.dataset_digest(cell["dataset"])}
-    return f"results/datasets/{cell['dataset']['name']}-{digest(made_of)}.npy"
+    return f"results/datasets/{cell.dataset}-{digest(made_of)}.npy"

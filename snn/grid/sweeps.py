@@ -234,7 +234,7 @@ def cells_of(table: str, sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:
     entry = TABLES.get(table) or replace(TIDY_TABLE, sweep=table)
     shown = [sweeps[name] for name in (entry.sweep, *entry.also) if name in sweeps]
     cells = {name: cell for sweep in shown for name, cell in sweep.named.items() if entry.holds(cell)}
-    has_reference = any(cell["strategy"]["name"] == "reference" for cell in cells.values())
+    has_reference = any(cell.strategy == "reference" for cell in cells.values())
     return cells if entry.sweep in sweeps or has_reference else {}
 
 

@@ -70,22 +70,14 @@ def device_lock(*devices: Device) -> Iterator[Device]:
 def gpu_lock(*devices: Device) -> Iterator[Device]:
     """Hold the first of these GPUs that is free, in a process whose parent holds another: as ``device_lock``.
     It has its share of the host by its parent, which may wait for it: it does not queue for one."""
-    with _lock([str(device.uuid) for device in devices], fcntl.LOCK_EX) as uuid, _visible(uuid):
-        yield next(device for device in devices if device.uuid == uuid)
-
-
-@contextmanager
-def _visible(uuid: str) -> Iterator[None]:
-    """Let CUDA, if it is loaded meanwhile, see one GPU only."""
-    before = os.environ.get(VISIBLE)
-    os.environ[VISIBLE] = uuid
-    try:
-        yield
-    finally:
-        if before is None:
+    with _lock([str(device.uuid) for device in devices], fcntl.LOCK_EX) as uuid:
+        before, os.environ[VISIBLE] = os.environ.get(VISIBLE), uuid
+        try:
+            yield next(device for device in devices if device.uuid == uuid)
+        finally:
             del os.environ[VISIBLE]
-        else:
-            os.environ[VISIBLE] = before
+            if before is not None:
+                os.environ[VISIBLE] = before
 
 
 def lock_file(name: str) -> Path:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from itertools import pairwise
@@ -114,14 +114,14 @@ class BusyNeighbour:
 
 @contextmanager
 def beside(
-    cell: Mapping[str, Any], device: Device, devices: Sequence[Device], data: str | None
+    cell: Cell, device: Device, devices: Sequence[Device], data: str | None
 ) -> Iterator[BusyNeighbour | None]:
     """Start the neighbour that a cell asks for, if it does, on another device; it ends with this context.
 
     It trains what the cell trains, with the strategy ``protocol.neighbour``; on the CPU it shares the cell's.
     ``data`` is the prepared copy of the data set, if any. Raises Unsupported if there is no other GPU.
     """
-    strategy = Cell(cell).strategy_beside
+    strategy = cell.strategy_beside
     if strategy is None:
         yield None
         return
@@ -150,14 +150,14 @@ def main() -> int:
     end_with_parent()
     order = json.load(sys.stdin)
     try:
-        _train(order["cell"], order["data"], [Device(**one) for one in order["gpus"]], parent)
+        _train(Cell(order["cell"]), order["data"], [Device(**one) for one in order["gpus"]], parent)
     except SnnError as error:
         print(error, file=sys.stderr)
         return UNSUPPORTED if isinstance(error, Unsupported) else 2
     return 0
 
 
-def _train(cell: Mapping[str, Any], data: str | None, gpus: list[Device], parent: int) -> None:
+def _train(cell: Cell, data: str | None, gpus: list[Device], parent: int) -> None:
     notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no note
     threads.assign()  # before NumPy is imported

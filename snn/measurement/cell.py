@@ -13,6 +13,7 @@ from typing import Any
 
 from snn import backends, datasets
 from snn.backends.base import Backend
+from snn.config.cell import Cell
 from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
@@ -35,18 +36,18 @@ from snn.strategies import factory
 from snn.strategies.factory import Job, traits
 
 
-def run(config: Mapping[str, Any]) -> dict[str, Any]:
+def run(config: Cell) -> dict[str, Any]:
     """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record. Raises
     DataError, DeviceError or ConfigError before any training, and NeighbourError."""
     with nvml_open(config["device"]["backend"]):
         return _run(config)
 
 
-def _run(config: Mapping[str, Any]) -> dict[str, Any]:
+def _run(config: Cell) -> dict[str, Any]:
     devices = choices(**config["device"])
     device = devices[0]
     say_unused_gpu(config["device"]["backend"], device)
-    cell = {**config, "device": {"backend": device.backend, "name": device.name}}
+    cell = config | {"device": {"backend": device.backend, "name": device.name}}
     data, output, number, instrument = (cell.pop(key) for key in ("data", "output", "round", "profile"))
     _check_ranges(cell, instrument)
     if number is None:  # all runs of the cell in this job
@@ -91,22 +92,22 @@ def _run(config: Mapping[str, Any]) -> dict[str, Any]:
     return build_record(cell, number, measurement, explanation, machine, where, described, untrained)
 
 
-def load_table(cell: Mapping[str, Any], data: str | None) -> datasets.Table:
+def load_table(cell: Cell, data: str | None) -> datasets.Table:
     """A cell's data set, or the prepared copy of it at this path."""
     return datasets.make(cell["dataset"]) if data is None else datasets.kept(Path(data), cell["dataset"])
 
 
-def make_backend(cell: Mapping[str, Any]) -> Backend:
-    published = cell["training"]["gradient"] == PublishedNaive.name
-    precision = cell["precision"]["name"]
-    return backends.make(cell["device"]["backend"], cell["kernel"], ROOT, precision, published)
+def make_backend(cell: Cell) -> Backend:
+    published = cell.gradient == PublishedNaive.name
+    precision = cell.precision
+    return backends.make(cell.device.backend, cell["kernel"], ROOT, precision, published)
 
 
-def _check_ranges(cell: Mapping[str, Any], instrument: str) -> None:
+def _check_ranges(cell: Cell, instrument: str) -> None:
     """Raise ConfigError if NVTX ranges are wanted, and there would be none."""
     if instrument == "none":
         return
-    if cell["device"]["backend"] == "cpu":
+    if cell.device.backend == "cpu":
         raise ConfigError("profile=nvtx is for Nsight Systems, which shows CUDA devices, not device=cpu")
     if factory.class_of(cell["strategy"]).own_runtime:
         raise ConfigError(f"profile=nvtx sees no call of {cell['strategy']['name']}: it has its own runtime")
@@ -126,7 +127,7 @@ def _annotate(job: Job, backend: Backend) -> None:
 
 
 def build_record(
-    cell: Mapping[str, Any],
+    cell: Cell,
     number: int,
     measurement: Measurement,
     explanation: Mapping[str, Any] | None,

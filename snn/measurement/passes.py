@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from snn import datasets
 from snn.backends.base import Backend
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
-from snn.hardware.sampling import Sample, Sampler
+from snn.hardware.sampling import Sampler
+from snn.measurement.progress import Printer
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models import network as networks
@@ -83,18 +84,8 @@ def _whole(rows: int, batch_size: int) -> int:
     return rows // batch_size * batch_size
 
 
-class Progress(Protocol):
-    """What is told of a measurement: its runs, how far a long one is, and samples of the machine."""
-
-    def __call__(self, runs: list[Run]) -> None: ...
-
-    def of_run(self, done: float, epochs: int, seconds: float) -> None: ...
-
-    def live(self, sample: Sample, limits: Mapping[str, Any]) -> None: ...
-
-
 def measured(
-    job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
+    job: Job, rules: Round, backend: Backend, device: Device, progress: Printer, number: int
 ) -> tuple[Measurement, dict[str, Any] | None, dict[str, Any]]:
     """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
     Memory that is too full for the probe, an advice or the profile does not cost what was measured."""

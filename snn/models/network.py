@@ -63,10 +63,21 @@ class Network:
         return tuple(shapes)
 
     @cached_property
+    def layer_parameters(self) -> tuple[tuple[Parameter, ...], ...]:
+        """What each layer trains."""
+        every = enumerate(zip(self.layers, self.layer_shapes, strict=False))
+        return tuple(layer.parameters(i, shape) for i, (layer, shape) in every)
+
+    @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """All that is trained, layer by layer."""
-        every = enumerate(zip(self.layers, self.layer_shapes, strict=False))
-        return tuple(itertools.chain(*(layer.parameters(i, shape) for i, (layer, shape) in every)))
+        return tuple(itertools.chain(*self.layer_parameters))
+
+    @property
+    def slices(self) -> list[slice]:
+        """Which of ``parameters`` are those of each layer."""
+        ends = itertools.accumulate(map(len, self.layer_parameters))
+        return [slice(end - len(own), end) for own, end in zip(self.layer_parameters, ends, strict=True)]
 
     @property
     def shapes(self) -> list[Shape]:

@@ -66,7 +66,7 @@ def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> dict[str, Any]
     needs = _needs(cell, gpu)
     needed = _by_kind(cell, gpu, needs)
     rehearsed = cache(lambda batch: _rehearsed(_batch(cell, batch), gpu))
-    parts, refused = cell["training"]["accumulate"], dict[int, str]()
+    parts, refused = cell.accumulate, dict[int, str]()
     rows = planned(_batch(cell, parts)).rows
 
     def total(rows_of_part: int) -> float:
@@ -225,7 +225,7 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
         found.append(remedy(f"training.batch_size={largest}", total(smaller), cost))
     kernels = chosen(remedies.choices(cell, "kernel"))
     found += chosen(remedies.choices(cell, "strategy")) + kernels
-    if factory.class_of(cell["strategy"]).remedies and cell["training"]["gradient"] == EXACT.name:
+    if factory.class_of(cell["strategy"]).remedies and cell.gradient == EXACT.name:
         divisors = remedies.micro_batches(cell)
         found += [steps(n) for n in divisors if n in remedies.USUAL]
         # Of the layers to compute again those that save most.

@@ -54,7 +54,7 @@ def changed(cell: Cell, accumulate: int | None = None, recompute: Sequence[int] 
 
 def micro_batches(cell: Cell) -> list[int]:
     """The numbers of micro-batches that the cell's batch may be divided into, beyond its own number."""
-    batch, own = cell.batch_size, cell["training"]["accumulate"]
+    batch, own = cell.batch_size, cell.accumulate
     return [n for n in range(own + 1, min(batch, _MOST) + 1) if batch % n == 0]
 
 
@@ -68,7 +68,7 @@ def layers_again(cell: Cell) -> list[list[int]]:
     ways = [known[::2], known[1::2]]
     for apart in sorted({3, round(math.sqrt(len(known))) + 1}):
         ways.append([layer for i, layer in enumerate(known, 1) if i % apart])
-    return [way for way in ways if len(way) > 1 and way != cell["network"]["recompute"]]
+    return [way for way in ways if len(way) > 1 and way != cell.recompute]
 
 
 def choices(cell: Cell, group: str) -> list[Change]:
@@ -80,9 +80,7 @@ def choices(cell: Cell, group: str) -> list[Change]:
         return not factory.own_runtime(choice) and not factory.on_host(choice)
 
     others = [groups.load(group, name) for name in groups.names(group) if name != cell[group]["name"]]
-    return [
-        Change(f"{group}={choice['name']}", Cell(cell | {group: choice})) for choice in others if fits(choice)
-    ]
+    return [Change(f"{group}={choice['name']}", cell | {group: choice}) for choice in others if fits(choice)]
 
 
 def rounded(cell: Cell) -> Change | None:
@@ -94,7 +92,7 @@ def rounded(cell: Cell) -> Change | None:
         return Change("precision=bf16", precise)
     kernels = [groups.load("kernel", name) for name in groups.names("kernel")]
     kernel = next(one for one in kernels if one["source"] and "bf16" in one["precisions"])
-    return Change(f"precision=bf16 kernel={kernel['name']}", Cell(precise | {"kernel": kernel}))
+    return Change(f"precision=bf16 kernel={kernel['name']}", precise | {"kernel": kernel})
 
 
 ROUNDED = "everything is held in float32: bf16 is only what a product's inputs are rounded to, on the chip"

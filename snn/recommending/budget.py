@@ -19,6 +19,7 @@ from snn.analysis.intervals import Ratio, ratio, ratio_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import common_rounds, rounds_needed
 from snn.analysis.verdicts import NOT_SIGNIFICANT
+from snn.config.cell import Cell
 from snn.config.groups import ROOT
 from snn.config.overrides import written
 from snn.errors import ConfigError, MeasurementError
@@ -76,19 +77,19 @@ class Pilot:
     waited: float = 0.0
 
 
-def run_pilot(cell: Mapping[str, Any], budget: float) -> Pilot:
+def run_pilot(cell: Cell, budget: float) -> Pilot:
     """Train one epoch of the reference; if that takes long, a few batches, of whose time it is estimated.
 
     Only of a data set with a number of rows there can be fewer. Raises ConfigError if it takes more than
     half of the budget, and MeasurementError if the cell fails.
     """
-    dataset, few = cell["dataset"], FEWEST_BATCHES * cell["training"]["batch_size"]
+    dataset, few = cell["dataset"], FEWEST_BATCHES * cell.batch_size
     rows = dataset.get("rows") or few
     attempts = [(cell, budget / 2)]
     if rows > few:
         long = max(budget * _LONG, _LEAST_SECONDS)
         fewer = {key: min(few, dataset[key]) for key in ("rows", "test_rows") if key in dataset}
-        attempts = [(cell, long), ({**cell, "dataset": dataset | fewer}, budget / 2 - long)]
+        attempts = [(cell, long), (cell.replace(dataset=fewer), budget / 2 - long)]
     all_waited = 0.0
     for trained, most in attempts:
         status, seconds, waited = _train(trained, most)
@@ -111,9 +112,9 @@ def run_pilot(cell: Mapping[str, Any], budget: float) -> Pilot:
     return Pilot(epoch * whole, seconds - 2 * epoch, outside, all_waited)
 
 
-def _train(cell: Mapping[str, Any], most: float) -> tuple[int | None, float, float]:
+def _train(cell: Cell, most: float) -> tuple[int | None, float, float]:
     """Train one epoch of a cell in at most so many seconds, as ``_run``."""
-    given: dict[str, Any] = dict(one.partition("=")[::2] for one in overrides(dict(cell)))
+    given: dict[str, Any] = dict(one.partition("=")[::2] for one in overrides(cell))
     given |= {**_SHORT, "output": written(str(ROOT / _RECORD))}
     for file in (_RECORD, _LOG, _WAITS):  # of an earlier one, which may have been killed
         with outputs.reported(ROOT / file):
@@ -190,19 +191,19 @@ class Length(NamedTuple):
         epochs = count(self.epochs, "epoch")
         return epochs if self.rows is None else f"{epochs} on {self.rows:,} rows"
 
-    def part_of(self, cell: Mapping[str, Any]) -> str:
+    def part_of(self, cell: Cell) -> str:
         """``1 of the 100 epochs, on 2,560 of the 60,000 rows`` of a cell; empty if it is all of them."""
         rows = "" if self.rows is None else f", on {self.rows:,} of the {cell['dataset']['rows']:,} rows"
-        epochs = cell["training"]["epochs"]
+        epochs = cell.epochs
         return f"{self.epochs} of the {epochs} epochs{rows}" if rows or self.epochs < epochs else ""
 
-    def work(self, cell: Mapping[str, Any]) -> float:
+    def work(self, cell: Cell) -> float:
         """How many of a cell's own epochs take as long."""
         return self.epochs if self.rows is None else self.epochs * self.rows / cell["dataset"]["rows"]
 
 
 def length_that_fits(
-    pilot: Pilot, cell: Mapping[str, Any], candidates: int, first: Mapping[str, Any], budget: float
+    pilot: Pilot, cell: Cell, candidates: int, first: Mapping[str, Any], budget: float
 ) -> Length:
     """The length of a run with which a first round of all candidates takes its share of the budget, if they
     are as fast as the reference: the cell's own epochs, or fewer, or one on fewer rows, if the data set

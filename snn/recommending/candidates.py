@@ -129,7 +129,7 @@ def write(
     written.
     """
     content, name = _content(question, backend)
-    whole = Length(question.cell["training"]["epochs"])
+    whole = Length(question.cell.epochs)
     length = length or whole
     if length != whole:
         content |= length.settings()

@@ -1,7 +1,7 @@
 """What can be said of a GPU that is not here: published results, and the planner's bytes."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from math import inf, log
 from typing import Any
@@ -10,6 +10,7 @@ import pandas as pd
 
 from snn.analysis import published
 from snn.config import groups
+from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
@@ -56,7 +57,7 @@ def describe(asked: Question) -> str:
     return f"{device} is not here, so nothing was measured.\n{on_a_gpu(asked.cell, device)}"
 
 
-def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
+def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
     """The published answers for the nearest networks on a GPU, the memory needed there, and what is open.
 
     Of networks unlike this one, in their layers or by more than ``_SIMILAR`` in a width, there are some only
@@ -99,7 +100,7 @@ def on_a_gpu(cell: Mapping[str, Any], name: str = DEFAULT) -> str:
     return "\n".join([*lines, f"  Device memory that your training would take there: {memory}.", _NOT_KNOWN])
 
 
-def _answers(cell: Mapping[str, Any]) -> pd.DataFrame:
+def _answers(cell: Cell) -> pd.DataFrame:
     """The published winners on GPUs, each with the ``distance`` of its network from the cell's.
 
     A winner that diverged is no answer, nor is a peer or the reference: they win only if a sweep, as that of
@@ -113,7 +114,7 @@ def _answers(cell: Mapping[str, Any]) -> pd.DataFrame:
     return found.assign(
         distance=[sum(_OTHER_LAYER if one == inf else log(one) for one in each) for each in factors],
         is_like=[max(each) <= _SIMILAR for each in factors],
-        is_other=found["dataset"] != cell["dataset"]["name"],
+        is_other=found["dataset"] != cell.dataset,
         lacks_speedup=found["speedup"].isna(),
     ).astype({"is_like": bool, "distance": float})  # also of no row
 
@@ -147,7 +148,7 @@ def _layers(label: str) -> list[str]:
     return label.split("-")
 
 
-def _memory(cell: Mapping[str, Any], name: str, fastest: Sequence[str]) -> str:
+def _memory(cell: Cell, name: str, fastest: Sequence[str]) -> str:
     """What the cell would take on a GPU, and with these strategies, named as in an overview."""
     try:
         gpu = gpus.named(name)
@@ -172,7 +173,7 @@ _NETWORKS = {1: "one_hidden", 2: "two_hidden", 3: "three_hidden"}
 """The paper's networks, by their number of hidden layers."""
 
 
-def _of_paper(cell: Mapping[str, Any], name: str) -> list[str]:
+def _of_paper(cell: Cell, name: str) -> list[str]:
     """What the paper says of a cell's network and data on a GPU; empty if it has no such row or GPU.
 
     How many epochs the cell trains from which weights, by which strategy and kernel, does not matter.
@@ -182,14 +183,12 @@ def _of_paper(cell: Mapping[str, Any], name: str) -> list[str]:
         return []
     paper = {table: read_yaml(CONFIG / f"paper/{table}.yaml") for table in published.TABLES}
     weights = {key: groups.load("network", network)[key] for key in ("init", "seed")}
-    as_there = {
-        **cell,
-        "kernel": groups.load("kernel", "naive"),
-        "network": {**cell["network"], **weights},
-        "training": {**cell["training"], "epochs": groups.default_training()["epochs"]},
-    }
+    epochs = groups.default_training()["epochs"]
+    as_there = cell.replace(
+        network=weights, training={"epochs": epochs}, kernel=groups.load("kernel", "naive")
+    )
     speedups = {
-        strategy: published.speedups({**as_there, "strategy": groups.load("strategy", strategy)}, paper)
+        strategy: published.speedups(as_there | {"strategy": groups.load("strategy", strategy)}, paper)
         for strategy in _STRATEGIES
     }
     said = [f"{one} {' or '.join(f'{value:g}' for value in of)}" for one, of in speedups.items() if of]

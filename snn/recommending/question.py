@@ -9,6 +9,7 @@ from typing import Any
 
 from snn import datasets
 from snn.config import compose, groups, overrides
+from snn.config.cell import Cell
 from snn.config.choices import BESIDE_THE_CELL
 from snn.config.overrides import written
 from snn.datasets import Table
@@ -41,7 +42,7 @@ class Question:
     name, ``choice`` the list of candidates, ``few`` or ``all``.
     """
 
-    cell: Mapping[str, Any]
+    cell: Cell
     sweep: Mapping[str, Any]
     table: Table | None
     budget: float
@@ -95,7 +96,7 @@ def ask(
     if path := cell["dataset"].get("path"):
         sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
-    name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell["dataset"]["name"]).strip("-")
+    name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell.dataset).strip("-")
     folder = path_of(output or f"recommendation-{name or 'csv'}")
     return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder)
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK
+from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
 from snn.datasets import counts
 from snn.errors import one_line
@@ -40,7 +41,7 @@ def announcement(asked: Question, device: Device, candidates: int) -> str:
     )
 
 
-def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, cell: Mapping[str, Any]) -> str:
+def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, cell: Cell) -> str:
     """The answer with its reason, then a line per candidate; times are of what was ``trained``."""
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     if not ranking["rank"].notna().any():
@@ -101,7 +102,7 @@ def _reasons(failed: pd.DataFrame, names: pd.Series) -> Iterator[str]:
             yield f"{word}: {', '.join(rest)}: see the column reason of ranking.csv."
 
 
-def _failures(ranking: pd.DataFrame, cell: Mapping[str, Any]) -> str:
+def _failures(ranking: pd.DataFrame, cell: Cell) -> str:
     """Who failed how; for a training that diverged, what may help: a smaller rate, or other weights."""
     failed = ranking[~ranking["status"].isin([OK, "unsupported"])]
     words = "; ".join(f"{status}: {', '.join(of['strategy'])}" for status, of in failed.groupby("status"))

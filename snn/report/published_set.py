@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from snn.config.cell import Cell
 from snn.errors import RecordError, one_line
 from snn.grid import naming
 from snn.records import archive, microbenchmarks
@@ -32,7 +33,7 @@ def readme(records: Sequence[Record], told: str | None = None, others: Sequence[
     """
     where = _provenances([*records, *others])
     started = _started(records)
-    rounds = Counter(naming.name_of(record["cell"]) for record in records)
+    rounds = Counter(Cell(record["cell"]).name for record in records)
     rows = {
         "device": _values(one["device"] for one in where),
         "UUID": _values(one["device_uuid"] for one in where),
@@ -73,7 +74,7 @@ def contents(folder: Path) -> Counter[str]:
 
 def name_as_written(entry: archive.Entry) -> str:
     """The name of an entry's cell with the digest of the cell as it was written."""
-    readable, _, _ = naming.name_of(entry.record["cell"]).rpartition("-")
+    readable, _, _ = Cell(entry.record["cell"]).name.rpartition("-")
     return f"{readable}-{naming.digest(entry.written['cell'])}"
 
 

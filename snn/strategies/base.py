@@ -10,6 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.network import Network, draw_weights
 
 Progress = Callable[[float, int, float], None]
@@ -47,6 +48,9 @@ class Strategy(ABC):
     any_network: bool = False
     """Whether it trains every network of layers; else only multilayer perceptrons made by ``mlp``."""
 
+    own_step: str | None = None
+    """What has a step of its own, in words, in which no launch can be replaced (``snn.models.gradients``)."""
+
     remedies: bool = False
     """Whether it trains in micro-batches, and computes outputs again: its step is launches on its buffers."""
 
@@ -81,6 +85,11 @@ class Strategy(ABC):
             raise Unsupported(
                 f"{key} changes the launches and buffers of a device-driven step, and this strategy has none "
                 "of its own: choose resident, graph, pipelined or synchronous"
+            )
+        if self.own_step and network.gradient.name != "exact":
+            raise Unsupported(
+                f"training.gradient={network.gradient.name} replaces launches of a step, and {self.own_step} "
+                "has a step of its own: choose training.gradient=exact"
             )
 
     def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
@@ -157,10 +166,20 @@ def required(package: str, install_command: str = "make env") -> Any:
         ) from error
 
 
-def check_exact_gradient(network: Network, by: str) -> None:
-    """Raise Unsupported where the network is to be trained along something else than its gradient."""
-    if network.gradient.name != "exact":
-        raise Unsupported(
-            f"training.gradient={network.gradient.name} replaces launches of a step, and {by} has a step of "
-            "its own: choose training.gradient=exact"
-        )
+class Peer(Strategy):
+    """A strategy whose package trains in place of the backend, in float32 or, on a GPU, in tf32."""
+
+    own_runtime: str
+    any_network = True
+
+    def begin(self, network: Network) -> Any:
+        """The package, imported. Raises Unsupported where it is absent or cannot do what is asked for."""
+        package, precision = required(self.own_runtime, PEERS), self.backend.precision
+        if precision not in ("fp32", "tf32"):
+            raise Unsupported(f"this peer trains in float32 or tf32, not {precision}")
+        if self.backend.is_processor and precision != "fp32":
+            raise Unsupported(f"on the CPU this peer trains in float32, not {precision}")
+        for layer in network.layers:
+            if type(layer) not in (Linear, Conv2d, MaxPool2d, ReLU):
+                raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
+        return package

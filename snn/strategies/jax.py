@@ -10,23 +10,23 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
-from snn.strategies.base import PEERS, Strategy, check_exact_gradient, required
+from snn.strategies.base import PEERS, Peer
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 """The new parameters and the errors E of a batch, from the parameters, X and Y."""
 
 
 def make_step(jax: Any, network: Network, rate: float) -> Step:
-    """A training step on one batch, as a pure function. Raises Unsupported for a layer without a form."""
+    """A training step on one batch, as a pure function."""
     return _perceptron(jax, network, rate) if network.widths is not None else _layers(jax, network, rate)
 
 
 def make_outputs(jax: Any, network: Network) -> Callable[[Any, Any], Any]:
     """The outputs of a network, (rows, outputs), as a function of its parameters and X, (rows, features)."""
-    own = _slices(network)
+    own = network.slices
 
     def outputs(W: Any, X: Any) -> Any:
         x = X.reshape(len(X), *network.inputs)
@@ -59,12 +59,9 @@ def _perceptron(jax: Any, network: Network, rate: float) -> Step:
 
 def _layers(jax: Any, network: Network, rate: float) -> Step:
     """Each layer is differentiated by JAX, so that it can be updated before or after its gradient passes."""
-    jnp, layers, own = jax.numpy, network.layers, _slices(network)
-    first = next(i for i, some in enumerate(own) if some.start < some.stop)
+    jnp, layers, own = jax.numpy, network.layers, network.slices
+    first = network.gradient.lowest(layers, network.layer_shapes)
     sequential, summed = network.update_order == "sequential", network.reduction == "sum"
-    for layer in layers:
-        if type(layer) not in (Linear, Conv2d, MaxPool2d, ReLU):
-            raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
 
     def gradient(outputs: Any, Y: Any) -> tuple[Any, Any]:
         """The errors E, and the gradient of the outputs."""
@@ -128,17 +125,10 @@ def _clipped(jnp: Any, gradient: Any, max_norm: float | None) -> Any:
     return gradient * jnp.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0)
 
 
-def _slices(network: Network) -> list[slice]:
-    """Which of the network's parameters are those of each layer."""
-    shapes = zip(network.layers, network.layer_shapes, strict=False)
-    counts = [len(layer.parameters(i, shape)) for i, (layer, shape) in enumerate(shapes)]
-    return [slice(end - n, end) for n, end in zip(counts, np.cumsum(counts).tolist(), strict=True)]
-
-
 _PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32"}
 
 
-class JaxScan(Strategy):
+class JaxScan(Peer):
     """Training by one compiled JAX program per run.
 
     ``setup`` copies the data in, with all full batches in one array. ``prepare`` compiles a training: a scan
@@ -150,8 +140,8 @@ class JaxScan(Strategy):
     """
 
     own_runtime = "jax"
+    own_step = "JAX"
     at_once = True
-    any_network = True
 
     def __init__(self, backend: Backend, unroll: int = 10) -> None:
         super().__init__(backend)
@@ -163,39 +153,26 @@ class JaxScan(Strategy):
         self._losses: Any = None
         self._outputs: Any = None
 
-    def check_network(self, network: Network) -> None:
-        super().check_network(network)
-        check_exact_gradient(network, "JAX")
-
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-        self._jax = required("jax", PEERS)
-        self._device = self.device()
-        self.network, self._batch = network, min(batch_size, len(X))
-        step = make_step(self._jax, network, float(np.float32(rate)))
-        self._train = make_training(self._jax, step, self.keeps_losses, self._unroll, network.loss)
-        batch = self._batch
-        whole = len(X) // batch * batch
-        batches = [M[:whole].reshape(-1, batch, M.shape[1]) for M in (X, Y)]
-        rest = [M[whole:] for M in (X, Y)] if whole < len(X) else []
-        with self.translated_errors():
-            self._data = tuple(self._put(M) for M in (*batches, *rest))
-            self._W = tuple(self._put(np.zeros(shape, np.float32)) for shape in network.shapes)
-
-    def device(self) -> Any:
-        """The JAX device of the backend. Raises Unsupported, with the reason, if there is none."""
-        jax, platform = self._jax, "cpu" if self.backend.is_processor else "cuda"
-        if self.backend.precision not in _PRECISIONS:
-            raise Unsupported(f"this peer trains in float32 or tf32, not {self.backend.precision}")
-        if self.backend.is_processor and self.backend.precision != "fp32":
-            raise Unsupported(f"on the CPU this peer trains in float32, not {self.backend.precision}")
+        self._jax = jax = self.begin(network)
+        platform = "cpu" if self.backend.is_processor else "cuda"
         try:
-            return jax.devices(platform)[0]
+            self._device = jax.devices(platform)[0]
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise Unsupported(
                 f"jax {jax.__version__} has no {platform} device ({reason}): `{PEERS}`"
             ) from error
+        self.network, self._batch = network, min(batch_size, len(X))
+        step = make_step(jax, network, float(np.float32(rate)))
+        self._train = make_training(jax, step, self.keeps_losses, self._unroll, network.loss)
+        whole = len(X) // self._batch * self._batch
+        batches = [M[:whole].reshape(-1, self._batch, M.shape[1]) for M in (X, Y)]
+        rest = [M[whole:] for M in (X, Y)] if whole < len(X) else []
+        with self.translated_errors():
+            self._data = tuple(self._put(M) for M in (*batches, *rest))
+            self._W = tuple(self._put(np.zeros(shape, np.float32)) for shape in network.shapes)
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
@@ -231,17 +208,16 @@ class JaxScan(Strategy):
         return np.array(self._losses)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        if self._outputs is None:
-            jitted = self._jax.jit(make_outputs(self._jax, self.network))
-            with self._precise(), self.translated_errors():
-                self._outputs = jitted.lower(self._W, self._put(self._filled_up(X[:1]))).compile()
-        found = []
+        batch, found = self._batch, []
         with self.translated_errors():
-            for start in range(0, len(X), self._batch):
-                some = X[start : start + self._batch]
-                found.append(
-                    np.asarray(self._outputs(self._W, self._put(self._filled_up(some))))[: len(some)]
-                )
+            for start in range(0, len(X), batch):
+                rows = X[start : start + batch]
+                x = self._put(np.pad(rows, ((0, batch - len(rows)), (0, 0))))
+                if self._outputs is None:
+                    with self._precise():
+                        jitted = self._jax.jit(make_outputs(self._jax, self.network))
+                        self._outputs = jitted.lower(self._W, x).compile()
+                found.append(np.asarray(self._outputs(self._W, x))[: len(rows)])
         return np.concatenate(found)
 
     def weights(self) -> list[np.ndarray]:
@@ -256,12 +232,6 @@ class JaxScan(Strategy):
     def _put(self, array: np.ndarray) -> Any:
         """A copy of the array on the device; also on the CPU, since weights are overwritten."""
         return self._jax.device_put(array, self._device, may_alias=False)
-
-    def _filled_up(self, X: np.ndarray) -> np.ndarray:
-        """These rows of data, with rows of zeros behind them up to a batch."""
-        filled = np.zeros((self._batch, X.shape[1]), np.float32)
-        filled[: len(X)] = X
-        return filled
 
     def _precise(self) -> Any:
         """A context in which what is compiled has the backend's precision."""
@@ -293,24 +263,21 @@ def make_training(jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: L
 
     def train(epochs: int, W: Any, X: Any, Y: Any, *rest: Any) -> Any:
         def batch(state: Any, one: Any) -> Any:
-            new = step(state[0], *one)
-            return new, kept(new[1])
+            W, errors = step(state[0], *one)
+            return (W, errors)[: len(state)], kept(errors)
 
         def epoch(carry: Any, _: None) -> Any:
-            return scan(batch, carry, (X, Y), unroll=unroll)
-
-        def uneven_epoch(carry: Any, _: None) -> Any:
-            def batch(W: Any, one: Any) -> Any:
-                new, errors = step(W, *one)
-                return new, kept(errors)
-
-            W, losses = scan(batch, carry[0], (X, Y), unroll=unroll)
+            if not rest:
+                return scan(batch, carry, (X, Y), unroll=unroll)
+            (W,), losses = scan(
+                batch, carry[:1], (X, Y), unroll=unroll
+            )  # errors are of the smaller last batch
             W, errors = step(W, *rest)
             return (W, errors), jnp.append(losses, kept(errors)) if keeps_losses else None
 
         last = rest[1] if rest else Y[0]
         start = (W, jnp.zeros((len(last), loss.errors(last.shape[1])), last.dtype))
-        (W, errors), losses = scan(uneven_epoch if rest else epoch, start, None, length=epochs)
+        (W, errors), losses = scan(epoch, start, None, length=epochs)
         return W, errors, losses[-1] if keeps_losses else None
 
     return train

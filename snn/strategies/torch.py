@@ -1,55 +1,53 @@
 """Peers: PyTorch called operation by operation, replayed as a graph, compiled, or with a DataLoader."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.files import cache
-from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.layers import Conv2d, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
-from snn.strategies.base import PEERS, Strategy, check_exact_gradient, required
+from snn.strategies.base import PEERS, Peer, required
 from snn.strategies.torch_networks import (
     TorchLayers,
-    TorchPerceptron,
     clipped,
+    compiled_step,
     configure,
     device_of,
+    eager_steps,
     translated,
 )
 
 
-class TorchPeer(Strategy):
+class TorchPeer(Peer):
     """PyTorch with the settings of a training, which ``close`` restores."""
 
     own_runtime = "torch"
-    any_network = True
+    own_step = "PyTorch"
+    as_published = False
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._torch: Any = None
         self._restore: Callable[[], None] | None = None
+        self.release_tensors()
 
-    def check_network(self, network: Network) -> None:
-        super().check_network(network)
-        check_exact_gradient(network, "PyTorch")
-
-    def begin(self, as_published: bool = False) -> Any:
-        """PyTorch, imported and set, and the device. Raises Unsupported."""
-        self._torch = required("torch", PEERS)
+    def begin(self, network: Network) -> Any:
+        self._torch, self.network = super().begin(network), network
         self._device = device_of(self._torch, self.backend)
-        self._restore = configure(self._torch, self.backend.precision, as_published)
+        self._restore = configure(self._torch, self.backend.precision, self.as_published)
         return self._torch
 
     @abstractmethod
     def release_tensors(self) -> None:
-        """Drop every reference to a tensor, so that the allocator can reuse the memory."""
+        """Hold no tensor: as before ``setup``, so that the allocator can reuse the memory."""
 
     def close(self) -> None:
         self.release_tensors()
@@ -74,22 +72,21 @@ class TorchStrategy(TorchPeer):
     def __init__(self, backend: Backend, channels_last: bool = False) -> None:
         super().__init__(backend)
         self._channels_last = channels_last
-        self._graph: Any = None
+
+    def release_tensors(self) -> None:
+        self._graph: Any = None  # before the tensors that it uses
         self._captured_errors: Any = None
+        self._steps: list[Callable[[], Any]] = []
         self._W: list[Any] = []
         self._batches: list[tuple[Any, Any]] = []
         self._errors: Any = None
         self._totals: Any = None
-
-    def release_tensors(self) -> None:
-        self._graph, self._captured_errors = None, None  # before the tensors that it uses
-        self._W, self._batches, self._errors, self._totals = [], [], None, None
+        self._total_of: tuple[Any, ...] = ()
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        torch = self.begin()
-        self.network, self._rate, self._batch = network, float(np.float32(rate)), batch_size
-        model = TorchLayers if network.widths is None else TorchPerceptron
-        self._model = model(torch, network, self._channels_last)
+        torch = self.begin(network)
+        self._rate, self._batch = float(np.float32(rate)), batch_size
+        self._model = TorchLayers(torch, network, self._channels_last)
         zeros = [np.zeros(shape, np.float32) for shape in network.shapes]
         with self.without_autograd():
             self._W = [W.clone() for W in self._model.parameters(zeros, self._device)]
@@ -124,7 +121,7 @@ class TorchStrategy(TorchPeer):
     def all_steps(self) -> Any:
         """Train one step on each batch; returns what ``total`` of the model takes of the last one.
 
-        With ``keeps_losses`` the total of each batch is left to ``keep``.
+        With ``keeps_losses`` the total of each batch's loss is written to its place in ``_total_of``.
         """
 
     def capture(self) -> None:
@@ -139,10 +136,6 @@ class TorchStrategy(TorchPeer):
         with cuda.graph(graph):
             self._captured_errors = self.all_steps()
         self._graph = graph
-
-    def keep(self, batch: int, total: Any) -> None:
-        """Write the total of a batch's loss to its place."""
-        self._total_of[batch].copy_(total)
 
     def loss(self) -> float:
         if self._errors is None:
@@ -172,15 +165,6 @@ class TorchStrategy(TorchPeer):
         return self._model.losses(totals.astype(np.float64), rows)
 
 
-class Views(NamedTuple):
-    """Views of one batch's rows: Y, ``H`` (X, H1, H2, ...) with its transposes, and ``dZ`` of every layer."""
-
-    Y: Any
-    H: list[Any]
-    transposed: list[Any]
-    dZ: list[Any]
-
-
 class TorchEager(TorchStrategy):
     """Training by PyTorch operations without autograd.
 
@@ -197,43 +181,19 @@ class TorchEager(TorchStrategy):
     into the learning rate, which saves a pass. With one output, the error is propagated by a broadcast.
     """
 
-    def __init__(self, backend: Backend, channels_last: bool = False) -> None:
-        super().__init__(backend, channels_last)
-        self._steps: list[Callable[[], Any]] = []
-        self._dW: list[Any] = []
-        self._W_transposed: list[Any] = []
-        self._norm: Any = None
-
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
-        if network.widths is None:
-            self._steps = [partial(self._step_of_layers, *batch) for batch in self._batches]
-            return
-        torch, widths = self._torch, network.mlp_widths()[1:]
         with self.without_autograd():
-            max_rows = max(len(x) for x, _ in self._batches)
-            H, dZ = ([self._W[0].new_empty(max_rows, n) for n in widths] for _ in range(2))
-            self._dW = [torch.empty_like(W) for W in self._W] if network.clip_norm is not None else []
-            self._norm = self._W[0].new_empty(())
-            self._W_transposed = [W.t() for W in self._W]
-            for x, y in self._batches:
-                activations = [x, *(h[: len(x)] for h in H[:-1])]
-                transposed = [h.t() for h in activations]
-                views = Views(y, activations, transposed, [d[: len(x)] for d in dZ])
-                self._steps.append(partial(self._step, views))
-
-    def release_tensors(self) -> None:
-        self._steps, self._dW, self._W_transposed, self._norm = [], [], [], None
-        super().release_tensors()
+            if network.widths is not None:
+                self._steps = eager_steps(self._torch, network, self._W, self._batches, self._rate)
+            else:
+                self._steps = [partial(self._step_of_layers, *batch) for batch in self._batches]
 
     def all_steps(self) -> Any:
-        if not self.keeps_losses:
-            for step in self._steps:
-                errors = step()
-            return errors
         for batch, step in enumerate(self._steps):
             errors = step()
-            self.keep(batch, self._model.total(errors, self._batches[batch][1]))
+            if self.keeps_losses:
+                self._total_of[batch].copy_(self._model.total(errors, self._batches[batch][1]))
         return errors
 
     def _step_of_layers(self, x: Any, targets: Any) -> Any:
@@ -244,36 +204,6 @@ class TorchEager(TorchStrategy):
         gradients = clipped(self._torch, gradients, self.network.clip_norm)
         self._torch._foreach_add_(W, gradients, alpha=-self._rate)
         return W
-
-    def _step(self, views: Views) -> Any:
-        """One training step, equations (1) to (4) of the paper, with every dZ scaled by rows / 2."""
-        torch, W, H, dZ = self._torch, self._W, views.H, views.dZ
-        last, sequential = len(W) - 1, self.network.update_order == "sequential"
-        for i in range(last):
-            torch.mm(H[i], W[i], out=H[i + 1]).relu_()
-        torch.addmm(views.Y, H[last], W[last], beta=-1, out=dZ[last])
-        for i in range(last, -1, -1):
-            if sequential:
-                self._update(i, views)
-            if i > 0:
-                propagate = torch.mul if W[i].shape[1] == 1 else torch.mm
-                propagate(dZ[i], self._W_transposed[i], out=dZ[i - 1])
-                torch.ops.aten.threshold_backward.grad_input(dZ[i - 1], H[i], 0, grad_input=dZ[i - 1])
-            if not sequential:  # the error has been propagated through the old weights
-                self._update(i, views)
-        return dZ[-1]
-
-    def _update(self, i: int, views: Views) -> None:
-        """W -= rate H^T dZ; with clipping, W -= rate max_norm dW / max(norm + 1e-6, max_norm)."""
-        W, scale, max_norm = self._W[i], 2.0 / len(views.Y), self.network.clip_norm
-        if max_norm is None:
-            W.addmm_(views.transposed[i], views.dZ[i], alpha=-self._rate * scale)
-            return
-        torch, dW, norm = self._torch, self._dW[i], self._norm
-        torch.mm(views.transposed[i], views.dZ[i], out=dW)
-        torch.linalg.vector_norm(dW, out=norm)
-        norm.add_(1e-6 / scale).clamp_min_(max_norm / scale)
-        W.addcdiv_(dW, norm, value=-self._rate * max_norm)
 
 
 class TorchGraph(TorchEager):
@@ -320,12 +250,15 @@ class TorchCompile(TorchStrategy):
     ) -> None:
         super().__init__(backend, channels_last)
         self._mode = mode
+
+    def release_tensors(self) -> None:
         self._step: Step | None = None
+        super().release_tensors()
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         cache.lend("torch", "TORCHINDUCTOR_CACHE_DIR")
         super().setup(network, X, Y, batch_size, rate)
-        step = make_step(self._torch, self._model, network.clip_norm, self._rate, self.keeps_losses)
+        step = make_step(self._torch, self._model, network, self._rate, self.keeps_losses)
         self._step = self._torch.compile(step, mode=self._mode, fullgraph=True, dynamic=False)
         with self.without_autograd(), _compiler_required():
             if self.backend.is_processor:
@@ -333,17 +266,13 @@ class TorchCompile(TorchStrategy):
             else:
                 self.capture()
 
-    def release_tensors(self) -> None:
-        self._step = None
-        super().release_tensors()
-
     def all_steps(self) -> Any:
         W, step = self._W, self._step
         assert step is not None
         for batch, (X, Y) in enumerate(self._batches):
             W, errors, total = step(W, X, Y)
             if self.keeps_losses:
-                self.keep(batch, total)
+                self._total_of[batch].copy_(total)
         self._torch._foreach_copy_(self._W, W)
         return errors
 
@@ -365,17 +294,18 @@ def _compiler_required() -> Iterator[None]:
         raise Unsupported(f"torch.compile needs a compiler that is not installed: {reason}") from error
 
 
-def make_step(torch: Any, model: TorchLayers, max_norm: float | None, rate: float, totals: bool) -> Step:
+def make_step(torch: Any, model: TorchLayers, network: Network, rate: float, totals: bool) -> Step:
     """A training step as a pure function of W, X and targets.
 
     It returns the new W, what the model computes the loss from and, with ``totals``, the loss's total.
     """
+    step_of_model = model.step if network.widths is None else partial(compiled_step, torch, network)
 
     def descend(W: list[Any], gradients: list[Any]) -> list[Any]:
-        return [w - rate * dW for w, dW in zip(W, clipped(torch, gradients, max_norm), strict=True)]
+        return [w - rate * dW for w, dW in zip(W, clipped(torch, gradients, network.clip_norm), strict=True)]
 
     def step(W: list[Any], X: Any, targets: Any) -> tuple[list[Any], Any, Any]:
-        new, errors = model.step(W, X, targets, descend)
+        new, errors = step_of_model(W, X, targets, descend)
         return new, errors, model.total(errors, targets) if totals else None
 
     return step
@@ -396,10 +326,12 @@ class TorchLoader(TorchPeer):
     def __init__(self, backend: Backend, workers: int = 4, pin_memory: bool = False) -> None:
         super().__init__(backend)
         self._workers, self._pin_memory = workers, pin_memory
+        self._losses: list[float] = []
+
+    def release_tensors(self) -> None:
         self._model: Any = None
         self._loader: Any = None
         self._optimiser: Any = None
-        self._losses: list[float] = []
 
     def check_network(self, network: Network) -> None:
         super().check_network(network)
@@ -410,15 +342,15 @@ class TorchLoader(TorchPeer):
             )
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        torch = self.begin(as_published=True)
+        torch = self.begin(network)
         if self._pin_memory and self.backend.is_processor:
             raise Unsupported("strategy.pin_memory=true is for copies to a GPU: on the CPU choose false")
-        self.network, self._batch = network, batch_size
+        self._batch = batch_size
         with translated(torch):
             self._model = torch.nn.Sequential(*modules(torch, network)).to(self._device)
-        nn, reduction = torch.nn, network.reduction
         is_classification = network.loss is CROSS_ENTROPY
-        self._criterion = (nn.CrossEntropyLoss if is_classification else nn.MSELoss)(reduction=reduction)
+        criterion = torch.nn.CrossEntropyLoss if is_classification else torch.nn.MSELoss
+        self._criterion = criterion(reduction=network.reduction)
         self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(rate)))
         targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
         self._loader = self._load_from(X, targets)
@@ -426,7 +358,7 @@ class TorchLoader(TorchPeer):
     def load(self, weights: list[np.ndarray]) -> None:
         with self._torch.no_grad():
             for parameter, W in zip(self._model.parameters(), weights, strict=True):
-                parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter))))
+                parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
         self._losses = []
 
     def epoch(self) -> None:
@@ -457,14 +389,7 @@ class TorchLoader(TorchPeer):
 
     def weights(self) -> list[np.ndarray]:
         found = zip(self._model.parameters(), self.network.shapes, strict=True)
-        arrays = ((parameter.detach().cpu().numpy(), shape) for parameter, shape in found)
-        return [
-            np.array(array.T if array.ndim == 2 else array.reshape(shape), order="C")
-            for array, shape in arrays
-        ]
-
-    def release_tensors(self) -> None:
-        self._model = self._loader = self._optimiser = None
+        return [np.array(_turned(W.detach().cpu().numpy(), shape), order="C") for W, shape in found]
 
     def _load_from(self, X: np.ndarray, *targets: Any) -> Any:
         """A DataLoader over rows of data and their targets, in their order."""
@@ -491,23 +416,21 @@ def _workers_of(loader: Any) -> Iterator[Any]:
 
 
 def modules(torch: Any, network: Network) -> list[Any]:
-    """The layers as PyTorch's modules. Raises Unsupported for a layer that has none here."""
+    """The layers as PyTorch's modules."""
     nn, made = torch.nn, []
     for layer, shape in zip(network.layers, network.layer_shapes, strict=False):
-        if type(layer) is Linear:
+        if isinstance(layer, Linear):
             made += [nn.Flatten()] if len(shape) > 1 else []
             made.append(nn.Linear(int(np.prod(shape)), layer.width, bias=layer.bias))
-        elif type(layer) is Conv2d:
+        elif isinstance(layer, Conv2d):
             made.append(nn.Conv2d(shape[0], layer.filters, layer.kernel, padding=layer.padding))
-        elif type(layer) is MaxPool2d:
+        elif isinstance(layer, MaxPool2d):
             made.append(nn.MaxPool2d(layer.size))
-        elif type(layer) is ReLU:
-            made.append(nn.ReLU())
         else:
-            raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
+            made.append(nn.ReLU())
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
 
 
-def _turned(W: np.ndarray, parameter: Any) -> np.ndarray:
-    """A parameter in PyTorch's shape: of a linear layer (outputs, inputs)."""
-    return W.T if parameter.dim() == 2 else W.reshape(parameter.shape)
+def _turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """A parameter in the shape of PyTorch or of the network, which transpose a linear layer's."""
+    return parameter.T if parameter.ndim == len(shape) == 2 else parameter.reshape(shape)

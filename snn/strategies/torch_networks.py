@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,11 +55,7 @@ def translated(torch: Any) -> Iterator[None]:
 
 def device_of(torch: Any, backend: Backend) -> Any:
     """The PyTorch device of a backend. Raises Unsupported, with the reason, if it has none to train on."""
-    if backend.precision not in _MATMUL:
-        raise Unsupported(f"this peer trains in float32 or tf32, not {backend.precision}")
     if backend.is_processor:
-        if backend.precision != "fp32":
-            raise Unsupported(f"on the CPU this peer trains in float32, not {backend.precision}")
         return torch.device("cpu")
     if torch.version.cuda is None:
         raise Unsupported(
@@ -75,25 +72,15 @@ Descend = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
 
 
 class _Op(ABC):
-    """A layer as calls of PyTorch on a batch, images as (rows, channels, height, width).
-
-    ``parameters`` is how many tensors it trains. ``forward`` returns the outputs and what else the backward
-    pass needs.
-    """
-
-    parameters = 0
+    """A layer as calls of PyTorch on a batch, images as (rows, channels, height, width)."""
 
     def __init__(self, torch: Any, layer: Any, shape: Shape, channels_last: bool) -> None:
         self.torch, self.layer, self.shape = torch, layer, shape
         self.channels_last = channels_last and len(shape) == 3
 
-    def held(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """Parameters as the tensors hold them."""
-        return arrays
-
-    def given(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        """Parameters as the network shapes them, from those that tensors hold."""
-        return arrays
+    def form(self, shape: Shape) -> tuple[Any, Shape]:
+        """The order in which a tensor holds the rows of a parameter of this shape, and the tensor's shape."""
+        return slice(None), shape
 
     @abstractmethod
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
@@ -112,22 +99,10 @@ class _Linear(_Op):
 
     layer: Linear
 
-    @property
-    def parameters(self) -> int:  # type: ignore[override]
-        return 2 if self.layer.bias else 1
-
-    def held(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        if not self.channels_last:
-            return arrays
-        W, *rest = arrays
-        return [W.reshape(*self.shape, -1).transpose(1, 2, 0, 3).reshape(W.shape), *rest]
-
-    def given(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        if not self.channels_last:
-            return arrays
-        W, *rest = arrays
-        channels, height, width = self.shape
-        return [W.reshape(height, width, channels, -1).transpose(2, 0, 1, 3).reshape(W.shape), *rest]
+    def form(self, shape: Shape) -> tuple[Any, Shape]:
+        if not self.channels_last or len(shape) == 1:
+            return super().form(shape)
+        return np.arange(shape[0]).reshape(self.shape).transpose(1, 2, 0).ravel(), shape
 
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
         rows = self._rows(x)
@@ -151,15 +126,10 @@ class _Linear(_Op):
 
 class _Conv2d(_Op):
     layer: Conv2d
-    parameters = 2
 
-    def held(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        W, b = arrays
-        return [W.reshape(len(W), self.shape[0], self.layer.kernel, self.layer.kernel), b]
-
-    def given(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
-        W, b = arrays
-        return [W.reshape(len(W), -1), b]
+    def form(self, shape: Shape) -> tuple[Any, Shape]:
+        kernel = self.layer.kernel
+        return slice(None), shape if len(shape) == 1 else (shape[0], self.shape[0], kernel, kernel)
 
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
         return self.torch.conv2d(x, W[0], W[1], padding=self.layer.padding), None
@@ -206,30 +176,29 @@ class TorchLayers:
 
     Targets of the cross-entropy are held as -scale Y, with which PyTorch computes the gradient of log softmax
     in one call; ``scale`` is 1 / rows, or 1 where the gradient is that of the sum. With ``channels_last``
-    images lie as (rows, height, width, channels). Raises Unsupported for a layer that has no form here.
+    images lie as (rows, height, width, channels).
     """
 
     def __init__(self, torch: Any, network: Network, channels_last: bool) -> None:
         self._torch, self._network, self._channels_last = torch, network, channels_last
-        self._ops = []
-        for layer, shape in zip(network.layers, network.layer_shapes, strict=False):
-            if type(layer) not in _OPS:
-                raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
-            self._ops.append(_OPS[type(layer)](torch, layer, shape, channels_last))
-        ends = np.cumsum([op.parameters for op in self._ops]).tolist()
-        self._own = [slice(end - op.parameters, end) for op, end in zip(self._ops, ends, strict=True)]
-        self._first = next(i for i, op in enumerate(self._ops) if op.parameters)
+        layers = zip(network.layers, network.layer_shapes, strict=False)
+        self._ops = [_OPS[type(layer)](torch, layer, shape, channels_last) for layer, shape in layers]
+        self._own, self._first = network.slices, network.gradient.lowest(network.layers, network.layer_shapes)
+        owners = zip(self._ops, network.layer_parameters, strict=True)
+        self._forms = [op.form(parameter.shape) for op, own in owners for parameter in own]
         self._is_classification = network.loss is CROSS_ENTROPY
 
     def parameters(self, weights: Sequence[np.ndarray], device: Any) -> list[Tensor]:
         """The parameters as tensors of a device."""
-        held = self._by_layer(weights, "held")
+        held = [W[order].reshape(shape) for W, (order, shape) in zip(weights, self._forms, strict=True)]
         return [self._laid_out(np.ascontiguousarray(array)).to(device) for array in held]
 
     def arrays(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         """The parameters of these tensors as the network shapes them."""
-        given = self._by_layer([tensor.cpu().contiguous().numpy() for tensor in tensors], "given")
-        return [np.array(array, order="C") for array in given]
+        arrays = [np.empty(shape, np.float32) for shape in self._network.shapes]
+        for array, tensor, (order, _) in zip(arrays, tensors, self._forms, strict=True):
+            array[order] = tensor.cpu().contiguous().numpy().reshape(array.shape)
+        return arrays
 
     def inputs(self, X: np.ndarray) -> Tensor:
         """Rows of data as a tensor of the host."""
@@ -260,7 +229,7 @@ class TorchLayers:
         for i in range(len(self._ops) - 1, self._first - 1, -1):
             op, own, x = self._ops[i], self._own[i], inputs[i]
             gradients[own] = op.gradients(W[own], x, dy)
-            if sequential and op.parameters:
+            if sequential and gradients[own]:
                 new[own] = descend(W[own], gradients[own])
             if i > self._first:
                 dy = op.propagate(new[own], x, *activations[i], dy)
@@ -285,13 +254,6 @@ class TorchLayers:
     def _scale(self, rows: int) -> float:
         return 1.0 / rows if self._network.reduction == "mean" else 1.0
 
-    def _by_layer(self, arrays: Sequence[np.ndarray], method: str) -> list[np.ndarray]:
-        return [
-            array
-            for op, own in zip(self._ops, self._own, strict=True)
-            for array in (getattr(op, method)(list(arrays[own])) if op.parameters else [])
-        ]
-
     def _laid_out(self, array: np.ndarray) -> Tensor:
         tensor = self._torch.from_numpy(array)
         if not self._channels_last or tensor.dim() != 4:
@@ -299,35 +261,79 @@ class TorchLayers:
         return tensor.contiguous(memory_format=self._torch.channels_last)
 
 
-class TorchPerceptron(TorchLayers):
-    """A multilayer perceptron, in fewer operations."""
+def compiled_step(
+    torch: Any, network: Network, W: list[Tensor], X: Tensor, Y: Tensor, descend: Descend
+) -> tuple[list[Tensor], Tensor]:
+    """A step of a multilayer perceptron, to be compiled: the new W, and Y_pred - Y.
 
-    def outputs(self, W: list[Tensor], x: Tensor) -> Tensor:
-        for w in W[:-1]:
-            x = self._torch.relu(x @ w)
-        return x @ W[-1]
+    Equations (1) to (4) of the paper on one batch. With a single column a product has a form that fuses with
+    the element-wise work around it.
+    """
 
-    def step(self, W: list[Tensor], X: Tensor, Y: Tensor, descend: Descend) -> tuple[list[Tensor], Tensor]:
-        """The new W, and Y_pred - Y: equations (1) to (4) of the paper on one batch."""
-        torch, product, last = self._torch, self._product, len(W) - 1
-        H, sequential = [X], self._network.update_order == "sequential"
-        for w in W[:-1]:
-            H.append(torch.relu(H[-1] @ w))
-        error = product(H[-1], W[-1]) - Y
-        dZ, new = error * (2.0 / len(X)), list(W)
-        for i in range(last, -1, -1):
-            new[i : i + 1] = descend([W[i]], [product(H[i].t(), dZ)])
-            if i > 0:
-                w = new[i] if sequential else W[i]
-                dZ = torch.where(H[i] > 0, product(dZ, w.t()), 0.0)
-        return new, error
-
-    @staticmethod
-    def _product(A: Tensor, B: Tensor) -> Tensor:
-        """A B; with a single column in A or B, in a form that fuses with the element-wise work around it."""
+    def product(A: Tensor, B: Tensor) -> Tensor:
         if A.shape[1] == 1:
             return A * B
         return (A * B.t()).sum(1, keepdim=True) if B.shape[1] == 1 else A @ B
+
+    H = [X]
+    for w in W[:-1]:
+        H.append(torch.relu(H[-1] @ w))
+    error = product(H[-1], W[-1]) - Y
+    dZ, new = error * (2.0 / len(X)), list(W)
+    for i in range(len(W) - 1, -1, -1):
+        new[i : i + 1] = descend([W[i]], [product(H[i].t(), dZ)])
+        if i > 0:
+            w = new[i] if network.update_order == "sequential" else W[i]
+            dZ = torch.where(H[i] > 0, product(dZ, w.t()), 0.0)
+    return new, error
+
+
+def eager_steps(
+    torch: Any, network: Network, W: list[Tensor], batches: Sequence[tuple[Tensor, Tensor]], rate: float
+) -> list[Callable[[], Tensor]]:
+    """The step of a multilayer perceptron on each batch; a call returns Y_pred - Y.
+
+    Equations (1) to (4) of the paper, with every dZ scaled by rows / 2. Activations, gradients and every view
+    are allocated here.
+    """
+    last, sequential, max_norm = len(W) - 1, network.update_order == "sequential", network.clip_norm
+    rows = max(len(x) for x, _ in batches)
+    buffers = [[W[0].new_empty(rows, n) for n in network.mlp_widths()[1:]] for _ in range(2)]
+    dW = [torch.empty_like(w) for w in W] if max_norm is not None else []
+    norm, W_transposed = W[0].new_empty(()), [w.t() for w in W]
+
+    def update(i: int, transposed: Tensor, dZ: Tensor) -> None:
+        """W -= rate H^T dZ; with clipping, W -= rate max_norm dW / max(norm + 1e-6, max_norm)."""
+        scale = 2.0 / len(dZ)
+        if max_norm is None:
+            W[i].addmm_(transposed, dZ, alpha=-rate * scale)
+            return
+        torch.mm(transposed, dZ, out=dW[i])
+        torch.linalg.vector_norm(dW[i], out=norm)
+        norm.add_(1e-6 / scale).clamp_min_(max_norm / scale)
+        W[i].addcdiv_(dW[i], norm, value=-rate * max_norm)
+
+    def step(Y: Tensor, H: list[Tensor], transposed: list[Tensor], dZ: list[Tensor]) -> Tensor:
+        for i in range(last):
+            torch.mm(H[i], W[i], out=H[i + 1]).relu_()
+        torch.addmm(Y, H[last], W[last], beta=-1, out=dZ[last])
+        for i in range(last, -1, -1):
+            if sequential:
+                update(i, transposed[i], dZ[i])
+            if i > 0:
+                propagate = torch.mul if W[i].shape[1] == 1 else torch.mm
+                propagate(dZ[i], W_transposed[i], out=dZ[i - 1])
+                torch.ops.aten.threshold_backward.grad_input(dZ[i - 1], H[i], 0, grad_input=dZ[i - 1])
+            if not sequential:  # the error has been propagated through the old weights
+                update(i, transposed[i], dZ[i])
+        return dZ[-1]
+
+    steps: list[Callable[[], Tensor]] = []
+    for x, y in batches:
+        hidden, dZ = ([buffer[: len(x)] for buffer in some] for some in buffers)
+        H = [x, *hidden[:-1]]
+        steps.append(partial(step, y, H, [h.t() for h in H], dZ))
+    return steps
 
 
 def clipped(torch: Any, gradients: list[Any], max_norm: float | None) -> list[Any]:

@@ -49,7 +49,7 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
 
     points: dict[str, dict[str, dict[str, Rounds]]] = {}
     for path, record in records.items():
-        cell = record["cell"]
+        cell = Cell(record["cell"])
         if not _is_plain(cell):
             continue
         point = {key: cell[key] for key in cell if key not in (*_CHOSEN, "precision", "protocol")}
@@ -66,13 +66,11 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     return frames
 
 
-def _is_plain(cell: Mapping[str, Any]) -> bool:
+def _is_plain(cell: Cell) -> bool:
     """Whether a cell trains one network alone, in fp32, along the exact gradient, a whole batch at a time."""
     training = cell["training"]
     is_other = training["gradient"] != EXACT.name or training["accumulate"] > 1
-    is_other |= (
-        side_by_side(cell["strategy"]) or bool(cell["network"]["recompute"]) or Cell(cell).neighbour != ANY
-    )
+    is_other |= side_by_side(cell["strategy"]) or bool(cell.recompute) or cell.neighbour != ANY
     return not is_other and cell.get("precision", {}).get("name", "fp32") == "fp32"
 
 
