@@ -101,7 +101,7 @@ def mean(values):
     """Their mean; None of none, where one of them is None, and where no float holds it."""
     if not values or None in values:
         return None
-    found = sum(values) / len(values)
+    found = math.fsum(values) / len(values)
     return found if math.isfinite(found) else None
 
 
