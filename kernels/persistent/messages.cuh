@@ -18,7 +18,7 @@
 //
 // Tested on an H100 (sm_90) only. With FENCES = 1 messages are loaded by ld.acquire and stored by st.release: with
 // bar.sync, which orders a block's threads, each link of the chain then synchronizes with the next, and the model covers
-// all of it, except that polling ever ends: it promises no progress. tests/test_waits.py trains by both builds, and
+// all of it, except that polling ever ends: it promises no progress. tests/test_fall_back.py trains by both builds, and
 // expects the same bits.
 //
 // Two buffers alternate: even steps use one, odd steps the other. A float's tag, 0 at first, is 1, 0, 1, ... in
