@@ -74,7 +74,8 @@ class Check:
                 line, environment = process.cmdline(), process.environ()
             except psutil.Error:
                 continue
-            if line[1:3] == ["-m", "snn"] and "SLURM_JOB_ID" in environment:
+            is_cell = line[1:3] == ["-m", "snn"] and "=" in line[3]  # else it is another command
+            if is_cell and "SLURM_JOB_ID" in environment:
                 found[environment["SLURM_JOB_ID"]] = process
                 self.gpus.add(environment.get("CUDA_VISIBLE_DEVICES", "none"))
         return {number: process for number, process in found.items() if number not in self.victims}
