@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from snn.config import groups
@@ -155,9 +156,15 @@ def _check_target(file: str, group: str, choice: str, target: object) -> None:
     if file_of_code is None:
         path = f"{module.replace('.', '/')}.py"
         raise ConfigError(f"{file}: _target_ is {shown(target)}, but there is no file {path}")
-    text = (groups.ROOT / file_of_code).read_text(encoding="utf-8")
-    if not re.search(rf"\b{re.escape(name)}\b", text):
+    if not _is_named_in(file_of_code, name):
+        text = (groups.ROOT / file_of_code).read_text(encoding="utf-8")
         near = nearest(name, re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE))
         hint = f" (did you mean {module}.{near}?)" if near else ""
         lacks = f"but {file_of_code} has no {shown(name)[1:-1]}{hint}"
         raise ConfigError(f"{file}: _target_ is {shown(target)}, {lacks}")
+
+
+@cache
+def _is_named_in(file: str, name: str) -> bool:
+    text = (groups.ROOT / file).read_text(encoding="utf-8")
+    return re.search(rf"\b{re.escape(name)}\b", text) is not None
