@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well ``python -m snn plan`` predicts device memory: against trainings on this GPU.
+"""How well ``python -m snn plan`` predicts device memory, compared with training runs on this GPU.
 
     benchmarks/plan_accuracy.py [--count 40] [--seed 1] [--caps 7] [--json FILE]
 

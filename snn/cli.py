@@ -43,7 +43,7 @@ UNKNOWN = {"ignore_unknown_options": True}
 
 
 def main(words: list[str]) -> int:
-    """Run a command; its status, or 2 if there is none of that name."""
+    """Run a command; its status, or 2 for an unknown command."""
     if instruction := os.environ.get(COMPLETE):
         from snn import completion
 

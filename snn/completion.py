@@ -84,7 +84,7 @@ def _keys_and_values(before: Sequence[str], last: str) -> Iterable[str]:
 
 
 def _sweeps(before: Sequence[str]) -> list[str]:
-    """The sweeps of the grid that is named before, else of config/grid.yaml; none of what is no grid."""
+    """The sweeps of the grid named earlier on the line, or of config/grid.yaml; empty if it is not a grid."""
     named = [Path(one.removeprefix(_GRID)) for one in before if one.startswith(_GRID)]
     with suppress(SnnError):
         grid = groups.read_yaml([groups.CONFIG / "grid.yaml", *named][-1])

@@ -1,4 +1,4 @@
-"""Measure a device without a training, and record it: its limits, or one of the grid's microbenchmarks."""
+"""Measure a device without training on it, and record its limits or one of the grid's microbenchmarks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -70,7 +70,7 @@ def microbenchmark_record(name: str, settings: Mapping[str, Any], device: Device
 
 
 def _settings(name: str, text: str) -> dict[str, Any]:
-    """The settings of a command line. Raises ConfigError if they are not those of the microbenchmark."""
+    """The settings of a command line. Raises ConfigError if the microbenchmark has other settings."""
     if name not in SETTINGS:
         raise ConfigError(
             f"there is no microbenchmark {shown(name)}: it must be one of {', '.join(SETTINGS)}"

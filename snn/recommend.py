@@ -22,7 +22,7 @@ from snn.workflow.signals import ending_at_once
 
 NOTHING_ENDED_WELL = 3
 _LEAST_PASS_SECONDS = 2.0
-"""Seconds that the workflow takes besides those of its jobs, to plan them."""
+"""Seconds that the workflow takes to plan its jobs."""
 
 _OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
 

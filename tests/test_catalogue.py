@@ -98,8 +98,8 @@ def cell(strategy="reference", dataset="small", hidden=(64,)):
     return Cell(strategy=groups.load("strategy", strategy), **sections)
 
 
-ROOM = "has room for one: give the sweep with the further axis a name of its own"
-SEVERAL = "are of one: give the sweep a name of its own"
+ROOM = "has room for one: give the sweep with the further axis a separate name"
+SEVERAL = "are of one: give the sweep a separate name"
 
 
 @pytest.mark.parametrize(

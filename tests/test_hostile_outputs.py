@@ -94,7 +94,7 @@ def test_an_input_is_no_output(capsys, tmp_path, never_measured):
 def test_a_file_that_is_no_record_is_not_replaced_by_one(capsys, tmp_path, never_measured, content):
     (tmp_path / "README.md").write_text(content)
     said = refused(capsys, snn.main, ["device=cpu", f"output={tmp_path}/README.md"])
-    assert "README.md': this file is no record, and would be lost: name another" in said
+    assert "README.md': this file is not a record, and would be lost: name another" in said
     assert (tmp_path / "README.md").read_text() == content
 
 

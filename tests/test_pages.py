@@ -1,6 +1,7 @@
 """Pages of tables: words, sorting, columns, very many rows; what screen reader, keyboard and paper get."""
 
 import re
+from html import escape
 
 import browser
 import pandas as pd
@@ -16,6 +17,7 @@ from snn.files.published_sets import PUBLISHED
 from snn.grid import sweeps as grid
 from snn.hardware.devices import Device
 from snn.report.write import MOST_ROWS, badges, to_html, write
+from snn.tables import columns
 from snn.tables.origin import configuration, provenance
 
 GPU = Device("cuda", "NVIDIA H200")
@@ -345,3 +347,11 @@ BORDER_AS_TEXT = """(button) => {
   button.style.color = getComputedStyle(button).borderTopColor;
   button.style.background = "none";
 }"""
+
+
+def test_a_column_is_explained_as_its_own_table_has_it():
+    (name, words), *_ = ((table, columns.own(table)) for table in columns.tables() if columns.own(table))
+    column = next(one for one in words if columns.describe("", one) != words[one])
+    text = to_html(pd.DataFrame({column: [1.0, 2.0]}), "T", name=name)
+    assert escape(str(words[column]), quote=False).split("`")[0] in text
+    assert "<dl>" not in to_html(pd.DataFrame({column: [1.0, 2.0]}), "T")

@@ -32,6 +32,7 @@ from snn.profiling import call_costs as costs
 from snn.profiling import nvtx, tracer
 from snn.profiling import profile as module
 from snn.profiling.call_costs import CallCost
+from snn.profiling.calls import ENDED_BY, METHODS
 from snn.profiling.observed import Call, ObservedBackend
 from snn.profiling.profile import TimingBackend, break_down, profile
 from snn.profiling.tracer import COLUMNS, Event, Signature, Trace
@@ -523,3 +524,9 @@ def test_ranges_on_the_gpu(cuda_backend):
     from cupy.cuda import nvtx as cupy_nvtx
 
     nvtx.annotate(DEEP, cuda_backend, cupy_nvtx.RangePush, cupy_nvtx.RangePop)
+
+
+def test_a_resource_is_made_and_ended_in_the_same_part_of_a_run():
+    assert ENDED_BY and {METHODS[made].part == METHODS[ended].part for made, ended in ENDED_BY.items()} == {
+        True
+    }

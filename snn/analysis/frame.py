@@ -266,7 +266,7 @@ def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
 def _learned(records: Sequence[Record]) -> dict[str, Any]:
     """Scores and the curve of one cell; None, and an empty curve, where its runs lack them.
 
-    ``first_accuracy`` is that of the first draw of the seed: the one training that a published program did.
+    ``first_accuracy`` is for the first draw of the seed, which is what the published program trained.
     """
     runs = [run for record in records for run in record["runs"]]
     first: Record = next((run for one in records if one["round"] == 1 for run in one["runs"]), {})
@@ -279,7 +279,7 @@ def _learned(records: Sequence[Record]) -> dict[str, Any]:
 def _curve(runs: Sequence[Record], first: Record) -> list[dict[str, float | int | None]]:
     """One entry per epoch, from 1: means over the runs, each with its standard deviation; None if not finite.
 
-    ``mean_loss`` is that of an epoch's batches, each before its update.
+    ``mean_loss`` is the mean over an epoch's batches, each before its update.
     """
     epochs = [run["epochs"] for run in runs if "epochs" in run]
     cumulative = [list(accumulate(epoch["seconds"] for epoch in one)) for one in epochs]

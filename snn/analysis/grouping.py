@@ -66,7 +66,7 @@ def setting(value: Any) -> Any:
 # ---- the baseline of each row of a sweep: the row with the most basic choices at the same point of the grid
 
 CHOICES = ("strategy", "kernel", "precision")
-"""What is chosen; every other axis is part of the point that a row is at."""
+"""Keys of the choices; every other axis is part of the point that a row is at."""
 
 _BASIC = {"kernel": ("naive",), "precision": ("fp32",)}
 
@@ -77,7 +77,7 @@ Row = Mapping[str, Any]
 
 
 def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The number and the name of each row's baseline; -1 and an empty name where there is none.
+    """The number and the name of each row's baseline; -1 and an empty name for a row without one.
 
     A baseline has the same data set, network and whatever else the sweep varies except choices. Its strategy
     is ``reference`` (``sequential`` for strategies on the host), its kernel ``naive``, its precision fp32 and

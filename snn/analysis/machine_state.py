@@ -155,7 +155,7 @@ _Kind = tuple[str, list[float | None], bool, float, float, str]
 
 
 def _kinds(samples: Mapping[str, Any], thresholds: Thresholds) -> Iterator[_Kind]:
-    """Each word with its values, whether only those of timed runs count, their range, and the text of one."""
+    """Each word with its values, whether only timed runs count, their range, and the text of one."""
     columns, limits = samples["columns"], samples["limits"]
     used, hot, busy, power = (
         columns.get(key) or [None] * len(columns["t_s"])

@@ -96,7 +96,7 @@ _COLUMNS = [*SPEEDUP, "verdict", "note", "machine"]
 def speedup(baseline: pd.DataFrame, other: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """Row by row ``speedup`` = baseline mean_s / other mean_s, its 95% interval, a verdict and a note.
 
-    The verdict is that of ``ratio_verdict``, or ``not comparable``, without a ratio, for the reason in
+    The verdict comes from ``ratio_verdict``, or is ``not comparable``, without a ratio, for the reason in
     ``note``; elsewhere ``note`` is a ``warning``. ``machine`` joins the states of both machines.
     """
     both = zip(_rows(baseline), _rows(other), strict=True)

@@ -70,7 +70,7 @@ class _Reader:
         self._count = 0
 
     def document(self) -> Any:
-        """The only document of the file; None if there is none."""
+        """The only document of the file; None if the file is empty."""
         content = None
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent) and self._count:

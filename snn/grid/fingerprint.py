@@ -32,7 +32,7 @@ def cell_sources(cell: Cell) -> Sources:
     """The files that decide what a cell measures.
 
     They run from the first setting of the process to the last reading: its threads, the passes, strategy,
-    data set and backend, and on CUDA the kernel and those that the strategy launches beside it. Composing the
+    data set and backend, and on CUDA the kernel and those that the strategy launches with it. Composing the
     cell, provenance, progress, locks and writing the record only say what was measured.
     """
     backend, neighbour = cell.device.backend, cell.strategy_beside
@@ -152,7 +152,7 @@ def _content_digest(file: str) -> bytes:
 class _Source:
     """The ``snn`` modules that a file imports at its top level, among names that are none, and its KERNELS.
 
-    Imports inside functions are choices. Kernels are those launched beside the kernel of a cell's choice.
+    Imports inside functions are choices. Kernels are those launched next to the kernel of a cell's choice.
     """
 
     imports: tuple[str, ...]

@@ -118,7 +118,7 @@ def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
         right = "at most 64 of a-z, digits, _ and -, starting with a letter"
         raise ConfigError(f"--config folder is {shown(folder)}: it must be the name of a folder, {right}")
     if named is not None:
-        others = f"devices that are planned by name have folders of their own, as {named}"
+        others = f"devices that are planned by name have separate folders, such as {named}"
         raise ConfigError(f"--config folder is {shown(folder)}, but {others}: leave it out")
     return f"{folder}/"
 

@@ -263,7 +263,7 @@ NEIGHBOURS = "neighbours"
 _OF_MEMBERS = ("correctness", "learning_rates")
 """Those that tell of each network of a launch; the others' times are of one network alone."""
 
-_OWN_NAME = "give the sweep a name of its own"
+_OWN_NAME = "give the sweep a separate name"
 
 
 def check_sweep(sweep: str, cells: Sequence[Cell]) -> None:
@@ -286,7 +286,7 @@ def _find_problem(name: str, table: Table, cells: Sequence[Cell]) -> str:
         (strategy, point), count = rows.most_common(1)[0]
         if count > 1:
             room = f"{count} cells are {strategy} with {point}, {name}.csv has room for one"
-            return f"{room}: give the sweep with the further axis a name of its own"
+            return f"{room}: give the sweep with the further axis a separate name"
     for cell in cells if table.category == CNN_REPORT else ():
         if "test_rows" not in cell["dataset"]:
             other = f"{_OWN_NAME}, or choose a data set of images, as patterns"
@@ -301,7 +301,7 @@ def _find_problem(name: str, table: Table, cells: Sequence[Cell]) -> str:
         if len(alone) == len(cells) or not alone.issuperset(name for _, name in with_alone):
             return (
                 f"protocol.neighbour must be a list of {NONE} and one or more strategies: {NEIGHBOURS}.csv "
-                "divides the time of each cell beside a neighbour by its time alone"
+                "divides the time of each cell next to a neighbour by its time alone"
             )
     several = next((cell.strategy for cell in cells if side_by_side(cell["strategy"])), None)
     if several and name not in _OF_MEMBERS:

@@ -81,8 +81,8 @@ def gpu_lock(*devices: Device) -> Iterator[Device]:
 
 
 def lock_file(name: str) -> Path:
-    """The file that is locked while a device, by its UUID, or the CPU is measured on. A UUID is that of one
-    GPU. Any other name is of this machine: several may share a temporary folder."""
+    """Lock file of a device, by its UUID, or of the CPU, for a measurement. A UUID identifies one GPU. Any
+    other name is of this machine: several machines may share a temporary folder."""
     here = f"-{_machine()}" if name in ("cpu", "turn") else ""
     return Path(tempfile.gettempdir()) / f"snn-{name}{here}.lock"
 

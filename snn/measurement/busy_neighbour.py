@@ -159,7 +159,7 @@ def main() -> int:
 
 def _train(cell: Cell, data: str | None, gpus: list[Device], parent: int) -> None:
     notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no note
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not a note
     threads.assign()  # before NumPy is imported
 
     import numpy as np

@@ -75,7 +75,7 @@ class Network:
 
     @property
     def slices(self) -> list[slice]:
-        """Which of ``parameters`` are those of each layer."""
+        """The slice of ``parameters`` that belongs to each layer."""
         ends = itertools.accumulate(map(len, self.layer_parameters))
         return [slice(end - len(own), end) for own, end in zip(self.layer_parameters, ends, strict=True)]
 

@@ -90,7 +90,9 @@ def check_replaced(path: Path, key: str) -> None:
         found = untrusted.read_json(path)
         if isinstance(found, dict) and "schema_version" in found:
             return
-    raise ConfigError(f"{key} is {shown(str(path))}: this file is no record, and would be lost: name another")
+    raise ConfigError(
+        f"{key} is {shown(str(path))}: this file is not a record, and would be lost: name another"
+    )
 
 
 def read(path: Path) -> dict[str, Any]:

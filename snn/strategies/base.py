@@ -89,7 +89,7 @@ class Strategy(ABC):
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(
                 f"training.gradient={network.gradient.name} replaces launches of a step, and {self.own_step} "
-                "has a step of its own: choose training.gradient=exact"
+                "has its own step: choose training.gradient=exact"
             )
 
     def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do

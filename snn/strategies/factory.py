@@ -43,7 +43,7 @@ def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
         strategy = class_of(choice)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
-            f"strategy._target_ is {choice['_target_']!r}, which is no class of this program: {error}"
+            f"strategy._target_ is {choice['_target_']!r}, which is not a class of this program: {error}"
         ) from error
     return {name: getattr(strategy, name) for name in ("on_host", "own_runtime", "side_by_side")}
 

@@ -26,7 +26,7 @@ def multiply_on_stream(
 
 
 AUTO = "auto"
-"""The value in place of a number of rows that lets ``tile_rows`` choose it for each product."""
+"""The value of ``tile_rows`` that chooses the number of rows for each product."""
 
 HIDDEN_BYTES = 128 << 10
 """Bytes of transfer that a tile must hide: what a pinned copy moves in the time of a few API calls."""

@@ -44,7 +44,7 @@ class HostDriven(Strategy):
     """Whether host matrices are pinned, each at its own allocation."""
 
     keeps_matrices = False
-    """Whether the matrices of a step are those of the next one, so that none is discarded."""
+    """Whether the next step uses the same matrices, so that none is discarded."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -313,7 +313,7 @@ class HostStep:
         return end
 
     def _viewed(self, name: str, shape: Shape) -> str:
-        """The name of a matrix in the shape that is wanted: its own, or that of a view."""
+        """The name of a matrix, or of a view of it, in the shape that is wanted."""
         if self._shapes[name] == shape:
             return name
         view = f"{name} {shape}"

@@ -1,4 +1,4 @@
-"""Where the time of one training run goes: by part, beside what per-call costs predict, and by call.
+"""Where the time of one training run goes: by part, next to what per-call costs predict, and by call.
 
 And why one cell is faster than another, in sentences: from the ledgers and time breakdowns of both.
 """
