@@ -94,7 +94,8 @@ def of_verdicts():
     yield f"above {LIMITS['noisy']:.0%} of their mean"
     yield f"used over {LIMITS['other_cores']:.0%} of the CPU cores"
     yield f"took over {LIMITS['stolen_cores']:.0%} of the cores"
-    yield f"by more than {LIMITS['drifted']:.0%} (and by more than {LIMITS['drifted_least_us']} µs)"
+    yield f"rose or fell by more than a factor of {LIMITS['drifted']:g}"
+    yield f"(and by more than {LIMITS['drifted_least_us']} µs)"
     yield f"more than {LIMITS['memory_full']:.0%} of the memory was in use"
     yield f"for {LIMITS['lasting_s']} s or longer"
     assert LIMITS["idle_drop"] == 0.5
