@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.errors import MeasurementError, RecordError
+from snn.errors import RecordError
 from snn.hardware.limits import Measured
 from snn.records import microbenchmarks
 from snn.records.store import again, check_sources
@@ -154,13 +154,14 @@ def floor(step: Step, measured: Measured) -> Floor | None:
     return Floor(needed, waited, _memory(step, limits, measured.l2_bytes or 0))
 
 
-def check(name: str, seconds: float, floor_seconds: float | None) -> None:
-    """Raise MeasurementError where the measured time per step of the named cell is below its floor."""
-    if floor_seconds is not None and seconds < floor_seconds:
-        raise MeasurementError(
-            f"{name}: the measured time per step, {1e6 * seconds:.4g} us, is below the floor of "
-            f"{1e6 * floor_seconds:.4g} us that follows from the limits of this device: measure both again"
-        )
+def warning(seconds: float, floor_seconds: float | None) -> str:
+    """The warning for a measured time per step that is below its floor; empty for any other."""
+    if floor_seconds is None or not seconds < floor_seconds:
+        return ""
+    return (
+        f"the time per step, {1e6 * seconds:.4g} us, is below the floor of {1e6 * floor_seconds:.4g} us that "
+        "follows from the limits of this device: measure both again"
+    )
 
 
 def _rate(products: dict[str, int], blocks: int | None, limits: dict[tuple[str, int | None], float]) -> float:
@@ -281,19 +282,26 @@ def _floor(row: pd.Series, measured: Measured) -> float:
 
 
 def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
-    """The floor of each row over its mean time per step, between 0 and 1; NaN where there is no floor.
+    """The floor of each row over its mean time per step; NaN where there is no floor.
 
     Where one launch trains several members it is the launch's time, which is no less than one member takes.
-    Raises MeasurementError where a time is below its floor: then one of the two was measured wrongly.
     """
-    name = "fraction_of_limit"
-    if FLOOR not in frame:
-        return pd.Series(np.nan, frame.index, name=name)
-    seconds = frame["mean_s"] * frame["members"] / steps(frame)
-    for i, row in frame[frame[FLOOR].notna()].iterrows():
-        cell = (row[name] for name in ("dataset", "network", "strategy", "kernel", "precision"))
-        check(", ".join(filter(None, cell)), seconds[i], row[FLOOR])
-    return (frame[FLOOR] / seconds).rename(name)
+    return (_floors(frame) / _step_seconds(frame)).rename("fraction_of_limit")
+
+
+def warnings(frame: pd.DataFrame) -> pd.Series:
+    """The warning for each row whose time per step is below its floor; empty for the others."""
+    both = zip(_step_seconds(frame), _floors(frame), strict=True)
+    return pd.Series([warning(*one) for one in both], frame.index, dtype=object)
+
+
+def _floors(frame: pd.DataFrame) -> pd.Series:
+    return frame.get(FLOOR, pd.Series(np.nan, frame.index))
+
+
+def _step_seconds(frame: pd.DataFrame) -> pd.Series:
+    """Seconds per step of a launch."""
+    return frame["mean_s"] * frame["members"] / steps(frame)
 
 
 def step_us(frame: pd.DataFrame) -> pd.Series:

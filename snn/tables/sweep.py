@@ -13,7 +13,7 @@ from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
 from snn.analysis.grouping import baselines, first_at, settings, texts
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
-from snn.analysis.roofline import FLOOR, fraction_of_limit
+from snn.analysis.roofline import FLOOR, fraction_of_limit, warnings
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.protocol import student_quantile
@@ -29,8 +29,8 @@ SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
 def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
-    The columns of a comparison are left out where no row of the sweep is the baseline of another, and
-    ``fraction_of_limit`` where there is no floor.
+    The columns of a comparison are left out where no row of the sweep is the baseline of another,
+    ``fraction_of_limit`` where there is no floor, and ``note`` where nothing is compared or warned of.
     """
     shown = [axis for axis in axes if axis in cells and axis not in (*NAMES, *SHOWN_BY_NETWORK)]
     several = ["members", "launch_s"] if (cells["members"] > 1).any() else []
@@ -39,9 +39,11 @@ def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> 
     if any(number >= 0 for number in numbers):
         named = pd.Series(names, cells.index).where(cells["mean_s"].notna(), "")
         cells = cells.assign(**over_baselines(cells, numbers, thresholds), baseline=named)
-        compared = (table.ratio(), "verdict baseline note")
+        compared = (table.ratio(), "verdict baseline", table.note)
     rows = Rows(cells, {}, thresholds)
     with_floor = [table.fraction_of_limit] if fraction_of_limit(cells).notna().any() else []
+    if not compared and any(warnings(cells)):
+        compared = (table.note,)
     return table.assemble(
         rows,
         " ".join([*NAMES, *shown, *several, "mean_s", "std_s"]),
@@ -101,7 +103,7 @@ peers = cnn_peers = cells_table(
     table.ratio("speedup_over_best_peer"),
     lambda rows: rows.frame["verdict"].replace(BASELINE, BEST_PEER),
     table.each(best_peer=lambda row, peer: full_name(peer) if peer and not pd.isna(row["mean_s"]) else ""),
-    "note",
+    table.note,
     table.copy(final_mse="final_loss"),
     "draws",
     table.from_frame(lambda cells: beside_times(cells).drop(columns="step_us", errors="ignore")),
