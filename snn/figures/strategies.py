@@ -230,8 +230,8 @@ FORMS: dict[str, Drawing] = {
         most=2,
         note=(
             "Left: mean time of a training; bars: standard deviation of the runs. Right: final loss over "
-            "that of fp32, less one; bars: 95% confidence interval over the seeds, and whether the training "
-            "converges as that in fp32.",
+            "that of fp32, less one; bars: 95% confidence interval over draws of the weights, and whether "
+            "the training converges as that in fp32.",
         ),
     ),
     "memory_remedies": Rows(

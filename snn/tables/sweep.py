@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
+from snn.analysis.frame import Losses, beside_times, joined, outcome
 from snn.analysis.grouping import baselines, first_at, settings, texts
 from snn.analysis.intervals import mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs
@@ -236,17 +236,17 @@ _CONVERGENCE = (
 
 
 def convergence(
-    fp32: Mapping[int, float | None], other: Mapping[int, float | None], margin: float
+    fp32: Mapping[Any, float | None], other: Mapping[Any, float | None], margin: float
 ) -> dict[str, Any]:
-    """Compare final losses by seed, None where one is not finite, with fp32's from the same initial weights.
+    """Compare final losses by draw, None where one is not finite, with fp32's from the same initial weights.
 
-    A seed determines the initial weights, so losses of two seeds differ more than those of two precisions:
-    each is compared with that of its own seed. ``relative_difference`` is the mean over seeds of
-    loss / fp32's loss - 1; one seed has no interval. ``converges`` if the whole 95% interval (Student's t)
-    lies within ``margin`` of 0; ``differs`` if it lies outside, or a loss is not finite though fp32's is;
-    otherwise ``inconclusive``, as with a single seed.
+    Losses from two draws of the weights differ more than those of two precisions: each is compared with
+    fp32's from its own draw. ``relative_difference`` is the mean over draws of loss / fp32's loss - 1; one
+    draw has no interval. ``converges`` if the whole 95% interval (Student's t) lies within ``margin`` of 0;
+    ``differs`` if it lies outside, or a loss is not finite though fp32's is; otherwise ``inconclusive``, as
+    with a single draw.
     """
-    pairs = [(fp32[seed], other[seed]) for seed in other if fp32.get(seed)]
+    pairs = [(fp32[draw], other[draw]) for draw in other if fp32.get(draw)]
     ratios = [loss / expected - 1 for expected, loss in pairs if expected is not None and loss is not None]
     mean, several = fmean(ratios) if ratios else None, len(ratios) > 1
     low = high = None
@@ -278,16 +278,18 @@ def _losses(rows: Rows) -> pd.DataFrame:
             columns[f"{name}_std"] = stdev(finite) if len(finite) > 1 else None
         columns |= dict.fromkeys(_CONVERGENCE) | {"convergence": ""}
         if compared:
-            expected, own = _over_common_draws(compared["losses_by_draw"], row["losses_by_draw"])
+            expected, own = _of_common_draws(compared["losses_by_draw"], row["losses_by_draw"])
             columns |= convergence(expected, own, rows.thresholds["converges"])
         found.append(columns | ({"convergence": ""} if row is fp32 else {}))
     return pd.DataFrame(found, rows.frame.index)
 
 
-def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list[dict[int, float | None]]:
-    """The mean losses of two rows by seed, over the draws that both have; None where one is not finite."""
-    common = {seed: a[seed].keys() & b[seed].keys() for seed in a.keys() & b.keys()}
-    return [{seed: mean_loss(losses[seed], of) for seed, of in common.items() if of} for losses in (a, b)]
+def _of_common_draws(
+    a: Mapping[int, Losses], b: Mapping[int, Losses]
+) -> list[dict[tuple[int, int], float | None]]:
+    """The losses of two rows by seed and draw, of the draws that both have; None where one is not finite."""
+    common = sorted((seed, draw) for seed in a.keys() & b.keys() for draw in a[seed].keys() & b[seed].keys())
+    return [{(seed, draw): losses[seed][draw] for seed, draw in common} for losses in (a, b)]
 
 
 _precision = cells_table(
