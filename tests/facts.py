@@ -109,6 +109,10 @@ def of_two_thresholds():
     yield f"too few rounds to find a difference of {LIMITS['tell_apart']:.0%}"
 
 
+def of_the_bound_of_predictions():
+    yield f"a factor of {LIMITS['predicts']:g} (`predicts` in"
+
+
 def of_the_warning():
     yield f"over {LIMITS['memory_full']:.0%} of the device memory was in use"
 
@@ -131,7 +135,7 @@ FACTS = {
     "reference/kernels.md": [of_the_kernel_study],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
-    "explanation/attribution.md": [of_the_warning],
+    "explanation/attribution.md": [of_the_bound_of_predictions, of_the_warning],
     "howto/compare_machines.md": [of_same],
     "howto/more_rounds.md": [of_two_thresholds],
     "howto/several_gpus.md": [of_untouched],

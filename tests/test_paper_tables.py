@@ -55,6 +55,32 @@ def test_predictions_are_divided_if_their_passes_ran_on_one_gpu(elsewhere, compa
     table = attribution.build(frame_of(*records), {}, THRESHOLDS).set_index("strategy")
     assert table["predicted_speedup"]["reference"] == 1
     assert table["predicted_speedup"].notna().all() == compared
+    assert (table["prediction"] == "").tolist() == [True, not compared]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bound", "word"),
+    [
+        ([2.0, 2.0], 1.25, "agrees"),  # as fast as predicted
+        ([2.4, 2.4], 1.25, "agrees"),
+        ([2.4, 2.4], 1.15, "differs"),
+        ([1.6, 1.6], 1.25, "agrees"),
+        ([1.5, 1.5], 1.25, "differs"),
+        ([1.0, 3.0], 1.25, "inconclusive"),
+    ],
+)
+def test_a_prediction_agrees_within_the_bound_that_is_stated(seconds, bound, word):
+    """Equal costs predict a speedup of 1; the reference takes 2 s in both rounds."""
+    cells = [cell for cell in SWEEPS["dataset_size"].cells if cell.dataset == "small"][:2]
+    records = [
+        record(cell, [time], number=number)
+        for cell, times in zip(cells, ([2.0, 2.0], seconds), strict=True)
+        for number, time in enumerate(times, 1)
+    ]
+    records = [one | {"explanation": records[0]["explanation"]} for one in records]
+    table = attribution.build(frame_of(*records), {}, THRESHOLDS | {"predicts": bound})
+    assert table["predicted_speedup"].tolist() == [1.0, 1.0]
+    assert table["prediction"].tolist() == ["", word]
 
 
 def trained_on(rows=300, batch_size=256, network=None, **settings):
