@@ -14,12 +14,14 @@ the tables do (snn.analysis.intervals) and prints, for each protocol of config/p
 A round that meets its time limit has one run; such rounds have lines of their own. Then: the coverage where
 the sides are unlike, because only one is noisy or only one is cut short by its time limit; how often one of
 several equals is called slower than that with the shortest mean; the rounds that find 10% with a power of
-90%; and what becomes of pairs of five rounds that snn.more_rounds gives more.
+90%; what becomes of pairs of five rounds that snn.more_rounds gives more; and how far rare slow runs bias
+rounds that stop early.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from math import log
 from pathlib import Path
@@ -32,6 +34,7 @@ sys.path.insert(0, str(ROOT))
 from snn.analysis.intervals import Ratio, ratio  # noqa: E402
 from snn.analysis.speedups import LEAST, POWER, rounds_needed  # noqa: E402
 from snn.config.groups import CONFIG, load, names, read_yaml  # noqa: E402
+from snn.measurement.protocol import of_round  # noqa: E402
 
 DIFFERENCES = (0.10, 0.15, 0.20, 0.30)
 MOST_ROUNDS = 30
@@ -176,6 +179,39 @@ def with_more(noise: Noise, difference: float, looks: int, repetitions: int) -> 
     return f"{difference:6.0%} {looks:5d} {np.mean(right):8.3f} {np.mean(found):9.2f} {np.mean(rounds):12.1f}"
 
 
+SLOW_RUNS = ((0.05, 2.0), (0.02, 10.0))
+"""Rare slow runs: the share of all runs, and how many times as long they take."""
+
+LENGTHS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45)
+"""Seconds of a run as fractions of a round's time limit."""
+
+
+def stopping(repetitions: int) -> None:
+    """How far the mean of a round that may stop early is from that of all its runs, by its minimum of runs.
+
+    A time limit stops early the rounds that begin with a slow run, a limit of the relative error those that
+    have none.
+    """
+    random = np.random.default_rng(20261127)
+    print("bias by the seconds of a run over a round's limit")
+    print("protocol  least  slow runs " + " ".join(f"{length:6.0%}" for length in LENGTHS))
+    for name in names("protocol"):
+        rule = of_round(load("protocol", name), 1)
+        for least in [n for n in (1, 2, 3, 5, 10, 15) if rule.min_runs <= n <= rule.runs]:
+            one = replace(rule, min_runs=least)
+            for share, factor in SLOW_RUNS:
+                is_slow = random.random((repetitions, rule.runs)) < share
+                times = np.exp(0.02 * random.standard_normal(is_slow.shape)) * np.where(is_slow, factor, 1)
+                biases = []
+                for seconds in [length * (rule.max_seconds or 1) for length in LENGTHS]:
+                    drawn = (seconds * times).tolist()
+                    made = [next(n for n in range(1, rule.runs + 1) if one.stop(runs[:n])) for runs in drawn]
+                    means = [sum(runs[:n]) / n for runs, n in zip(drawn, made, strict=True)]
+                    biases.append(np.mean(means) / np.mean(drawn) - 1)
+                said = " ".join(f"{bias:+6.1%}" for bias in biases)
+                print(f"{name:8s} {least:6d}  {share:3.0%} x {factor:<3g} {said}", flush=True)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--between", type=float, default=0.05)
@@ -195,6 +231,8 @@ def main() -> None:
     for difference in (0.0, 0.05, *DIFFERENCES):
         for looks in (0, 1, 2, 3):
             print(with_more(noises["normal"], difference, looks, given.repetitions), flush=True)
+    print()
+    stopping(given.repetitions)
 
 
 if __name__ == "__main__":
