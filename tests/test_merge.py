@@ -290,6 +290,16 @@ def test_cards_are_one_by_uuid_or_where_their_records_may_stand_in_one_table(tmp
         assert counted(*made) == counted(*made[::-1]) == counts, what
 
 
+def test_cards_that_did_the_same_work_have_a_table_of_their_own(tmp_path):
+    found = [folder(tmp_path / card, of_card(card)) for card in ("GPU-1", "GPU-2")]
+    printed = merge.run(found, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | {"cards.csv", "cards.html"}
+    table = pd.read_csv(tmp_path / "out/cards.csv")
+    assert set(table["cards"]) == {2} and "0 of 4 pairs" in printed
+    merge.run(found[:1], tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+
+
 def test_two_different_records_of_one_round_are_refused(tmp_path):
     a = folder(tmp_path / "a", records_of(cells_on("cuda", H200)))
     b = folder(tmp_path / "b", records_of(cells_on("cuda", H200)[:1], {"reference": 1.5}))
