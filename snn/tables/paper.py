@@ -127,7 +127,7 @@ def _compare(row: pd.Series, paper: Mapping[str, Any], reference: pd.Series) -> 
     published = paper.get(row["strategy"], {}).get("mse", paper["reference"]["mse"]) if is_papers else None
     measured = None if is_papers else mean_loss(known, common)
     mean, expected = mean_loss(own, own if is_papers else common), published or measured
-    difference = abs(mean / expected - 1) if mean is not None and expected else None
+    difference = abs(mean - expected) / expected if mean is not None and expected else None
     return published, measured, difference, max(apart, default=None), _draws_note(row, common, is_reference)
 
 
