@@ -256,6 +256,16 @@ def test_a_row_is_the_geometric_mean_over_cards_with_their_spread():
     assert (row["verdict"], other["verdict"], other["pairs_apart"]) == ("not significant", "faster", 0)
 
 
+def test_two_cards_that_are_equal_by_chance_have_the_interval_of_their_rounds():
+    records = on_cards(("GPU-1", 1.0, {"spread": 0.1}), ("GPU-2", 1.0, {"spread": 0.1}))
+    row = cards_table.build(records, THRESHOLDS).set_index("strategy").loc["combined"]
+    assert row["lowest"] == row["highest"]
+    alone = devices.build({H200: records["GPU-1"]}, PAPER, "Tesla T4", THRESHOLDS).set_index("strategy")
+    one = alone.loc["combined", [f"speedup_ci_high {H200}", f"speedup {H200}"]].astype(float)
+    reach = np.log(one.iloc[0] / one.iloc[1]) / np.sqrt(2)
+    assert np.log(row["speedup_ci_high"] / row["speedup"]) == pytest.approx(reach)
+
+
 def test_only_cards_of_one_model_with_two_rounds_are_units():
     assert cards_table.build(on_cards(("GPU-1", 1.0, {})), THRESHOLDS).empty
     assert cards_table.build(on_cards(("GPU-1", 1.0, {}), ("GPU-2", 1.0, {"device": T4})), THRESHOLDS).empty

@@ -26,10 +26,10 @@ _LEAST_ROUNDS = 2
 def build(devices: Records, thresholds: Thresholds) -> pd.DataFrame:
     """One row per model and work that two cards or more measured; empty where there is none.
 
-    ``speedup`` is the geometric mean of the cards' own speedups, and its interval Student's over cards, with
-    one degree of freedom less than there are cards: it says where that of another card would be expected.
-    ``lowest`` and ``highest`` are those of single cards. ``pairs_apart`` of ``pairs`` of cards differ by more
-    than their intervals over rounds allow.
+    ``speedup`` is the geometric mean of the cards' own speedups. Its interval is Student's over cards, with
+    one degree of freedom less than there are cards, and no narrower than their rounds allow: two cards may
+    be near each other by chance. ``lowest`` and ``highest`` are those of single cards. ``pairs_apart`` of
+    ``pairs`` of cards differ by more than their intervals over rounds allow.
     """
     models: dict[str, dict[str, dict[str, frame.Record]]] = {}
     for records in without_neighbours(devices).values():
@@ -52,13 +52,14 @@ def _counts(one: Row) -> bool:
 
 
 def _over_cards(cards: Sequence[Row], thresholds: Thresholds) -> dict[str, Any]:
-    logs = [log(one["speedup"]) for one in cards]
-    mean, reach = fmean(logs), student_quantile(len(logs) - 1) * stdev(logs) / sqrt(len(logs))
+    logs, count = [log(one["speedup"]) for one in cards], len(cards)
+    over_cards = student_quantile(count - 1) * stdev(logs) / sqrt(count)
+    mean, reach = fmean(logs), max(over_cards, _reach(cards) / count)
     low, high = exp(mean - reach), exp(mean + reach)
     pairs = [_is_apart(a, b) for a, b in combinations(cards, 2)]
     return {
         "baseline": cards[0]["baseline"],
-        "cards": len(cards),
+        "cards": count,
         "rounds": sum(one["common_rounds"] for one in cards),
         **dict(zip(SPEEDUP, (exp(mean), low, high), strict=True)),
         "verdict": speedup_verdict(low, high, thresholds["same"]),
@@ -72,5 +73,9 @@ def _over_cards(cards: Sequence[Row], thresholds: Thresholds) -> dict[str, Any]:
 
 def _is_apart(a: Row, b: Row) -> bool:
     """Whether two speedups differ by more than the interval of their ratio, whose sides are independent."""
-    reach = hypot(*(log(one["speedup_ci_high"] / one["speedup"]) for one in (a, b)))
-    return abs(log(a["speedup"] / b["speedup"])) > reach
+    return abs(log(a["speedup"] / b["speedup"])) > _reach((a, b))
+
+
+def _reach(cards: Sequence[Row]) -> float:
+    """Half the width of the interval of the sum of the cards' logarithms, by the rounds of each."""
+    return hypot(*(log(one["speedup_ci_high"] / one["speedup"]) for one in cards))
