@@ -33,7 +33,7 @@ LISTS = {
     "precisions": "precision",
     "devices": "device",
 }
-"""What can be listed, and its group in ``config/``."""
+"""Arguments of ``snn list``, each with its group in ``config/``."""
 
 
 threads.assign()  # before a command imports NumPy
@@ -133,8 +133,8 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     default="2min",
     show_default=True,
     metavar="TIME",
-    help="How long it may take, as 90s. If whole trainings take too long, runs have fewer epochs, or fewer "
-    "rows; if even these do, there is an error. A first round that has begun is finished.",
+    help="How long it may take (90s, say). If full training runs take too long, they get fewer epochs, or "
+    "fewer rows; if even that takes too long, the command fails. A first round that has begun is finished.",
 )
 @click.option(
     "--device",
@@ -153,13 +153,13 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
 def recommend(**question: Any) -> int:
     """Find the fastest strategy for your network and your data.
 
-    Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
-    while there is time, and leaves a ranked table and a report. What was measured stays: the same command
-    continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
+    Measures the candidates of config/recommend.yaml through the workflow, gives the leaders more rounds while
+    there is time, and writes a ranked table and a report. Measurements are kept: the same command continues
+    them, and goes on for longer with a larger --budget. Without a GPU it measures the CPU, and shows archived
     results of a GPU.
 
-    The settings are those of snn run. How a table is written is detected; dataset.header, delimiter, decimal,
-    thousands, encoding, comment and na_values set it.
+    It takes the same settings as snn run. The format of a table is detected; dataset.header, delimiter,
+    decimal, thousands, encoding, comment and na_values override it.
 
     \b
     snn recommend --csv mine.csv --target price --hidden 64,64
@@ -228,9 +228,9 @@ def run(settings: tuple[str, ...], strict: bool) -> int:
 def plan(settings: tuple[str, ...], device: str | None, free: str | None, fraction: str, target: str) -> None:
     """Does it fit? Predict a cell's device memory, without a GPU.
 
-    Predicts the device memory of a cell by kind, the largest batch that fits, and what would help. The
-    settings are those of snn run. With sweep=NAME (and grid=FILE) instead, it says of every cell of a sweep
-    whether it fits. Nothing is trained.
+    Predicts the device memory of a cell by kind, the largest batch that fits, and what would help. It takes
+    the same settings as snn run. With sweep=NAME (and grid=FILE) instead, it reports for every cell of a
+    sweep whether it fits. Nothing is trained.
 
     \b
     snn plan strategy=graph dataset=small --device "Tesla T4"

@@ -80,9 +80,9 @@ def run(main: Main) -> int:
 
 
 def replace_unprintable() -> None:
-    """Print a letter that the encoding of the output lacks as ``?``, and on standard error as its code."""
+    """Print characters that the output's encoding lacks as ``?``; on standard error, as escape codes."""
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
-        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+        if isinstance(stream, io.TextIOWrapper):  # None if it is closed
             stream.reconfigure(errors=errors)
 
 

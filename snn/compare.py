@@ -18,7 +18,7 @@ from snn.tables import comparison
 def compare(a: Path, b: Path, output: Path) -> str:
     """Compare, write table and figure, and return a summary of what was and was not compared.
 
-    Raises RecordError where a folder holds no results or two devices, or shares no cell with the other;
+    Raises RecordError if a folder holds no results or two devices, or shares no cell with the other;
     OutputError where the output cannot be written.
     """
     with writing(output):

@@ -56,7 +56,7 @@ class Zsh(ZshComplete):
 
 
 def settings(context: click.Context, last: str) -> list[CompletionItem]:
-    """What may replace the last word of a command whose arguments are settings; files if nothing fits."""
+    """Completions for the last word of a command whose arguments are settings; files if nothing fits."""
     before: Sequence[str] = context.params.get("settings") or ()
     found = [*_keys_and_values(before, last)]
     if context.info_name == "plan":

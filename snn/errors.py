@@ -10,7 +10,7 @@ class ConfigError(SnnError):
 
 
 class DataError(SnnError):
-    """A data set cannot be used; the message names the file and, where there is one, line and column."""
+    """A data set cannot be used; the message names the file and, if known, line and column."""
 
 
 class DeviceError(SnnError):

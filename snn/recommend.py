@@ -1,4 +1,4 @@
-"""What ``snn recommend`` does: it finds the strategy that trains one's own network fastest."""
+"""``snn recommend``: find the strategy that trains a user's network fastest."""
 
 import sys
 import time
@@ -40,9 +40,9 @@ def answer(**options: Any) -> int:
 
 @contextmanager
 def _unless_empty(folder: Path) -> Iterator[None]:
-    """A context at whose end folders that were made in it do not stay with nothing inside."""
+    """Remove the folder, and parents, that the context has created, if they are empty at its end."""
     made: list[Path] = []
-    with suppress(OSError):  # a name that is too long is refused later
+    with suppress(OSError):  # a name that is too long raises an error later
         made += [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -149,10 +149,11 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
 
 
 def _measure_once(asked: Question, grid: Grid) -> tuple[Grid, float]:
-    """Measure what is missing: the grid without candidates whose measurement failed, and the seconds of
-    waiting for other measurements.
+    """Measure what is missing.
 
-    Raises WorkflowError, as on a full disk, once the answer from the records that there are is printed.
+    Returns the grid without candidates whose measurement failed, and the seconds spent waiting for other
+    measurements. Raises WorkflowError, on a full disk for example, after printing the answer from the
+    existing records.
     """
     waited = 0.0
     try:

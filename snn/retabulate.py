@@ -27,13 +27,13 @@ from snn.tables.table import build, find_table
 
 
 def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> None:
-    """Write every table and figure whose records the archive holds; print which ones it does not.
+    """Write every table and figure whose records the archive holds; print which ones it lacks.
 
-    A table needs a record of each of its cells. Where further rounds are missing, because a workflow was
-    interrupted, it is of those that there are, and that is printed too.
+    A table needs a record of each of its cells. If further rounds are missing because a workflow was
+    interrupted, the table uses the existing rounds, and this is printed too.
 
-    Raises RecordError where the archive holds no records, something else, or records of two devices for one
-    table; OutputError where the output cannot be written.
+    Raises RecordError if the archive holds no records, something else, or records of two devices for one
+    table; OutputError if the output cannot be written.
     """
     with writing(output):
         measured = microbenchmarks.of_devices(archive)
@@ -91,14 +91,14 @@ def _written(output: Path, name: str) -> pd.DataFrame:
 
 
 def _draw(output: Path, table: str, paper_device: str, said: str) -> None:
-    """The figures with a form of their own that are drawn from a table."""
+    """Draw the catalogue's figures that use this table."""
     for figure, of in catalogue.FIGURES.items():
         if of.table == table:
             _save(draw(of.form or figure, _written(output, table), paper_device, said), output, figure)
 
 
 def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:
-    """The measured limits of the archive's device: of its GPUs, or of a CPU where there is none of a GPU."""
+    """The measured limits of the archive's GPUs or, if there are none, of its CPU."""
     paths = [*archive.glob("limits.json"), *sorted(archive.glob("limits/*.json"))]
     records = [record for record in map(read_limits, paths) if record["provenance"]["device"] in devices]
     of_gpus = [record for record in records if record["provenance"]["backend"] == "cuda"]
@@ -163,13 +163,13 @@ def _published(
         for axis in of["axes"]:
             section, _, key = axis.partition(".")
             if not any(section in cell and (not key or key in cell[section]) for cell in named.values()):
-                raise RecordError(f"{file}: {name}.axes: {axis!r} is no setting of its cells")
+                raise RecordError(f"{file}: {name}.axes: {axis!r} is not a setting of its cells")
         read[name] = grid.Sweep(name, tuple(of["axes"]), named)
     return read
 
 
 def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, Cell]:
-    """The cells by their digests, cut to each of these lengths. Raises RecordError where two are the same."""
+    """The cells by their digests, cut to each of these lengths. Raises RecordError if two are the same."""
     cells: dict[str, Cell] = {}
     for entry in found:
         digest = naming.digest(entry.written["cell"])

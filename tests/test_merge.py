@@ -186,7 +186,7 @@ def test_what_is_no_folder_of_records_is_refused(tmp_path, capsys, three, bad, s
         ("{a} output=mine", "mine: cannot be written"),
         ("{a} output=file", "file: cannot be written"),
         ("{a} output=file/below", "below: cannot be written"),
-        ("output=x", "no folder is named"),
+        ("output=x", "give one or more folders"),
         ("{a} output=", "output is empty"),
         ("{a} output=a output=b", "output is given twice, as 'a' and 'b'"),
     ],

@@ -248,7 +248,7 @@ def test_of_a_flat_list_of_widths_a_plan_says_what_a_workflow_says(plan, grid):
 
 
 REFUSED = """
-    --free 11X => --free is '11X': it must be a size to 1 PB, as 11GiB
+    --free 11X => --free is '11X': it must be a size up to 1 PB
     --free 0GiB => --free is '0GiB'
     --free 1GiB --fraction 2 => --fraction is '2': it must be a number above 0
     --free 1GiB --fraction nan => --fraction is 'nan'
@@ -261,7 +261,7 @@ REFUSED = """
     strateg=x --free 1GiB => strateg: there is no such key
     sweep=none --free 1GiB => has no sweep 'none': it has dataset_size
     --json / --free 1GiB => --json is '/'
-    sweep=cpu strategy=graph --free 1GiB => beside sweep=NAME there can be grid=FILE
+    sweep=cpu strategy=graph --free 1GiB => sweep=NAME can be combined with grid=FILE
     strategy=torch_eager --free 1GiB => torch allocates by itself: nothing is predicted
     strategy=threads --free 1GiB => trains on the CPU and uses no device memory
     network.hidden=[65536,65536] --free 99GiB => kernels count in 32 bits
