@@ -99,10 +99,10 @@ def measure(
     """Count one run, then time the runs of the round. Raises LeakError if something is not freed.
 
     Raises MeasurementError if the device did not train all steps of a run. ``progress`` is called after each
-    run, ``of_run`` during a long one, as far as the host has nothing else to do.
+    run, ``of_run`` during a long one, whenever the host has nothing else to do.
 
-    The time of a run is that of its epochs until the device has finished. It excludes setup, drawing weights,
-    reading losses, and predicting test rows, which has a time of its own.
+    A run is timed from its first epoch until the device has finished the last. Setup, drawing weights and
+    reading losses are excluded; predicting test rows is timed separately.
     """
     measurement = Measurement()
     try:
@@ -128,9 +128,9 @@ def measure(
 def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     """The ledger of one run including setup, and its memory use, from a separate instrumented pass.
 
-    Both are empty for a strategy with a runtime of its own, whose calls cannot be observed. The counts are
-    exact, though only three epochs are run: calls depend on shapes alone, so if the second and the third
-    epoch make the same, all later ones do. Otherwise every epoch is run.
+    Both are empty for a strategy with its own runtime, whose calls cannot be observed. The counts are exact,
+    though only three epochs are run: calls depend on shapes alone, so if the second and the third epoch make
+    the same calls, all later ones do. Otherwise every epoch is run.
     """
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}
