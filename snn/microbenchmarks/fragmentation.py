@@ -27,7 +27,7 @@ from snn.profiling.memory import CHUNK
 FIRST, AGAIN, CAP = "first", "again", "cap"
 """The kinds of readings: through a new allocator, one that has served the trace before, and under a cap."""
 
-_ROOM = 64 << 20  # bytes that are left beside the largest cap
+_ROOM = 64 << 20  # bytes that stay free with the largest cap
 
 
 def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
@@ -47,7 +47,7 @@ def _point(kind: str, traced: Trace, of: str) -> Point:
 
 
 def _replayed(device: Backend, traced: Trace, of: str, effort: Effort) -> Iterator[Reading]:
-    """Seconds of a replay through a new allocator, and again through the same one where it keeps memory."""
+    """Seconds of a replay through a new allocator, and again through the same one if it keeps memory."""
     first, again = (_point(kind, traced, of) for kind in (FIRST, AGAIN))
     try:
         reserved = reserved_bytes(device)

@@ -22,7 +22,7 @@ from snn.microbenchmarks.allocators import CUPY_POOL, MALLOC, MALLOC_ASYNC, allo
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading, refused
 
 KERNELS = ("kernels/elementwise.cu", "kernels/naive.cu")
-"""What is launched: an access to memory, and a product of a chunk and a matrix."""
+"""Sources of the launched kernels: an access to memory, and a product of a chunk and a matrix."""
 
 HOST_ALLOC, MANAGED_ALLOC = "host_alloc", "managed_alloc"
 COPY, SPARSE, FIRST_TOUCH = "copy", "sparse", "first_touch"
@@ -34,7 +34,7 @@ _MOVES = (
     *product((SPARSE,), (PINNED, MANAGED), (TO_DEVICE,)),
     *product((FIRST_TOUCH,), (MANAGED,), (BY_DEVICE, BY_HOST)),
 )
-"""What is done, with which kind of memory, and to where or by whom."""
+"""The measured operations, each with the kind of memory and the direction or the processor."""
 
 FROM_PINNED, FROM_PAGEABLE = "overlap", "overlap_pageable"
 """Kinds of readings of overlap, by the host memory that is copied from."""
@@ -97,7 +97,7 @@ def check_host(nbytes: int) -> None:
 
 
 def pinned(backend: Backend, shape: tuple[int, ...]) -> Any:
-    """A pinned host array. Raises Unsupported where the system refuses, and on a CPU, which has none.
+    """A pinned host array. Raises Unsupported if the system cannot pin it, and always on a CPU backend.
 
     Raises OutOfMemory for more than a share of the host's memory, which would leave too little for others.
     """
@@ -108,7 +108,7 @@ def pinned(backend: Backend, shape: tuple[int, ...]) -> Any:
     array = backend.host_alloc(shape)
     if backend.pageable_fallbacks > refused:
         backend.host_free(array)
-        raise Unsupported(f"the system refuses to pin {4 * shape[0]} bytes of host memory")
+        raise Unsupported(f"the system cannot pin {4 * shape[0]} bytes of host memory")
     return array
 
 
@@ -158,9 +158,9 @@ def _managed(
 ) -> list[float]:
     """Until all of a new array whose pages lie on one side has been accessed on the other, prefetched or not.
 
-    A sparse access is one of the device to a few pages; at a first touch the pages are made. Each sample has
-    an array of its own: the driver treats pages that come and go in another way. Raises Unsupported where
-    host and device cannot share an array, or where it exceeds the budget.
+    In a sparse access the device reads a few pages; a first touch creates the pages. Each sample uses a new
+    array: the driver treats pages that come and go differently. Raises Unsupported if host and device cannot
+    share an array, or if it exceeds the budget.
     """
     probe = backend.managed_alloc((_PAGE,))
     try:

@@ -1,4 +1,4 @@
-"""What a microbenchmark finds at one point: seconds, or the reason why there are none."""
+"""Readings of microbenchmarks: seconds at one point, or the reason why there are none."""
 
 import math
 import time
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from snn.errors import OutOfMemory, Unsupported
 
 Point = dict[str, Any]
-"""What a reading is of: names and numbers, by what they say."""
+"""The coordinates of a reading: names and numbers by key."""
 
 LEAST_SAMPLES = 6
 """The fewest samples whose range is a 95% interval of their median."""
@@ -25,7 +25,7 @@ OK, UNSUPPORTED, OUT_OF_MEMORY = "ok", "unsupported", "out_of_memory"
 class Reading:
     """The samples at one ``point``, in seconds; without any there is a ``reason``, and the ``status``.
 
-    ``series``: in place of samples, lists of whole numbers of one length.
+    ``series``: lists of integers of equal length, instead of samples.
     """
 
     point: Point
