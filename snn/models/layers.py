@@ -1,7 +1,7 @@
 """The layers of a network: their shapes, their parameters, and what each adds to a training step.
 
 A new layer is a class here. The operations that it launches are described in ``snn.backends.ops``, computed
-in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are those of one sample.
+in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are per sample.
 """
 
 import re
@@ -41,10 +41,10 @@ class Layer(ABC):
 
     @abstractmethod
     def output(self, shape: Shape) -> Shape:
-        """The output's shape. Raises ConfigError where the layer does not fit its input."""
+        """The output's shape. Raises ConfigError if the layer does not fit its input."""
 
     def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
-        """What is trained, in the order in which it is initialised, saved and loaded."""
+        """The trainable arrays, in the order in which they are initialised, saved and loaded."""
         return ()
 
     @abstractmethod

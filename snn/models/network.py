@@ -29,10 +29,10 @@ class Network:
 
     ``update_order`` says whether the error is propagated through the updated weights (``sequential``, as in
     the paper's programs) or through the old ones (``simultaneous``, the textbook). ``clip_norm`` bounds the
-    L2 norm of each parameter's gradient. ``reduction`` says whether the gradient is that of the mean of a
-    batch's losses or of their sum; a loss that is reported is always the mean. A batch is computed as
+    L2 norm of each parameter's gradient. ``reduction`` says whether the gradient is taken of the mean of a
+    batch's losses or of their sum; a reported loss is always the mean. A batch is computed as
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
-    in the backward pass (``snn.models.remedies``). Raises ConfigError where a layer does not fit the one
+    in the backward pass (``snn.models.remedies``). Raises ConfigError if a layer does not fit the one
     before it, or a remedy the network.
     """
 
@@ -64,7 +64,7 @@ class Network:
 
     @cached_property
     def layer_parameters(self) -> tuple[tuple[Parameter, ...], ...]:
-        """What each layer trains."""
+        """The parameters of each layer."""
         every = enumerate(zip(self.layers, self.layer_shapes, strict=False))
         return tuple(layer.parameters(i, shape) for i, (layer, shape) in every)
 

@@ -45,9 +45,9 @@ def check_divides(accumulate: int, batch_size: int) -> None:
 
 
 def choices(network: Mapping[str, Any]) -> list[int]:
-    """What a network's key ``recompute`` may name: layers whose outputs are kept for the backward pass.
+    """Values for a network's key ``recompute``: layers whose outputs are kept for the backward pass.
 
-    Of an MLP its hidden layers, of ``layers`` their numbers in that list; all from 1.
+    For an MLP the hidden layers, for ``layers`` the numbers in that list; both count from 1.
     """
     if "hidden" in network:
         return list(range(1, len(network["hidden"]) + 1))
@@ -131,8 +131,8 @@ def sharing(steps: Iterable[Step], sizes: Mapping[str, int]) -> list[list[str]]:
     """Transient buffers of one purpose that are never in use at the same time, the largest of each first.
 
     A buffer is in use from the first launch of the forward part that names it to the last, and likewise in
-    the backward part. ``sizes`` are in any unit. The largest are placed first, each beside the first that
-    it can share with.
+    the backward part. ``sizes`` are in any unit. The largest are placed first, each with the first
+    group that it can share with.
     """
     used: dict[str, list[tuple[int, int]]] = {}
     purposes: dict[str, str] = {}
