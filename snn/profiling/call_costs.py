@@ -1,7 +1,7 @@
-"""What each call of a strategy costs by itself, and how long its calls should take together.
+"""Cost of each call of a strategy by itself, and the predicted time of all its calls together.
 
-For the costs the calls of a trace are made again, one at a time, without training, on memory of the same
-sizes. A schedule of the costs in the order of the trace predicts the time of all.
+To measure the costs, the calls of a trace are repeated one at a time, without training, on memory of the same
+sizes. Scheduling the costs in the order of the trace predicts the total time.
 """
 
 import time
@@ -75,7 +75,7 @@ _Seconds = Mapping[Signature, list[float]]
 
 
 class Replay:
-    """Makes a trace's calls again, over resources of its own, which the exit stack frees."""
+    """Repeats a trace's calls with new resources, which the exit stack frees."""
 
     def __init__(self, backend: Backend, traced: Trace, stack: ExitStack) -> None:
         self._backend, self._events = backend, traced.events
@@ -90,7 +90,7 @@ class Replay:
                 continue
             buffer = getattr(backend, call.name)(*self._arguments(call))
             self._take(call, buffer)
-            if call.name in ("malloc", "pool_malloc"):  # a training in one launch waits for counters of 0
+            if call.name in ("malloc", "pool_malloc"):  # one-launch training waits for counters of 0
                 zeros = backend.host_alloc(((call.nbytes or 0) // 4,), "workspace", False)
                 zeros.fill(0.0)
                 backend.copy_in(buffer, zeros)
@@ -139,7 +139,7 @@ class Replay:
             self._written.add(call.arguments[0].number)
 
     def _arguments(self, call: Call) -> list[Any]:
-        """A call's arguments with the replay's own resources in place of those of the trace."""
+        """A call's arguments with the replay's resources instead of the trace's."""
         stream = () if call.stream is None else (call.stream,)
         return [self._argument(argument) for argument in (*call.arguments, *stream)]
 
@@ -159,7 +159,7 @@ class Replay:
         return handle
 
     def _prepare(self, call: Call) -> None:
-        """What training would have written is there before it is copied or moved, and numbers are numbers."""
+        """Write finite numbers where training would have written, before a copy or a move reads them."""
         if call.name == "copy_in":
             number = call.arguments[1].number
             if number not in self._written:

@@ -54,7 +54,7 @@ class Method:
 
 
 class _Question:
-    """A method that ``inner`` answers, and that no pass is told of."""
+    """A method that is passed to ``inner`` without being observed."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         setattr(owner, name, lambda backend, *arguments: getattr(backend.inner, name)(*arguments))
@@ -140,7 +140,7 @@ class NullBackend(EveryCall):
         self._real = real
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """What the call makes; raises Unsupported as the real backend does."""
+        """Return what the call makes. Raises Unsupported as the real backend does."""
         if method.name == "graph_begin" and self.no_capture:
             raise Unsupported(self.no_capture)
         if method.makes in (HOST, MANAGED):
@@ -166,10 +166,10 @@ class NullBackend(EveryCall):
 
 
 class Unlaunched(EveryCall):
-    """The backend given, of which an operation runs once for the same numbers, and a graph once.
+    """A backend that runs each operation once for the same numbers, and each graph once.
 
-    For passes that only count: what a strategy asks for does not depend on what was computed. What is
-    captured in a graph is whole. A training in one launch runs one step, and counts as one launch.
+    For passes that only count: what a strategy asks for does not depend on what was computed. Graphs are
+    captured in full. One-launch training runs one step, and counts as one launch.
     """
 
     def __init__(self, inner: Backend) -> None:
@@ -200,5 +200,5 @@ class Unlaunched(EveryCall):
 
     def steps_per_launch(self, shape: TrainingShape) -> int:
         """One launch for all steps: the counts must not depend on a measured time."""
-        self.inner.steps_per_launch(shape)  # may be refused
+        self.inner.steps_per_launch(shape)  # may raise Unsupported
         return MOST_STEPS

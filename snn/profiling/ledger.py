@@ -9,15 +9,15 @@ from snn.profiling.memory import CHUNK, PURPOSES, size
 from snn.profiling.observed import Call, Live, Observer, Resource
 
 _PAGEABLE = {"host_alloc": ("pageable_allocs", "pageable_alloc_bytes"), "host_free": ()}
-"""What a call of a host array that is not page-locked counts as, instead of its line in ``EveryCall``."""
+"""Counters for a host array that is not page-locked, instead of its line in ``EveryCall``."""
 
 
 class Ledger(Observer):
     """An observer that counts the calls that reach the device, and the most bytes alive at once.
 
-    Its fields are those that the lines of ``EveryCall`` name. ``mallocs`` are cudaMalloc's; what pools and
-    managed memory give is counted apart. Device bytes are those of all three, ``peak_pool_bytes`` those that
-    pools have had from the system. A graph's launches are ``graph_kernels`` each time it is launched.
+    The lines of ``EveryCall`` name its fields. ``mallocs`` counts cudaMalloc alone; pools and managed
+    memory have separate counters. Device bytes include all three; ``peak_pool_bytes`` is the most that pools
+    have reserved from the system. A graph's launches are ``graph_kernels`` each time it is launched.
     """
 
     def __init__(self) -> None:

@@ -18,9 +18,9 @@ _STEPS = 3
 class Ranges(Observer):
     """An observer that pushes a range before each call and pops it afterwards.
 
-    ``labels`` are those of the launches of a step in turn; a range's name begins with that of the launch that
-    it belongs to. For a device-driven strategy that is each call ``launch``; a host-driven one, which makes
-    several calls for a launch, calls ``next_launch`` itself.
+    ``labels``: the labels of a step's launches in order; a range's name begins with the label of its launch.
+    For a device-driven strategy each call ``launch`` is one; a host-driven strategy, which makes several
+    calls for a launch, calls ``next_launch`` itself.
     """
 
     def __init__(
