@@ -1,4 +1,4 @@
-"""What ``snn recommend`` is asked: a training, given as for ``snn run``, its budget, device and folder."""
+"""Arguments of ``snn recommend``: a training job, given as for ``snn run``, budget, device and folder."""
 
 import re
 import shlex
@@ -22,23 +22,23 @@ MOST_OF_BATCH = 64
 
 _SECONDS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _LEAST = 20.0
-"""Seconds: less does not suffice for one round."""
+"""Seconds; one round needs at least this many."""
 
 _TABLES = (".csv", ".tsv", ".txt", ".data")
-"""What the name of a table ends with."""
+"""Endings of a table's file name."""
 
 _NOT_OF_TRAINING = ("strategy", "protocol", "device", *BESIDE_THE_CELL)
 """Keys of ``snn run`` that a recommendation chooses itself."""
 
 _TAKES_IMAGES = re.compile(r"\[\W*(conv2d|maxpool2d)\b")
-"""How the layers of a network begin that needs images."""
+"""Matches the first layer of a network that needs images."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """``cell`` is the training; ``sweep`` has the settings that were given, as a grid has them.
+    """``cell`` is what is trained; ``sweep`` has the settings that were given, in a grid's form.
 
-    ``table`` is the user's, if it is a CSV file. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
+    ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
     name, ``choice`` the list of candidates, ``few`` or ``all``.
     """
 
