@@ -16,11 +16,11 @@ from snn.models.training_step import batch_steps, micro_batch, prediction_step
 from snn.strategies.base import Strategy
 
 KERNELS = ("kernels/elementwise.cu",)
-"""What is launched beside the products: a cell of a strategy that imports this module depends on it."""
+"""Sources of all launches but the products; a cell depends on them if its strategy imports this module."""
 
 
 _OF_BATCH = ("X", "Y")
-"""Operands of which every micro-batch has its own part; it has one of E, too."""
+"""Operands that are split among the micro-batches, as E is, too."""
 
 
 class Batch(NamedTuple):
@@ -40,7 +40,8 @@ class _Errors(NamedTuple):
 class _Bound(NamedTuple):
     """A launch on the device's buffers, but for those in ``own``, which differ from batch to batch.
 
-    Of each of them: its place, whether it is of the batch (0) or of its errors (1), and its number there.
+    ``own`` has for each its place, whether it belongs to the batch (0) or to its errors (1), and its number
+    there.
     """
 
     op: str
@@ -52,10 +53,10 @@ class _Bound(NamedTuple):
 class DeviceDriven(Strategy):
     """Parameters, activations and gradients live on the device, allocated once; one stream does all work.
 
-    A step is the list of launches that ``training_step`` computes from the network's layers. A strategy says
-    where batches come from, in ``epoch``, and calls ``step`` for each. The backend's kernel decides on the
-    list: whether it is fused, and whether W^T is kept beside W (``pretransposed``). With ``keeps_losses``
-    every batch of an epoch has its own part of the errors E.
+    A step is the list of launches that ``training_step`` computes from the network's layers. In
+    ``epoch``, a strategy supplies the batches and calls ``step`` for each. The backend's kernel determines
+    the list: whether it is fused, and whether W^T is kept as well as W (``pretransposed``). With
+    ``keeps_losses`` every batch of an epoch has its own part of the errors E.
 
     Of a network that is trained in micro-batches, buffers hold one of them, but for the data, E and the
     gradients of the parameters. The buffers of layers that are computed again share memory.

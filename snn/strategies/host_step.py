@@ -38,7 +38,7 @@ class HostDriven(Strategy):
     any_network = True
 
     purpose: str
-    """What the results that are made now are for."""
+    """Purpose of the memory of the results that are computed now."""
 
     page_locked = False
     """Whether host matrices are pinned, each at its own allocation."""
@@ -322,7 +322,7 @@ class HostStep:
 
 
 def _nothing(*arguments: Any) -> None:
-    """What a host does that does not compute."""
+    """Host operation of a backend that does not compute."""
 
 
 def _no_error(P: np.ndarray, Y: np.ndarray, scale: float) -> np.ndarray:

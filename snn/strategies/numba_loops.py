@@ -140,7 +140,7 @@ _CHUNK = 4096  # elements of an element-wise operation that a thread takes at a 
 
 
 def operation(parallel: bool, name: str) -> Callable[..., None]:
-    """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if there is no loop."""
+    """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if it has no loop."""
     loops = _layer_loops(parallel)
     if name not in loops:
         raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")

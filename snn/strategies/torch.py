@@ -27,7 +27,7 @@ from snn.strategies.torch_networks import (
 
 
 class TorchPeer(Peer):
-    """PyTorch with the settings of a training, which ``close`` restores."""
+    """PyTorch with the settings that a cell needs; ``close`` restores the former ones."""
 
     own_runtime = "torch"
     own_step = "PyTorch"
@@ -60,7 +60,7 @@ class TorchPeer(Peer):
 class TorchStrategy(TorchPeer):
     """Training by PyTorch, with tensors of its caching allocator.
 
-    ``setup`` copies weights and batches to tensors. Each batch has a tensor of its own, so that it starts at
+    ``setup`` copies weights and batches to tensors. Each batch has its own tensor, so that it starts at
     an address aligned for wide loads. Images and the filters of convolutions lie with their channels last
     unless ``channels_last`` is false. ``close`` restores PyTorch's settings and returns the memory of its
     allocator to the device. Only ``load``, ``loss``, ``epoch_losses``, ``predict`` and ``weights`` wait.
