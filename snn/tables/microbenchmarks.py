@@ -111,8 +111,8 @@ memory_access = Table("Bandwidth by pattern of memory access", _access)
 def _calls(readings: Readings) -> list[Row]:
     """One row per call, direction, size and number of streams.
 
-    The rows ``overlap`` are the fraction of the shorter of copies and products that runs beside the longer
-    one: (copies + products - both) / min(copies, products), sample by sample.
+    The rows ``overlap`` are the fraction of the shorter of copies and products that overlaps the longer one:
+    (copies + products - both) / min(copies, products), sample by sample.
     """
     rows = [_call(reading, "us", [1e6 * seconds for seconds in reading.seconds]) for reading in readings]
     copies = [one for one in readings if one.point.get("kind") in (FROM_PINNED, FROM_PAGEABLE)]
