@@ -59,7 +59,7 @@ def is_at_work(state: str) -> bool:
 
 
 def states_of(folder: Path) -> dict[str, str]:
-    """The states of the jobs of workflows in a folder, by their number; also of those that ended lately.
+    """States of the jobs of workflows in a folder by number, including jobs that ended recently.
 
     Raises SlurmError if Slurm cannot be asked.
     """
@@ -70,7 +70,7 @@ def states_of(folder: Path) -> dict[str, str]:
     if why:
         raise SlurmError(
             f"Slurm jobs of an earlier workflow may still be at work in {folder}, but squeue fails: {why}. "
-            f"Start again where it works, or, if none can be at work, remove {MARK}"
+            f"Start on a machine where it works, or remove {MARK} if no job can still be running"
         )
     rows = (line.split("|", 3) for line in answer.splitlines())
     return {
@@ -82,7 +82,7 @@ def states_of(folder: Path) -> dict[str, str]:
 
 def cancel_all(folder: Path) -> None:
     """Cancel the folder's jobs. Raises SlurmError if Slurm cannot be asked, or does not cancel them."""
-    if _cancel(job.number for job in jobs_of(folder)):  # one had ended, or it refuses
+    if _cancel(job.number for job in jobs_of(folder)):  # one had ended, or scancel failed
         left = jobs_of(folder)
         if refused := _cancel(job.number for job in left):
             raise _not_cancelled(folder, left, refused)
@@ -91,7 +91,7 @@ def cancel_all(folder: Path) -> None:
 def await_end(folder: Path) -> None:
     """Wait until no job of the folder is at work; those that wait in the queue are cancelled.
 
-    Raises SlurmError if Slurm cannot be asked, and where it does not cancel them.
+    Raises SlurmError if Slurm cannot be asked, or does not cancel them.
     """
     announced, refused = list[str](), ""
     while jobs := jobs_of(folder):
@@ -119,7 +119,7 @@ def _not_cancelled(folder: Path, jobs: Iterable[Job], why: str) -> SlurmError:
 
 
 def _cancel(numbers: Iterable[str], *which: str) -> str:
-    """What scancel says if it fails, as for a job that has ended meanwhile, else nothing.
+    """Output of scancel if it fails, for a job that has ended meanwhile, say; else nothing.
 
     Raises SlurmError if it cannot be run.
     """
@@ -133,7 +133,7 @@ def _cancel(numbers: Iterable[str], *which: str) -> str:
 
 
 def _run(*command: str) -> tuple[str, str]:
-    """What a program prints, and why it fails, or nothing. Raises SlurmError if it cannot be run."""
+    """Output of a program, and its error text if it fails. Raises SlurmError if it cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, errors="surrogateescape", timeout=_ANSWER_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
