@@ -1,21 +1,21 @@
-"""What a large grid costs beside its trainings: python benchmarks/large_grid.py [--cells N] [--run-seconds S]
+"""Overhead of a large grid, without training: python benchmarks/large_grid.py [--cells N] [--run-seconds S]
 
 Makes a copy of this checkout in a temporary folder, in which every strategy is a stub that sleeps 0 seconds,
 with a grid of so many cells in one round, and prints seconds, peak memory and files of
 
   plan     ``snakemake -n`` where nothing has been made
-  run      trainings, for so many seconds; the time of all cells follows from the cells that were made
-  tables   every table and figure, and what else is not a training
+  run      cells, for so many seconds; the time of all cells follows from the cells that were made
+  tables   every table and figure, and every other output but the cells
   no-op    ``snakemake`` where everything has been made
   report   ``snakemake --report report.html``
-  edit     ``snakemake -n`` after an edit of the stub, which concerns every cell
+  edit     ``snakemake -n`` after an edit of the stub, which affects every cell
 
-What the run had no time for is filled in: the record of a cell that was trained, under the name of each other
-cell, so that tables and report are of all cells. Peak memory is that of the largest process. The load of the
-machine before each command stands beside it: other programs at work make all of it slower.
+Cells that the run had no time for get a copy of the record of a trained cell, so that tables and report cover
+all cells. Peak memory is the largest process's. Each command is printed with the machine's load before it:
+other programs slow everything down.
 
-With --browser PROGRAM (a Chromium) it times how long the page of the largest table and the report take to be
-shown by it, headless; the time of an empty page is subtracted.
+With --browser PROGRAM (a Chromium) it times how long the page of the largest table and the report take to
+appear in it, headless; the time of an empty page is subtracted.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from pathlib import Path
 import yaml
 from dag import ROOT, SNAKEMAKE, copy_of
 
-STUB = '''"""A strategy that sleeps 0 seconds in each epoch: only what stands around a training is timed."""
+STUB = '''"""A strategy that sleeps 0 seconds in each epoch: only the work around training is timed."""
 
 import time
 
@@ -45,7 +45,7 @@ from snn.strategies.base import Strategy
 
 
 class Stub(Strategy):
-    """Nothing is trained; one host array is allocated, as an empty ledger would be none."""
+    """Nothing is trained; one host array is allocated, since an empty ledger would count as missing."""
 
     _array = None
 
@@ -103,7 +103,7 @@ for path, cell in paths.items():
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command cost: seconds, those of a processor, and bytes of its largest process.
+    """Cost of a command: seconds, processor seconds, and bytes of its largest process.
 
     ``files`` is how many the copy has after it, ``load`` the machine's load average before it.
     """
@@ -160,7 +160,7 @@ def timed(what: str, command: Sequence[str], folder: Path, limit: float = math.i
 
 
 def waited_for(process: subprocess.Popen, limit: float) -> resource.struct_rusage:
-    """What a process and its children used; after so many seconds it is asked to end."""
+    """Resources used by a process and its children; after ``limit`` seconds it is terminated."""
     end = time.perf_counter() + limit
     while True:
         pid, status, used = os.wait4(process.pid, os.WNOHANG)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the protocols decide on this machine: which strategies have a verdict, how wide intervals are.
+"""Verdicts by protocol on this machine: which pairs of strategies have one, and how wide intervals are.
 
     snakemake --cores 1 results/tables/by_glance.csv results/tables/by_brief.csv \\
         --config grid=benchmarks/verdict_widths.yaml
