@@ -142,7 +142,7 @@ class Cluster:
         self._daemons["slurmd"].wait()
 
     def fail_node(self) -> None:
-        """What Slurm does when a node is lost: its jobs end with NODE_FAIL."""
+        """Lose a node, as Slurm would: its jobs end with NODE_FAIL."""
         self.ask("scontrol", "update", f"NodeName={NODE}", "State=DOWN", "Reason=check")
 
     def resume_node(self) -> None:
@@ -159,7 +159,7 @@ class Cluster:
         return self.ask("sbatch", *wanted, "--wrap=sleep 600").strip()
 
     def ask(self, *command: str) -> str:
-        """What one of Slurm's commands prints, errors included."""
+        """Output of one of Slurm's commands, including errors."""
         done = subprocess.run(
             command,
             env=self.environment,

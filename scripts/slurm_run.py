@@ -57,11 +57,11 @@ class Check:
             )
 
     def log(self) -> str:
-        """What the workflows have printed so far."""
+        """Output of the workflows so far."""
         return (self.project / "log").read_text(errors="replace")
 
     def jobs(self, *states: str) -> dict[str, str]:
-        """What the jobs in these states make, by their number; without states, all of them."""
+        """Outputs of the jobs in these states, by job number; of all jobs without states."""
         asked = f"--states={','.join(states) if states else 'all'}"
         lines = self.cluster.ask("squeue", "--noheader", asked, "--format=%i|%k").splitlines()
         return dict(line.split("|", 1) for line in lines if "|rule_" in line)

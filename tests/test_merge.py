@@ -155,7 +155,7 @@ def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
     _, printed = merged(tmp_path, *three, tmp_path / "m")
     assert f"{tmp_path}/m is left out: it has microbenchmarks alone\n" in printed
     assert cli.main(["merge", str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
-    assert "m: there are no records in it: it has neither cells nor" in capsys.readouterr().err
+    assert "m: no records found: it has neither cells nor" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
         ("nvidia-h200-paper", f"or directory; it is {ROOT}/results/published/nvidia-h200/paper now\n"),
         ("README.md", "README.md: it is neither a folder of results nor a records"),
         ("README.md/below", "README.md/below: cannot be read"),
-        ("empty", "empty: there are no records in it"),
+        ("empty", "empty: no records found"),
         ("cut", "cut/records.jsonl.gz"),
     ],
 )

@@ -25,7 +25,7 @@ LARGEST_INTEGER = (1 << 63) - 1  # what a column of integers in a table can hold
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _LONG_NUMBER = re.compile(r"\d{19}|\d[eE]\+?\d{3}")
-"""What every number has that is too large. Without one, json parses numbers in C."""
+"""Matches in every number that is too large. If nothing matches, json parses numbers in C."""
 
 
 def read_json(path: Path) -> Any:
@@ -73,7 +73,7 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
                 if len(line) > MOST_BYTES or total > MOST_ARCHIVE_BYTES:
                     raise RecordError(
                         f"{path}, line {number}: decompresses to more than {MOST_BYTES >> 20} MiB in a "
-                        f"line, or {MOST_ARCHIVE_BYTES >> 20} MiB in all: this is no archive of records"
+                        f"line, or {MOST_ARCHIVE_BYTES >> 20} MiB in all: it is not an archive of records"
                     )
                 yield f"{path}, line {number}", line.decode("utf-8")
                 number += 1

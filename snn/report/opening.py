@@ -27,10 +27,10 @@ def fragment(
     thresholds: Thresholds,
     trained: str = "",
 ) -> str:
-    """What the records say for the report's first page: the answer, with the first of many cases.
+    """HTML of the report's first page: the answer and, if there are many cases, the first ones.
 
     ``recommended`` and ``table`` are the recommendation and the overview of these points; ``trained`` says
-    what the cells train. Of one case that ended well the headline is its own answer.
+    what the cells train. If there is one case and it ended well, its answer is the headline.
     """
     asked = asked_for(table)
     rankings = [recommend.build(points[i], {}, thresholds) for i in asked.index[:_MOST_CASES]]

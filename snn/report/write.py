@@ -1,6 +1,6 @@
 """A table as two files: CSV for programs, and a self-contained HTML page for readers and the report.
 
-The pages are templates beside this file; a page sorts by column, and colours the words of verdicts.
+The page templates are in this folder. A page can be sorted by column, and colours the words of verdicts.
 """
 
 import io
@@ -82,8 +82,8 @@ def writing(folder: Path) -> Iterator[None]:
 def read(path: Path, name: str, columns: Iterable[str] = (), **options: Any) -> pd.DataFrame:
     """The table of this name in a CSV file that anyone may have made, with these columns at least.
 
-    ``options`` are those of ``pandas.read_csv``. Raises RecordError, naming the file, if it is
-    another table or none.
+    ``options`` are passed to ``pandas.read_csv``. Raises RecordError, naming the file, if it is not a table
+    or another one.
     """
     content = regular.read(path, RecordError, _MOST_BYTES)
     try:
