@@ -71,7 +71,7 @@ def test_the_prediction_is_what_was_measured_to_the_byte():
 
 def test_the_guide_says_how_near_the_prediction_is():
     text = " ".join((ROOT / "docs/howto/plan_memory.md").read_text(encoding="utf-8").split())
-    assert "the total is within 1% of what the driver saw, except for managed memory" in text
+    assert "the total is within 1% of the driver's figure, except for managed memory" in text
     assert "there it is up to 10% too high" in text
 
 
