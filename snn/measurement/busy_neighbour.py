@@ -34,7 +34,7 @@ _MOST_WAIT = 120.0
 _EPOCHS_BEFORE = 2  # epochs that it has finished by then
 
 _PAUSE, _LONG = 1.0, 10.0
-"""An epoch of more seconds, and longer than so many mean ones, is one in which it was not at work."""
+"""The neighbour paused if an epoch took more than ``_PAUSE`` s and more than ``_LONG`` mean epochs."""
 
 
 class NeighbourError(SnnError):
@@ -161,7 +161,7 @@ def main() -> int:
 
 def _train(cell: Cell, data: str | None, gpus: list[Device], parent: int) -> None:
     notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not a note
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries is not a note
     threads.assign()  # before NumPy is imported
 
     import numpy as np
@@ -177,13 +177,13 @@ def _train(cell: Cell, data: str | None, gpus: list[Device], parent: int) -> Non
         strategy = start(job, backend)
         held.callback(strategy.close)
         strategy.prepare(job.epochs)
-        with np.errstate(all="ignore"):  # its losses are of no interest
+        with np.errstate(all="ignore"):  # its losses do not matter
             strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()  # the first one takes longer
             backend.synchronize()
             epochs, last = 0, time.monotonic()
             print(f"{uuid or ''}\n{epochs} {last}", file=notes)
-            while os.getppid() == parent:  # where the kernel does not end this process with that one
+            while os.getppid() == parent:  # in case the kernel does not end this process with its parent
                 strategy.load(next(strategy.starts(job.network, job.seed)))
                 for _ in range(job.epochs):
                     strategy.epoch()

@@ -64,7 +64,7 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
 
 
 def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a table was made for another loss, or of more classes than outputs."""
+    """Raise ConfigError if a table was made for another loss, or has more classes than outputs."""
     task, classes = cell["dataset"].get("task"), facts.get("classes", [])
     if task not in (None, network.loss.task):
         raise ConfigError(
@@ -133,8 +133,8 @@ def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:
 def probe(backend: Backend) -> dict[str, float]:
     """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
 
-    It reveals drift over time, and frees what it allocates, even on errors. The first is of 4 MiB: a small
-    block costs a tenth where a page is partly used by anybody in the process, such as PyTorch.
+    It reveals drift over time, and frees what it allocates, even on errors. The allocation has 4 MiB: a small
+    block costs a tenth of that if the process (PyTorch, for example) has a partly used page.
     """
     matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
     costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(_ALLOCATED)))}

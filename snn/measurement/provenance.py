@@ -112,8 +112,10 @@ def gpu_numa_node(uuid: str) -> int | None:
 def measure_device(
     device: Device, measure: Callable[[], Mapping[str, Any]], source_hash: Callable[[], str]
 ) -> dict[str, Any]:
-    """A record of a device itself, sealed: what ``measure`` finds while nothing else uses the device. With
-    its state before and after, where and when."""
+    """A sealed record of a device itself: the result of ``measure`` while nothing else uses the device.
+
+    It includes the device's state before and after, and where and when it was measured.
+    """
     with device_lock(device):
         started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
         before, found, after = gpu_state(device), measure(), gpu_state(device)

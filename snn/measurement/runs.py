@@ -26,7 +26,7 @@ from snn.strategies.factory import Job, start
 _COUNTED_EPOCHS = 3
 
 _LONG_EPOCH = 0.5
-"""Seconds of an epoch whose first steps, in which a device may still change its clocks, are few of all."""
+"""Seconds of an epoch so long that its first steps, while clocks may still change, hardly count."""
 
 
 class Epoch(NamedTuple):
@@ -40,10 +40,10 @@ class Epoch(NamedTuple):
 class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
-    ``began`` is its start by ``time.perf_counter``. With several networks per launch, the seconds are those
-    of the launch, ``losses`` has one loss per network, and ``final_loss`` is their mean. Of a classification,
-    ``epochs`` has every epoch, whose seconds add up to the run's. With test rows there are, of a
-    classification, the accuracy on them and the seconds of predicting them, else the ``test_errors``.
+    ``began`` is its start by ``time.perf_counter``. With several networks per launch, ``seconds`` are the
+    launch's, ``losses`` has one loss per network, and ``final_loss`` is their mean. For a classification,
+    ``epochs`` has every epoch, whose seconds add up to the run's. With test rows, a classification has the
+    accuracy on them and the seconds of predicting them, a regression the ``test_errors``.
     """
 
     seconds: float
@@ -66,7 +66,7 @@ class WarmUp(NamedTuple):
 
 @dataclass
 class Measurement:
-    """The result of measuring a cell in one round: what a record has under the same keys.
+    """The result of measuring a cell in one round; a record has the same keys.
 
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members`` are
     the networks that one launch trains, if several; ``plan`` is how a strategy trains, if it has a choice.

@@ -196,7 +196,7 @@ TRACES = (*_RULES, *_RECORDED)
 
 
 def trace(name: str, nbytes: int, calls: int, seed: int) -> Trace:
-    """A trace by its name; one made by a rule has ``nbytes`` in use at most, and about so many ``calls``."""
+    """A trace by its name; one made by a rule has ``nbytes`` in use at most, and about ``calls`` calls."""
     if name in _RECORDED:
         return Trace(name, tuple(_RECORDED[name]()))
     return Trace(name, tuple(_RULES[name](nbytes, calls, random.Random(f"{name} {seed}"))))
@@ -308,10 +308,10 @@ def watch(
 
 
 def reserved_bytes(backend: Backend) -> Callable[[], int]:
-    """A function for the bytes that the system has handed out since now: of the device, or to malloc.
+    """Return a function for the bytes that the system hands out from now on: of the device, or to malloc.
 
-    On a CPU free parts of the process's heap count too, as malloc keeps them. Raises Unsupported if malloc
-    does not say what it has.
+    On a CPU free parts of the process's heap count, too, since malloc keeps them. Raises Unsupported if
+    malloc does not report its memory.
     """
     if not backend.is_processor:
         free = backend.memory()[0]
@@ -320,7 +320,7 @@ def reserved_bytes(backend: Backend) -> Callable[[], int]:
         library = ctypes.CDLL(None)
         mallinfo2, trim = library.mallinfo2, library.malloc_trim
     except (AttributeError, OSError) as error:
-        raise Unsupported("what malloc reserves is known of glibc 2.33 or later only") from error
+        raise Unsupported("only glibc 2.33 or later reports the memory that malloc has reserved") from error
     mallinfo2.restype = _Mallinfo2
     trim(0)
     before = mallinfo2()

@@ -85,9 +85,9 @@ def _left(traced: Trace, percent: int) -> int:
 
 
 def _capped(device: Backend, traced: Trace, caps: Sequence[int]) -> Iterator[Reading]:
-    """By allocator the caps, percentages of the peak in use, up to the least one that suffices."""
+    """Readings by allocator at rising caps, percentages of the peak in use, until one suffices."""
     room, free = _left(traced, caps[-1]) + _ROOM, device.memory()[0]
-    reason = f"{room} bytes are not free, but {free}" if free <= room else ""
+    reason = f"{room} bytes are needed, but only {free} are free" if free <= room else ""
     reason = "the memory of a host is not filled up" if device.is_processor else reason
     if reason:
         for of in ALLOCATORS:
@@ -103,7 +103,7 @@ def _capped(device: Backend, traced: Trace, caps: Sequence[int]) -> Iterator[Rea
 
 
 def _under(device: Backend, traced: Trace, of: str, percent: int) -> Reading:
-    """One replay with so much memory left; of one that fails, how many calls were served."""
+    """One replay with ``percent`` of the peak in use left; if it fails, the number of calls served."""
     point = _point(CAP, traced, of) | {"percent": percent, "served": 0}
 
     def served(at: int, block: Any) -> None:

@@ -1,6 +1,6 @@
 """Time of the calls that allocate and move memory, by size: allocations, copies, first touches, and overlap.
 
-The last is of copies to the device and of kernels on what they bring, in chunks, on one to several streams.
+Overlap is measured between copies to the device and kernels on the copied chunks, on one to several streams.
 """
 
 import math
@@ -128,9 +128,9 @@ def copies(backend: Backend, sizes: Sequence[int], effort: Effort) -> Iterator[R
 def _explicit(
     backend: Backend, kind: str, call: str, direction: str, nbytes: int, effort: Effort
 ) -> list[float]:
-    """Consecutive copies between a host array whose pages exist and device memory; the last is waited for.
+    """Seconds per copy between a host array whose pages exist and device memory, with a wait for the last.
 
-    A sparse access is a copy of a whole pinned array, of which the device then accesses a few pages.
+    For a sparse access, a whole pinned array is copied, and the device then accesses a few of its pages.
     """
     check_host(nbytes)
     shape = (-(-nbytes // 4),)
@@ -156,7 +156,7 @@ def _explicit(
 def _managed(
     backend: Backend, kind: str, call: str, direction: str, nbytes: int, effort: Effort
 ) -> list[float]:
-    """Until all of a new array whose pages lie on one side has been accessed on the other, prefetched or not.
+    """Seconds until all of a new array on one side has been accessed on the other, prefetched or not.
 
     In a sparse access the device reads a few pages; a first touch creates the pages. Each sample uses a new
     array: the driver treats pages that come and go differently. Raises Unsupported if host and device cannot

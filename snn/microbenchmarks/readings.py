@@ -43,7 +43,7 @@ class Reading:
 
 
 def reading(point: Point, take: Callable[[], Iterable[float]]) -> Reading:
-    """The reading at a point; what the device does not support or hold is one with that status."""
+    """The reading at a point; its status tells if the device does not support or hold it."""
     try:
         return Reading(point, tuple(take()))
     except (Unsupported, OutOfMemory) as error:
@@ -58,14 +58,14 @@ def refused(point: Point, error: Unsupported | OutOfMemory) -> Reading:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many samples to take, within how many seconds; ``LEAST_SAMPLES`` are taken in any case."""
+    """Limits on the samples and seconds of a reading; ``LEAST_SAMPLES`` are always taken."""
 
     samples: int
     seconds: float
 
     def repeated(self, call: Callable[[], object], wait: Callable[[], object] = lambda: None) -> list[float]:
-        """Seconds per call: each sample is of many consecutive calls, and of one ``wait`` for the last."""
-        call()  # what is loaded or grown at the first call is not timed
+        """Seconds per call: each sample times many consecutive calls, and one ``wait`` for the last."""
+        call()  # loading and growing at the first call are not timed
         wait()
         calls, seconds = 1, _timed(call, wait)
         while seconds < _LEAST_SECONDS:
@@ -79,7 +79,7 @@ class Effort:
         before: Callable[[], object],
         after: Callable[[], object] = lambda: None,
     ) -> list[float]:
-        """Seconds of one call per sample, each with work before and after it that is not timed."""
+        """Seconds of one call per sample; the work before and after it is not timed."""
 
         def take() -> float:
             before()
@@ -92,7 +92,7 @@ class Effort:
         return self._taken(take)
 
     def together(self, calls: Sequence[Callable[[], object]]) -> list[list[float]]:
-        """Seconds of each of several calls, a sample of each in turn; the calls wait for their work."""
+        """Seconds of several calls, sampled in turn; the calls wait for their work."""
 
         def take() -> list[float]:
             return [_timed(call) for call in calls]

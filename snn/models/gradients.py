@@ -32,7 +32,7 @@ class Gradient:
         return op
 
     def written(self, rows: int, outputs: int) -> int:
-        """How many of the rows x outputs gradients of a batch's outputs are computed."""
+        """Number of the rows x outputs gradients of a batch's outputs that are computed."""
         return rows * outputs
 
     def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
@@ -53,7 +53,7 @@ class Gradient:
 
 @dataclass(frozen=True)
 class PublishedNaive(Gradient):
-    """That of the naive program: the first logits' gradients, and 0 for all others.
+    """The naive program's direction: the first logits' gradients, and 0 for all others.
 
     Its kernel needs a thread for each of the rows x outputs logits. It is launched with whole blocks of
     ``block`` threads for as many threads as there are rows, so that ceil(rows / block) x block gradients are
@@ -122,7 +122,7 @@ GRADIENTS = (EXACT.name, PublishedNaive.name, PublishedOptimised.name)
 
 
 def of(name: str, block: Sequence[int]) -> Gradient:
-    """The gradient of this name, of a program whose blocks have so many threads."""
+    """The gradient of this name, for a program whose blocks have this shape."""
     if name == PublishedNaive.name:
         return PublishedNaive(prod(block))
     return PublishedOptimised() if name == PublishedOptimised.name else EXACT

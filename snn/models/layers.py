@@ -245,9 +245,9 @@ class Conv2d(Layer):
 
 @dataclass(frozen=True)
 class MaxPool2d(Layer):
-    """The largest of each ``size`` x ``size`` window, windows side by side; what is left over is not read.
+    """The maximum of each ``size`` x ``size`` window; windows do not overlap, and the remainder is ignored.
 
-    Of equal values the first in row-major order has the gradient.
+    The first of equal values in row-major order gets the gradient.
     """
 
     size: int
@@ -283,9 +283,9 @@ _WHOLE = re.compile("[0-9]{1,9}")
 
 
 def parse(text: object) -> Layer:
-    """A layer from its text: its name and its whole numbers in turn, as ``conv2d 16 3`` or ``relu``.
+    """A layer from its text: its name and integers in order, such as ``conv2d 16 3`` or ``relu``.
 
-    Raises ConfigError with what would be right.
+    Raises ConfigError, with the valid forms.
     """
     known = {cls.__name__.lower(): cls for cls in Layer.__subclasses__()}
     name, *words = str(text).split() or [""]

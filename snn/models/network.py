@@ -49,7 +49,7 @@ class Network:
 
     def __post_init__(self) -> None:
         if not self.parameters:
-            raise ConfigError("network.layers has no layer with weights: add one, as linear 1")
+            raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
         if isinstance(self.layers[0], ReLU):
             raise ConfigError("network.layers begins with relu, which would overwrite the data: leave it out")
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
@@ -81,12 +81,12 @@ class Network:
 
     @property
     def shapes(self) -> list[Shape]:
-        """The shapes of all parameters: of an MLP's weight i (inputs, outputs)."""
+        """The shapes of all parameters; an MLP's weight i has (inputs, outputs)."""
         return [parameter.shape for parameter in self.parameters]
 
     @property
     def outputs(self) -> int:
-        """How many numbers the network predicts for a sample."""
+        """Number of outputs per sample."""
         return prod(self.layer_shapes[-1])
 
     @cached_property
@@ -145,7 +145,7 @@ def label(hidden: Sequence[int]) -> str:
 def network_label(network: Mapping[str, Any]) -> str:
     """The name of a cell's ``network`` in tables and paths.
 
-    ``256-1024-256`` of the widths in ``hidden``; of the texts in ``layers``, ``conv16x3-relu-linear10``.
+    ``256-1024-256`` from the widths in ``hidden``, ``conv16x3-relu-linear10`` from the texts in ``layers``.
     """
     if layers := network.get("layers"):
         words = (layer.split() for layer in layers)

@@ -12,7 +12,7 @@ Shape = tuple[int, ...]
 class Tensor:
     """The activations of a layer: a buffer, and the shape of one sample in it.
 
-    ``rectified``: max(., 0) was taken, so a gradient of it is zero where the activation is.
+    ``rectified``: max(., 0) was applied, so the gradient is zero wherever the activation is.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Tensor:
 class Launch(NamedTuple):
     """An operation of ``snn.backends.ops`` on named buffers: X and Y are the batch, E the errors.
 
-    ``label`` says for which layer it is, as ``layer 1 Linear forward``; a fused launch is for its product's.
+    ``label`` names the layer: ``layer 1 Linear forward``; a fused launch has its product's label.
     """
 
     op: str
@@ -41,7 +41,7 @@ class Launch(NamedTuple):
 
 
 def transposed(W: str) -> str:
-    """The buffer of W^T, where that is kept."""
+    """The buffer of W^T, if that is kept."""
     return f"{W}^T"
 
 
@@ -126,7 +126,7 @@ class Step:
     def parameter_gradient(self, name: str) -> str:
         """The gradient of a parameter, ``W0`` or ``b0``, for what this step computes.
 
-        Of a later micro-batch it is added to that of the batch right away: layers share its buffer.
+        A later micro-batch adds it to the batch's gradient right away: layers share its buffer.
         """
         return self.buffer(f"G{name[0]}", "gradients") if self.part == LATER else self.gradient(name)
 
@@ -176,7 +176,7 @@ class Step:
         self.launch(f"clipped_update{both}", (*weights, dW, sums), (*sizes, self.rate, limit))
 
     def launch(self, op: str, operands: tuple[str, ...], numbers: tuple[float, ...]) -> None:
-        """Add a launch; or, where the kernel can, do it in the launch before, whose result it works on."""
+        """Add a launch or, if the kernel can, fuse it with the launch before, whose result it works on."""
         before = self.launches[-1] if self.launches else Launch("", (), ())
         fused = FUSED.get((before.op, op)) if self.fused else None
         if fused == "conv2d_relu_pool":
