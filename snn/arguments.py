@@ -87,7 +87,7 @@ class Group(Command, click.Group):
 
 
 class OneOf(click.ParamType):
-    """One of the words that a function returns: they complete; an error for another word lists them."""
+    """One of the words that a function returns, for completion and for the error about another word."""
 
     name = "word"
 

@@ -24,7 +24,7 @@ _SWEEP, _GRID = "sweep=", "grid="
 
 
 def complete(program: click.Command, instruction: str) -> int:
-    """Print what a shell asks for, as ``bash_source`` or ``bash_complete``; the status."""
+    """Print what a shell asks for, such as ``bash_source`` or ``bash_complete``; return the exit status."""
     return shell_complete(program, {}, "snn", "_SNN_COMPLETE", instruction)
 
 

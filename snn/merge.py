@@ -66,12 +66,12 @@ def run(folders: Sequence[Path], output: Path) -> str:
         write(table, csv, page, devices.TITLE)
         save(figure.draw(table), [svg, png])
     counts = [f"{name}: {len(of_device)} records" for name, of_device in records.items()]
-    left = [f"{folder} is left out: it has {FOLDER} alone" for folder in folders if folder not in kept]
+    left = [f"{folder} is left out: it has only {FOLDER}" for folder in folders if folder not in kept]
     return "\n".join([*counts, *left, *_said(table), f"{output / _FILES[0]}"])
 
 
 def _said(table: pd.DataFrame) -> list[str]:
-    """How many rows have which verdict on all devices, and the first of those that differ."""
+    """Lines with the number of rows per verdict on all devices, and the first rows that differ."""
     found = table.loc[table[devices.ON_ALL] != "", devices.ON_ALL].value_counts()
     words = ", ".join(f"{count} {word}" for word, count in found.items())
     lines = [f"{len(table)} rows, {found.sum()} of several devices{': ' if words else ''}{words}"]
@@ -95,7 +95,7 @@ def parse(arguments: Sequence[str]) -> tuple[list[Path], Path]:
     if len(named) > 1:
         raise ConfigError(f"output is given twice, as {' and '.join(map(shown, named))}: give it once")
     if "" in named:
-        raise ConfigError("output is empty: it must name a folder, as output=devices")
+        raise ConfigError("output is empty: it must name a folder, such as output=devices")
     return folders, Path(named[0] if named else "devices")
 
 
@@ -118,7 +118,7 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
     """
     homes: dict[Path, Path] = {}
     for folder in folders:
-        path = Path(os.path.realpath(folder))  # also of what cannot be read, which is reported below
+        path = Path(os.path.realpath(folder))  # works for unreadable folders, too, which are reported below
         homes.setdefault(path.parent if path.name == archive.RECORDS else path, folder)
     found = [
         _Found(place, entry.record, _device(entry.record["provenance"], home), home)
@@ -226,9 +226,9 @@ def _trait(device: _Device, twins: Sequence[_Device]) -> str:
 
 
 def _end(folder: Path, others: Sequence[Path]) -> str:
-    """The shortest end of a folder's path that no other has: ``laptop/results``, not ``desk/results``.
+    """The shortest unique end of a folder's path: ``laptop/results``, not ``desk/results``.
 
-    Of a published set it names the device, too.
+    For a published set it includes the device.
     """
     for count in range(1 + (folder.parent.parent.name == PUBLISHED.name), len(folder.parts)):
         if all(other.parts[-count:] != folder.parts[-count:] for other in others):

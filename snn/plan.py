@@ -67,9 +67,9 @@ def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
             reason = devices.why_unused()
             raise ConfigError(
                 f"{f'the GPU here is not used: {reason}' if reason else 'there is no GPU here to plan for'}; "
-                "name one of config/gpus.yaml with --device, or say with --free how much memory there is"
+                "name one of config/gpus.yaml with --device, or give its memory with --free"
             ) from error
-        return gpus.of_memory("a GPU that is not named", _size(free))
+        return gpus.of_memory("an unnamed GPU", _size(free))
     return gpus.of_memory(found.name, devices.free_bytes(found) if free is None else _size(free))
 
 

@@ -82,7 +82,7 @@ def _recommend(asked: Question, started: float) -> int:
 
 
 def _fit_length(full: Grid, asked: Question, pilot: Pilot) -> Grid:
-    """The grid whose runs are as long as fits, or as those of an earlier call, whose records then count."""
+    """The grid with the longest runs that fit, or with an earlier call's run length, to reuse its records."""
     cell, first = asked.cell, read_yaml(candidates.CHOICES)["first_round"]
     backend, cells = full.plan.device.backend, len(full.plan.cells)
 
@@ -142,8 +142,8 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
             more_rounds.add(given, ROOT / more_rounds.FILE)
     if wants:
         _say(
-            "More rounds would make the answer surer, but the time left is too short for them. "
-            "With a larger --budget it continues."
+            "More rounds would narrow the intervals, but the time left is too short for them. "
+            "Use a larger --budget to continue."
         )
     return grid
 
@@ -177,13 +177,13 @@ def _without_failed(asked: Question, grid: Grid, error: workflow.WorkflowError) 
     if not (error.of_jobs and failed) or grid.training.name in failed or len(cells) - len(failed) < 2:
         raise error
     names = ", ".join(cells[name].strategy for name in failed)
-    _say(f"Measuring {names} failed (see above); the other candidates are compared without.")
+    _say(f"Measuring {names} failed (see above); the other candidates are still compared.")
     backend = grid.plan.device.backend
     return candidates.write(asked, backend, grid.length, without=grid.without | set(failed))
 
 
 def _print_answer(asked: Question, grid: Grid, records: Records) -> bool:
-    """Print the answer, the ranking, and what is known of a GPU; whether there is an answer."""
+    """Print the answer, the ranking, and what is known of a GPU; return whether there is an answer."""
     ranking, answer = candidates.ranking_and_answer(records, read_yaml(CONFIG / "verdicts.yaml"))
     print(text.answer(ranking, answer, grid.length, asked.cell))
     if grid.plan.device.backend == "cpu":

@@ -86,7 +86,7 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
 
 
 def _written(output: Path, name: str) -> pd.DataFrame:
-    """A table as it was written: what a workflow draws from."""
+    """A table read from its file, as a workflow reads it to draw figures."""
     return pd.read_csv(output / f"tables/{name}.csv")
 
 
@@ -123,7 +123,7 @@ def _write_datasets(records: Sequence[frame.Record], output: Path) -> None:
 def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[str, grid.Sweep]:
     """The sweeps of a grid file, or those that were published with the archive.
 
-    Published sweeps are made of the cells of the records, not resolved again by the current configuration.
+    Published sweeps consist of the records' cells; the current configuration is not used.
     """
     published = read_sweeps(archive) if grid_file is None else None
     if published is not None:
@@ -140,13 +140,12 @@ def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[s
 def _published(
     sweeps: Mapping[str, Mapping[str, list[str]]], file: Path, found: list[Entry]
 ) -> dict[str, grid.Sweep]:
-    """The sweeps of an archive's ``file`` whose cells it has the records of; print which ones it has not.
+    """The sweeps of an archive's ``file`` whose records it has; print which ones it lacks.
 
-    The name of a sweep becomes one of files, so it is checked as in a grid; so are its axes, against the
-    cells.
+    A sweep's name becomes a file name, so it is checked as in a grid; its axes are checked against the cells.
     """
-    # The published names end with a digest of the cell as it was written, under the keys of that time; that
-    # of earlier names was shorter.
+    # The published names end with a digest of the cell under the keys of that time; in earlier names it was
+    # shorter.
     published = {name: [cell.rpartition("-")[2] for cell in of["cells"]] for name, of in sweeps.items()}
     cells = _by_digest(found, {len(digest) for named in published.values() for digest in named}, file)
     read = {}
@@ -180,7 +179,7 @@ def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, C
 
 
 def _write_own(output: Path, name: str, *given: Any) -> None:
-    """A table that is not of cells, built from what is given."""
+    """Write a table that is not a table of cells, built from the given values."""
     form = find_table(catalogue.table_form(name))
     _write(form.build(*given), form.title, output, name)
 

@@ -153,7 +153,7 @@ def test_two_machines_with_one_cpu_stay_two(tmp_path):
 def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
     (tmp_path / "m/microbenchmarks").mkdir(parents=True)
     _, printed = merged(tmp_path, *three, tmp_path / "m")
-    assert f"{tmp_path}/m is left out: it has microbenchmarks alone\n" in printed
+    assert f"{tmp_path}/m is left out: it has only microbenchmarks\n" in printed
     assert cli.main(["merge", str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
     assert "m: no records found: it has neither cells nor" in capsys.readouterr().err
 

@@ -267,7 +267,7 @@ REFUSED = """
     network.hidden=[65536,65536] --free 99GiB => kernels count in 32 bits
     strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS refuses to run while a stream
     strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS refuses to run while a stream
-    strategy=ensemble --free 12GiB => of this GPU the number of SMs and their shared memory are not known
+    strategy=ensemble --free 12GiB => the number of SMs and their shared memory are unknown
     => name one of config/gpus.yaml with --device
 """
 
@@ -440,7 +440,7 @@ TOGETHER = "no groups of blocks: 128 blocks would run together, the device has"
             f"strategy=persistent kernel=tensor_core precision=tf32 {H200_}",
             "graph: training in one launch supports precision fp32, not tf32",
         ),
-        ("strategy=persistent --free 12GiB", "graph: of this GPU the number of SMs and their shared memory"),
+        ("strategy=persistent --free 12GiB", "graph: the number of SMs and their shared memory"),
         (
             f"dataset=large strategy=ensemble strategy.starts=200 {H200_}",
             "200 clusters of 16 blocks, 16 hidden neurons in each, or fewer blocks",

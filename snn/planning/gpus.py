@@ -45,7 +45,7 @@ class Gpu:
 
     @property
     def pool_step(self) -> int:
-        """How many bytes the driver's pool takes from the system at a time."""
+        """Bytes that the driver's pool takes from the system at a time."""
         return MIB * self.runtime["pool_step"]
 
 
@@ -63,7 +63,7 @@ def named(name: str) -> Gpu:
 
 
 def of_memory(name: str, nbytes: int) -> Gpu:
-    """A GPU with so many bytes of memory: that of config/gpus.yaml if it is there, else one not known."""
+    """A GPU with ``nbytes`` of memory, otherwise as in config/gpus.yaml, or unknown if it is not there."""
     return replace(named(name), nbytes=nbytes) if name in groups.known_gpus() else _gpu(name, nbytes, None)
 
 
@@ -91,13 +91,13 @@ class PlannedGpu(CpuBackend):
         check_precision(self.precision)
         if self._capability is None:
             raise Unsupported(
-                "of this GPU the number of SMs and their shared memory are not known: name one with "
+                "the number of SMs and their shared memory are unknown for this GPU: name one with "
                 "--device, or add it to config/gpus.yaml"
             )
         reasons: list[str] = []
         for launch in shape.configurations(self._capability):
             if isinstance(launch, LaunchConfiguration):
-                # Which of several is the best for many networks is known when they are compiled.
+                # The best of several for many networks is only known after compiling them.
                 some = ", or fewer blocks with more if that is faster" if shape.members > 1 else ""
                 return TrainingLaunch("; ".join([f"{launch.words}{some}", *reasons]), launch)
             reasons.append(launch)

@@ -103,18 +103,18 @@ def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> dict[str, Any]
 def predicted(cell: Mapping[str, Any], gpu: Gpu) -> dict[str, int]:
     """The bytes of device memory at the peak of a cell's training, by kind.
 
-    The kinds are the purposes of ``snn.profiling.memory``; ``rounding``, what the driver maps beyond what is
-    asked for; and ``runtime``, what the CUDA runtime takes for itself. Raises as ``plan`` does.
+    The kinds are the purposes of ``snn.profiling.memory``; ``rounding``, which the driver maps in
+    addition to what is asked for; and ``runtime``, which the CUDA runtime takes. Raises as ``plan`` does.
     """
     cell = Cell(cell)
     return _by_kind(cell, gpu, _needs(cell, gpu))
 
 
 def largest_batch(needed: Callable[[int], float], budget: int, rows: int, known: int = 1) -> int | None:
-    """The largest batch, of at most all rows, that needs no more than the budget; None where the one that is
-    ``known`` not to need more, or to be the smallest, does.
+    """The largest batch, of at most all rows, within the budget; None if even the ``known`` one exceeds it.
 
-    A larger batch hardly ever needs less; one that is not planned needs ``inf``. Found to half a percent.
+    ``known``: a batch that is expected to fit, or the smallest one. A larger batch hardly ever needs less;
+    one that is not planned needs ``inf``. Accurate to half a percent.
     """
     fits, too_many = known, rows
     least, most = needed(fits), needed(too_many)
@@ -136,7 +136,7 @@ def largest_batch(needed: Callable[[int], float], budget: int, rows: int, known:
 
 
 def _apart(fits: int) -> int:
-    """How far from a batch that fits the least one may be that is known not to."""
+    """Allowed distance between a batch that fits and the smallest one known not to."""
     return max(1, fits // 200)
 
 
@@ -252,7 +252,7 @@ def _batch(cell: Cell, batch: int) -> Cell:
     return cell.replace(training={"batch_size": batch})
 
 
-# ---- what a cell trains, without its data and without its device: enough to rehearse it
+# ---- a cell's training job without its data and device: enough to rehearse it
 
 
 class Planned(NamedTuple):
@@ -291,8 +291,10 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
 
 
 def _table_shape(choice: Mapping[str, Any]) -> tuple[tuple[int, int], Mapping[str, Any]]:
-    """Rows and columns of a data set's table, without making it where its choice says them; and the facts of
-    one that is made."""
+    """Rows and columns of a data set's table, and the facts of one that must be made.
+
+    The table is only made if its choice does not give the size.
+    """
     known = datasets.completed(choice)
     shape = known.get("shape") or ([known["features"]] if known.get("features") else None)
     if known.get("rows") is None or shape is None:

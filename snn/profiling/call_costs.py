@@ -34,8 +34,8 @@ class CallCost(NamedTuple):
 def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> dict[Signature, CallCost]:
     """The median cost of each call of a trace. Everything allocated for it is freed.
 
-    The calls are made again in the trace's order, since a call costs more after others than after itself,
-    each waited for before the next. Work that the host does not wait for is timed three times: the call, the
+    The calls are repeated in the trace's order, since a call costs more after others than after itself, with
+    a wait after each. Work that the host does not wait for is timed three times: the call, the
     call until it is done, and, with marks around it, the device's part; the rest of the second is latency.
     """
     if not traced.events:
@@ -43,7 +43,7 @@ def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) 
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
     with ExitStack() as stack, np.errstate(all="ignore"):  # what is computed does not matter
         replay = Replay(backend, traced, stack)
-        for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # what is loaded or grown late is not timed
+        for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # late loading and growing are not timed
             replay.run()
         for _ in _for_seconds(seconds):
             replay.run(host, total)
@@ -128,7 +128,7 @@ class Replay:
                 device[signature].append(backend.seconds_between(first, last))
 
     def _take(self, call: Call, result: Any) -> None:
-        """Keep what a call has made, forget what it has ended."""
+        """Keep the resource that a call has made, and drop the one that it has ended."""
         if call.makes is not None:
             self._made_by[call.makes], self._handles[call.makes] = call, result
         if call.ends is not None:
@@ -214,8 +214,8 @@ def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> fl
     """Seconds of these calls without anything between them.
 
     The host pays each call's cost and goes on. Work that it does not wait for begins when its latency has
-    passed, its stream has done what was asked before, and its engine (copies in, copies out, kernels) is
-    free; a synchronisation returns when that of its stream, of an event, or of all, is done.
+    passed, its stream has done all earlier work, and its engine (copies in, copies out, kernels) is free; a
+    synchronisation returns when the work of its stream, of an event, or of all streams is done.
     """
     host = 0.0
     streams: dict[int, float] = {}

@@ -1,7 +1,7 @@
 """The calls of a backend, one line for each, and backends that pass them on or drop them.
 
-A new backend call is a method of the backends and a line of ``EveryCall``: what the instrumented passes
-observe, count, time or leave out follows from that line.
+A new backend call is a method of the backends and a line of ``EveryCall``, which determines how the
+instrumented passes observe, count and time it.
 """
 
 import inspect
@@ -23,13 +23,13 @@ METHODS: dict[str, "Method"] = {}  # by name, in the order of ``EveryCall``
 
 
 class Method:
-    """A line of ``EveryCall``: what the instrumented passes know of a method of ``Backend``.
+    """A line of ``EveryCall``, which describes a method of ``Backend`` to the instrumented passes.
 
-    It becomes a method that hands its arguments to ``do``. ``parameters``: by name the default values.
-    ``part``: of a run's time, to which its seconds count. ``counts``: the fields of a ledger to which it adds
-    1 and, if there are two, its bytes. ``makes``: a kind of memory, or the noun of another resource, which
-    the method ``ended_by`` ends. ``is_work``: whether the device does something in the order of a stream: a
-    copy, a prefetch or a launch.
+    It becomes a method that passes its arguments to ``do``. ``parameters``: default values by name.
+    ``part``: the part of a run's time to which its seconds count. ``counts``: the fields of a ledger to which
+    it adds 1 and, if there are two, its bytes. ``makes``: a kind of memory, or the noun of another resource,
+    which the method ``ended_by`` ends. ``is_work``: whether it is work of the device in the order of a
+    stream: a copy, a prefetch or a launch.
     """
 
     name: str
@@ -131,8 +131,10 @@ MADE_BY = {noun: name for name in ENDED_BY if (noun := METHODS[name].makes) not 
 
 
 class NullBackend(EveryCall):
-    """Device memory of no bytes: copies and launches do nothing, host matrices are zero. Strategies take the
-    decisions that they take on the ``real`` backend."""
+    """A backend whose device memory is empty: copies and launches do nothing, host matrices are zero.
+
+    Strategies decide as they do on the ``real`` backend.
+    """
 
     def __init__(self, real: Backend) -> None:
         super().__init__(CpuBackend(real.fused, real.pretransposed, real.convolves))

@@ -131,7 +131,7 @@ class Live:
         return buffer.ref
 
     def array(self, array: np.ndarray, *makers: str) -> Ref:
-        """Which allocated array this is, or is a part of: one of these calls made it."""
+        """The allocated array, made by one of these calls, that this one is or is a part of."""
         if array.dtype != np.float32 or not array.flags.c_contiguous:
             raise LeakError(f"it needs a C-contiguous float32 array, not {array.dtype} {array.strides}")
         address = _address(array)
@@ -207,10 +207,10 @@ class Live:
 
 
 class Observer:
-    """Is told of every call ``before`` it is made, and ``after`` it was made or when it has ``failed``.
+    """Receives every call ``before`` it is made, and ``after`` it or when it has ``failed``.
 
-    ``live`` holds what is alive: before a call what it ends, after it what it makes. ``started`` and
-    ``ended`` are seconds of ``time.perf_counter`` right around the call.
+    ``live`` holds the live resources: before a call the one it ends, after it the one it makes. ``started``
+    and ``ended`` are seconds of ``time.perf_counter`` right around the call.
     """
 
     def before(self, call: Call, live: Live) -> None: ...
@@ -236,7 +236,7 @@ class ObservedBackend(EveryCall):
         self.live, self._observers = Live(inner), observers
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Check a call, tell it to the observers and make it; returns the handle of what it makes."""
+        """Check a call, pass it to the observers and make it; return the handle of its resource."""
         if method.name in _ENDINGS:
             call, handles = self._ending_call(method.name, *arguments)
         else:
@@ -296,7 +296,7 @@ class ObservedBackend(EveryCall):
             given["buffer"] = self.live.device_memory(given["buffer"], nbytes or 0, user)
             handles["buffer"] = handles["buffer"].handle
             block = self.live.resources[given["buffer"].number]
-            if array and not block.explicit_purpose:  # that of what is copied; of several, workspace
+            if array and not block.explicit_purpose:  # the copied memory's; workspace if there are several
                 purpose = self.live.resources[array.number].purpose
                 block.purpose = purpose if block.purpose in (None, purpose) else "workspace"
         if "buffers" in given:

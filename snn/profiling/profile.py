@@ -1,8 +1,8 @@
 """The profile of a cell: why it takes the time it takes, from separate passes after the timed runs.
 
-In the time breakdown each call that a strategy makes of its backend is timed. A host-driven strategy is one
-thread, so its calls and the host arithmetic between them add up to the whole. What the device does meanwhile
-appears where the host waits: in synchronisations and synchronous copies.
+The time breakdown times each call of a strategy to its backend. A host-driven strategy is one thread, so its
+calls and the host arithmetic between them add up to the whole. Work of the device shows up as waiting of the
+host, in synchronisations and synchronous copies.
 """
 
 import time

@@ -73,7 +73,7 @@ class Needs:
     """The blocks of device memory at the fullest moment.
 
     ``has_managed`` and ``has_driver_pool``: whether managed memory and the driver's pool are used;
-    ``per_step``: what a step adds to the fields ``COUNTED`` of a ledger. ``plan``: ``Strategy.plan``.
+    ``per_step``: a step's increments of the fields ``COUNTED`` of a ledger. ``plan``: ``Strategy.plan``.
     """
 
     blocks: tuple[Block, ...]
@@ -87,8 +87,10 @@ class Needs:
         return sum(block.nbytes for block in self.blocks)
 
     def by_kind(self, pool_step: int) -> dict[str, int]:
-        """The bytes by kind, and under ``rounding`` what the driver maps beyond them. The driver's pool takes
-        ``pool_step`` bytes from the system at a time."""
+        """The bytes by kind, with the driver's additional bytes as ``rounding``.
+
+        The driver's pool takes ``pool_step`` bytes from the system at a time.
+        """
         kinds = dict.fromkeys(PURPOSES, 0)
         for block in self.blocks:
             kinds[block.kind] += block.nbytes

@@ -50,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of ``steps`` steps of training in order, and the calls that made what was held before."""
+    """The events of ``steps`` training steps in order, and the calls that made the resources held before."""
 
     steps: int
     events: list[Event]
