@@ -26,9 +26,9 @@ from snn.strategies.factory import own_runtime
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3
 _OTHER_LAYER = 10.0
-"""The distance of a layer more, or of another kind; of two widths it is the logarithm of their ratio."""
+"""The distance for an extra layer or another kind; for two widths it is the logarithm of their ratio."""
 _SIMILAR = 4.0
-"""By which factor the widths of two similar networks may differ at most."""
+"""Largest factor by which the widths of two similar networks may differ."""
 _UNLIKE = "No network like this one is published"
 _PAIR = "but of one strategy and the reference alone: others may be faster"
 _NOT_KNOWN = (
@@ -50,8 +50,8 @@ def describe(asked: Question) -> str:
     known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *groups.known_gpus()})
     if device not in known:
         raise ConfigError(
-            f"--device is {shown(device)}, which is neither here nor known{parts_of(known, device)}: it must "
-            f"be auto, cuda, cpu or one of {', '.join(known)}"
+            f"--device is {shown(device)}, which is neither in this machine nor known"
+            f"{parts_of(known, device)}: it must be auto, cuda, cpu or one of {', '.join(known)}"
         )
     return f"{device} is not here, so nothing was measured.\n{on_a_gpu(asked.cell, device)}"
 

@@ -116,13 +116,13 @@ def _snakemake(grid: "Grid", arguments: Sequence[str | Path], *config: str) -> f
         try:
             for line in run.stdout:
                 print(line, end="", file=sys.stderr, flush=True)
-        except BaseException:  # such as nobody reading the lines any more
+        except BaseException:  # a closed pipe, for example
             kill_jobs()
             raise
     waited = locks.waited(ROOT / _WAITS)
     if run.returncode:
         raise WorkflowError(
-            f"the workflow ended with status {run.returncode}, as it says above; what was measured is kept, "
+            f"the workflow ended with status {run.returncode}, as it says above; its records are kept, "
             "and the same command continues",
             run.returncode == JOBS_FAILED,
             waited,

@@ -1,8 +1,8 @@
-"""A record: the JSON file that holds what was measured of one cell in one round.
+"""Records: a JSON file holds the measurement of one cell in one round.
 
-What a record says is checked here, and nowhere else: ``read`` and ``checked`` are the door for every table.
-A record that passes is the one that was written (its digest), fits its schema, and has the shape that tables
-rely on. That its writer computes the right values is shown by tests, not checked again by every reader.
+Records are checked here, and nowhere else: every table reads them through ``read`` or ``checked``. A record
+that passes is unchanged since it was written (its digest), fits its schema, and has the shape that tables
+rely on. Tests show that its writer computes the right values; readers do not check that again.
 """
 
 import hashlib
@@ -75,8 +75,10 @@ def check_digest(record: Mapping[str, Any], place: str) -> None:
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record atomically: the file is complete or absent, even if the process is killed. Raises
-    OutputError, naming the file, where the disk does not take it."""
+    """Write a record atomically: the file is complete or absent, even if the process is killed.
+
+    Raises OutputError, naming the file, if it cannot be written.
+    """
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     with replaced(path) as file:
         file.write(text.encode())
@@ -110,7 +112,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A record under the key names that it was written with, and in today's form, as by ``read``."""
+    """A record with its original key names, and in today's form, as from ``read``."""
     with explain_rerun(path):
         written = untrusted.read_json(path)
         return written, checked(written, str(path))
@@ -126,7 +128,7 @@ def explain_rerun(path: Path) -> Iterator[None]:
 
 
 def again(path: Path | str) -> str:
-    """How to measure a workflow's record again, for the end of a message; empty for any other file."""
+    """End of a message: the command that measures a workflow's record again; empty for any other file."""
     is_of_workflow = re.search(r"results/(cells|limits|microbenchmarks)/", Path(path).as_posix())
     return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
 
@@ -208,7 +210,7 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"status is {status}, but reason is {shown(record['reason'])}"
     for key in _ALL_OR_NONE:
         if len({key in run for run in runs}) > 1:
-            yield f"some runs have {key}, and others have not"
+            yield f"some runs have {key}, and others do not"
     members = len(record.get("members", ()))
     for i, run in enumerate(runs):
         if len(run.get("member_mse", ())) != members:

@@ -46,7 +46,7 @@ def parse(text: str, place: str) -> Any:
 
 
 def strict(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError for what is not strict JSON.
+    """The value of a JSON text. Raises ValueError unless it is strict JSON.
 
     Errors are also a key that occurs twice in an object, NaN, Infinity, a number that is too large for a
     float or for 64 bits, and text that UTF-8 cannot encode.
@@ -62,8 +62,10 @@ def strict(text: str) -> Any:
 
 
 def lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file. No
-    more is decompressed than is asked for, so a small file that decompresses to a huge one costs nothing."""
+    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file.
+
+    Lines are decompressed on demand, so a small file that decompresses to a huge one costs nothing.
+    """
     total = 0
     try:
         with opened(path, RecordError) as compressed, gzip.open(compressed) as file:

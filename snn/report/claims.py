@@ -407,7 +407,7 @@ _WORDS = {HOLDS: "holds", FAILS: "fails", OPEN: NOT_SIGNIFICANT}
 
 
 def when(finding: Finding) -> str:
-    """In which cases the claim holds, fails or is open; for a single case, the outcome if it is not open."""
+    """Text of the cases in which the claim holds, fails or is open; for one case, its outcome unless open."""
     by, cases = finding.test.get("by", []), finding.cases
     if len(cases) == 1:
         return "" if cases[0].outcome == OPEN else _WORDS[cases[0].outcome]

@@ -63,7 +63,7 @@ def list_of(sets: Mapping[str, Path]) -> str:
 
 
 def contents(folder: Path) -> Counter[str]:
-    """How many records a set has of each sweep, and which microbenchmarks and limits."""
+    """Number of a set's records by sweep, and its microbenchmarks and limits."""
     found = Counter({f"microbenchmark {name}": 1 for name in microbenchmarks.of_devices(folder)})
     found.update(f"limits of {path.stem}" for path in folder.glob("limits/*.json"))
     found.update("limits" for _ in folder.glob("limits.json"))
