@@ -24,7 +24,7 @@ _OF_BATCH = ("X", "Y")
 
 
 class Batch(NamedTuple):
-    """A batch on the device: X and Y of each of its micro-batches in turn, and its rows."""
+    """A batch on the device: X and Y of its micro-batches in order, and its rows."""
 
     operands: tuple[Any, ...]
     rows: int
@@ -58,8 +58,8 @@ class DeviceDriven(Strategy):
     the list: whether it is fused, and whether W^T is kept as well as W (``pretransposed``). With
     ``keeps_losses`` every batch of an epoch has its own part of the errors E.
 
-    Of a network that is trained in micro-batches, buffers hold one of them, but for the data, E and the
-    gradients of the parameters. The buffers of layers that are computed again share memory.
+    With micro-batches, each buffer holds one micro-batch, except for the data, E and the gradients of the
+    parameters. The buffers of layers that are computed again share memory.
     """
 
     any_network = remedies = True
@@ -168,7 +168,7 @@ class DeviceDriven(Strategy):
             self.backend.host_free(self._host.pop())
 
     def batch(self, X: Any, Y: Any, rows: int) -> Batch:
-        """The batch in these buffers, of so many rows or, in the end of an epoch, fewer."""
+        """The batch of ``rows`` rows in these buffers; fewer at the end of an epoch."""
         starts, part = range(0, rows, self._micro), self.backend.part
         if len(starts) == 1:
             return Batch((X, Y), rows)
@@ -421,7 +421,7 @@ class Pipelined(DeviceDriven):
 class Synchronous(DeviceDriven):
     """Device-driven training in which the host waits for every copy, and so for every step.
 
-    ``setup`` copies the data to pageable host memory and allocates what every ``DeviceDriven`` does, one
+    ``setup`` copies the data to pageable host memory and makes the allocations of ``DeviceDriven``, one
     batch on the device, and the losses of an epoch in pageable memory. Per step there are 2 blocking copies
     in, the launches, and 1 blocking copy out of the batch's losses, which waits until the device has finished
     the step. Nothing is allocated, and nothing of two steps overlaps.

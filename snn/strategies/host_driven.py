@@ -29,7 +29,7 @@ AUTO = "auto"
 """The value of ``tile_rows`` that chooses the number of rows for each product."""
 
 HIDDEN_BYTES = 128 << 10
-"""Bytes of transfer that a tile must hide: what a pinned copy moves in the time of a few API calls."""
+"""Bytes of transfer that a tile must hide: a pinned copy moves them in the time of a few API calls."""
 
 FLOP_PER_BYTE = 20
 """Operations of a kernel in the time of copying one byte: a low figure, which overestimates kernel time."""
@@ -39,7 +39,7 @@ PAPER_ROWS = 128
 
 
 def tile_rows(m: int, k: int, n: int) -> int:
-    """Number of rows of A (m, k) and C (m, n) in a tile, where the configuration does not fix it.
+    """Number of rows of A (m, k) and C (m, n) in a tile, if the configuration does not fix it.
 
     Tiles overlap the copy in, the kernel and the copy out of a product. At best the longest of the three
     hides the other two. A product therefore gets one tile for each ``HIDDEN_BYTES`` that those two are

@@ -234,7 +234,7 @@ class JaxScan(Peer):
         return self._jax.device_put(array, self._device, may_alias=False)
 
     def _precise(self) -> Any:
-        """A context in which what is compiled has the backend's precision."""
+        """A context in which programs are compiled with the backend's precision."""
         return self._jax.default_matmul_precision(_PRECISIONS[self.backend.precision])
 
     def _program(self, epochs: int) -> Any:

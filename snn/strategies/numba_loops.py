@@ -37,10 +37,10 @@ class Arithmetic(NamedTuple):
 
 
 def keeps(numba: Any, parallel: bool) -> bool:
-    """Whether Numba keeps what it compiles from now on in the user's cache, so that no process does it again.
+    """Make Numba keep compiled loops in the user's cache from now on; return whether it does.
 
-    Numba asks for the loop, its source file and the processor, but neither for its options nor for other
-    modules: those decide the folder.
+    Numba's cache key has the loop, its source file and the processor, but neither options nor other modules:
+    those determine the folder.
     """
     decided_by = Path(__file__).read_bytes() + b"parallel" * parallel
     place = writable(f"numba/{hashlib.sha256(decided_by).hexdigest()[:16]}")

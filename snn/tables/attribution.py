@@ -142,7 +142,7 @@ def reason(winner: pd.Series, reference: pd.Series | None) -> str:
 
 
 def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:
-    """By name, how much more of it the reference has, of what both records hold."""
+    """The reference's excess over the winner by name, for keys that both records have."""
     known = [key for key in names if not any(is_empty(row.get(key)) for row in (winner, reference))]
     return {names[key]: reference[key] - winner[key] for key in known}
 

@@ -25,7 +25,7 @@ _LOADER = "torch_loader"
 """The strategy that trains as the report's PyTorch program does; its gradient is the exact one."""
 
 _PROGRAMS = {"synchronous": ("naive", "naive"), "pipelined": ("optimised", "fused")}
-"""The report's programs, and the kernel of each, by the strategy that does here what they do.
+"""The report's programs, and the kernel of each, by the strategy that does the same here.
 
 On a CPU NumPy takes the place of every kernel, under the name naive.
 """
@@ -37,7 +37,7 @@ _RATIO = (ratio(), "verdict note")
 
 
 def _rows(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells with what the report's tables call what a row trained, and the results of its first run.
+    """The cells with the report's names for what a row trained, and the results of its first run.
 
     ``loss`` is the mean loss of the last epoch. The initial weights of the first run are the published ones.
     """
@@ -256,7 +256,7 @@ BLOCK = 256
 
 
 def _used(rows: Rows) -> pd.DataFrame:
-    """How much of a batch's gradient is computed with a row's block."""
+    """Part of a batch's gradient that is computed with a row's block."""
     found = []
     for row in rows.frame.to_dict("records"):
         batch, outputs = row["training.batch_size"], int(re.findall(r"linear(\d+)", row["network"])[-1])

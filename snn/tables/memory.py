@@ -13,7 +13,7 @@ _MEMORY = "memory."
 
 
 def _by_purpose(rows: Rows) -> pd.DataFrame:
-    """Bytes at the peak by purpose, and what a record has besides: see ``snn.analysis.frame``."""
+    """Bytes at the peak by purpose, and a record's other memory values: see ``snn.analysis.frame``."""
     columns = rows.frame[[name for name in rows.frame if name.startswith(_MEMORY)]]
     return columns.rename(columns=lambda name: name.removeprefix(_MEMORY))
 

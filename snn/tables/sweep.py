@@ -131,7 +131,7 @@ def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: T
                 **cell[["members", "launch_s", "mean_s"]],
                 **ends.loc[i],
             }
-            if "finite" in losses:  # of a cell without members its own status remains
+            if "finite" in losses:  # a cell without members keeps its status
                 row["status"] = OK if losses["finite"] == losses["trainings"] else DIVERGED
             rows.append({**row, **cell[DEVICE.split()]})
     return pd.DataFrame(rows)

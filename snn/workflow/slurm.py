@@ -17,7 +17,7 @@ from pathlib import Path
 from snn.errors import SnnError
 
 MARK = Path(".snakemake/snn_slurm")
-"""In a folder that may have jobs: made before a workflow submits any, removed when all have succeeded."""
+"""Marks a folder that may have jobs: created before a workflow submits any, removed when all succeeded."""
 
 EXECUTOR = "snakemake_executor_plugin_slurm"
 """The package of Snakemake's executor that submits such jobs."""
@@ -33,12 +33,12 @@ _POLL_SECONDS = 2.0
 
 
 class SlurmError(SnnError):
-    """Slurm does not say which jobs of a folder are at work."""
+    """Slurm does not report which jobs of a folder are running."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that has not ended, by Slurm's number of it."""
+    """An unfinished job with Slurm's number."""
 
     number: str
     waits: bool
@@ -143,12 +143,12 @@ def _run(*command: str) -> tuple[str, str]:
 
 
 def preempted_alone(seen: Iterable[Mapping[str, str]]) -> list[str]:
-    """The preempted jobs, as soon as for the second time in turn no job is left but these; else none.
+    """The preempted jobs, once no other job is left twice in a row; else none.
 
-    ``seen`` are the states of all jobs of a folder again and again, the first before a workflow has submitted
-    any. Snakemake waits for ever for a preempted job that Slurm does not start again: its executor takes it
-    for one that Slurm will resume. With ``slurm-no-requeue``, and on a cluster that cancels what it preempts,
-    it never does.
+    ``seen`` yields the states of all jobs of a folder repeatedly, first before a workflow has submitted any.
+    Snakemake waits for ever for a preempted job that Slurm does not start again, since its executor expects
+    Slurm to resume it. With ``slurm-no-requeue``, and on a cluster that cancels preempted jobs, it never
+    does.
     """
     earlier, jobs, was_idle = None, set[str](), False
     for states in seen:
@@ -167,8 +167,9 @@ def preempted_alone(seen: Iterable[Mapping[str, str]]) -> list[str]:
 def watch_for_preemption(folder: Path, seconds: float, then: Callable[[list[str]], None]) -> None:
     """Call ``then`` from a thread, once, with the preempted jobs of a folder when no other job is left.
 
-    Slurm is asked every so many seconds. It forgets a job some minutes after its end; the thread does not.
-    If it does not answer, it is asked again later. Raises SlurmError if it cannot be asked at the start.
+    The thread asks Slurm every ``seconds`` seconds, and again later if it does not answer. Slurm forgets a
+    job some minutes after its end; the thread does not. Raises SlurmError if Slurm cannot be asked at the
+    start.
     """
     before = states_of(folder)
 

@@ -71,7 +71,7 @@ def error_of_report(
 
 
 def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
-    """A sentence per sweep with cells that are predicted not to fit; one for those that are not predicted.
+    """Warnings: one per sweep with cells predicted not to fit, and one for cells that are not predicted.
 
     Only cells that are large in bytes are predicted; for the others a bound suffices, which costs little. No
     file is read for this, since that may take longer than everything else.
@@ -95,7 +95,7 @@ def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Ite
             except TooLargeHere as error:
                 left.append(f"{name}: {error}")
                 continue
-            except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
+            except SnnError:  # peers are not predicted; if a cell cannot train, its record says why
                 continue
             if peak > has:
                 sweeps.setdefault(sweep, []).append(f"{name} needs {peak / MIB:.0f} MiB")
@@ -111,7 +111,7 @@ def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Ite
 
 
 def _large(plan: Plan, nbytes: int) -> Iterator[tuple[str, str, Cell, bool]]:
-    """The cells of a plan that may not fit into so many bytes: sweep, name, cell, and if a file must tell."""
+    """The cells of a plan that may exceed ``nbytes``: sweep, name, cell, and whether a file must be read."""
     tables: dict[tuple[str, ...], tuple[int, int] | None] = {}
     for sweep in plan.sweeps.values():
         for name, cell in zip(sweep.named, sweep.cells, strict=True):
@@ -123,7 +123,7 @@ def _large(plan: Plan, nbytes: int) -> Iterator[tuple[str, str, Cell, bool]]:
 
 
 def _memory(device: Device) -> int | None:
-    """The bytes of a GPU's memory: what config/gpus.yaml says, else what is free on it; None if not known."""
+    """The bytes of a GPU's memory from config/gpus.yaml, or else those free on it; None if unknown."""
     if device.backend != "cuda":
         return None
     known = groups.gpu_memory_bytes(device.name)
