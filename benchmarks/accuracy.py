@@ -137,7 +137,7 @@ def trained(
 
 
 def relative(found: np.ndarray, right: np.ndarray) -> float:
-    """The norm of the difference over the norm of what is right."""
+    """The norm of the difference over the norm of the exact values."""
     return float(np.linalg.norm(found.astype(np.float64) - right) / np.linalg.norm(right))
 
 

@@ -146,7 +146,7 @@ def tune(kernel: str, precision: str, batch: int, limit: float) -> None:
 
 
 def parted(launch: Launch, parts: int) -> Launch:
-    """The launch with so many partial sums."""
+    """The launch with another number of partial sums."""
     at = OPS[launch.op].numbers.index("parts")
     return launch._replace(numbers=(*launch.numbers[:at], parts, *launch.numbers[at + 1 :]))
 

@@ -3,8 +3,8 @@
 Times two commands on each CHECKOUT (this one, unless others are given), in a copy of it in a temporary
 folder, for the CPU, with config/grid.yaml or, with --cells, a grid of that many cells in two rounds:
 
-  dry run   ``snakemake -n`` where nothing has been made
-  no-op     ``snakemake`` where everything has been made: records, tables, figures
+  dry run   ``snakemake -n`` when nothing has been made
+  no-op     ``snakemake`` when everything has been made: records, tables, figures
 
 It also times Snakemake alone, with the same profile, on as many jobs with one input and one output each.
 Nothing is trained for the no-op: every output is an empty file (pages and figures have their seals), and
@@ -69,7 +69,7 @@ def grid_of(cells: int) -> dict:
 
 
 def copy_of(checkout: Path, folder: Path, cells: int | None) -> Path:
-    """A copy of a checkout, with a grid of so many cells where that is given."""
+    """A copy of a checkout, with a generated grid if its number of cells is given."""
     shutil.copytree(checkout, folder, ignore=IGNORED)
     if cells:
         (folder / "config/grid.yaml").write_text(yaml.safe_dump(grid_of(cells)), encoding="utf-8")
@@ -77,7 +77,7 @@ def copy_of(checkout: Path, folder: Path, cells: int | None) -> Path:
 
 
 def trivial(profile: Path, folder: Path, jobs: int) -> Path:
-    """A workflow of so many jobs of one input and one output each, with the same profile."""
+    """A workflow of jobs with one input and one output each, with the same profile."""
     (folder / "in").mkdir(parents=True)
     for number in range(jobs):
         (folder / f"in/{number}").touch()
@@ -122,7 +122,7 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def in_turn(commands: dict[str, tuple[list[str], Path]], times: int) -> dict[str, list[tuple[float, float]]]:
-    """Seconds, and those of a processor, of each command, run in turn after one run that is not counted."""
+    """Wall-clock and processor seconds of each command, run in turn after one run that is not counted."""
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for turn in range(times + 1):
         for name, (command, folder) in commands.items():

@@ -1,12 +1,12 @@
 """Overhead of a large grid, without training: python benchmarks/large_grid.py [--cells N] [--run-seconds S]
 
 Makes a copy of this checkout in a temporary folder, in which every strategy is a stub that sleeps 0 seconds,
-with a grid of so many cells in one round, and prints seconds, peak memory and files of
+with a grid of N cells in one round, and prints seconds, peak memory and files of
 
-  plan     ``snakemake -n`` where nothing has been made
-  run      cells, for so many seconds; the time of all cells follows from the cells that were made
+  plan     ``snakemake -n`` when nothing has been made
+  run      cells, for S seconds; the time of all cells follows from the cells that were made
   tables   every table and figure, and every other output but the cells
-  no-op    ``snakemake`` where everything has been made
+  no-op    ``snakemake`` when everything has been made
   report   ``snakemake --report report.html``
   edit     ``snakemake -n`` after an edit of the stub, which affects every cell
 
@@ -133,7 +133,7 @@ def grid_of(cells: int) -> dict:
 
 
 def with_stubs(folder: Path, cells: int) -> Path:
-    """A copy of this checkout in which the paper's strategies are stubs, with a grid of so many cells."""
+    """A copy of this checkout in which the paper's strategies are stubs, with a large grid."""
     copy_of(ROOT, folder, None)
     (folder / "config/grid.yaml").write_text(yaml.safe_dump(grid_of(cells)), encoding="utf-8")
     (folder / "snn/strategies/stub.py").write_text(STUB, encoding="utf-8")
@@ -144,7 +144,7 @@ def with_stubs(folder: Path, cells: int) -> Path:
 
 
 def timed(what: str, command: Sequence[str], folder: Path, limit: float = math.inf) -> Cost:
-    """Run a command in the copy, for so many seconds at most; its failure before that ends this program."""
+    """Run a command in the copy up to a time limit; its failure before that ends this program."""
     load, started = os.getloadavg()[0], time.perf_counter()
     log = folder / f"{what}.log"
     with log.open("wb") as printed:
@@ -196,7 +196,7 @@ def shown_in(browser: str, page: Path, scratch: Path) -> float:
 
 
 def main(cells: int, run_seconds: float, browser: str | None, kept: Path | None) -> None:
-    """Print what each command costs."""
+    """Print the cost of each command."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = with_stubs(kept or Path(scratch) / "copy", cells)
         planned = [*SNAKEMAKE, "-n", "--quiet", "rules", *OPTIONS]
@@ -236,6 +236,6 @@ if __name__ == "__main__":
         "--run-seconds", type=float, default=300, help="that cells are trained (default 300)"
     )
     options.add_argument("--browser", default=shutil.which("chromium"), help="to time pages with")
-    options.add_argument("--keep", type=Path, help="a new folder for the copy, which is kept")
+    options.add_argument("--keep", type=Path, help="a new folder in which the copy is kept")
     given = options.parse_args()
     main(given.cells, given.run_seconds, given.browser, given.keep)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well ``python -m snn plan`` predicts device memory, compared with training runs on this GPU.
+"""Compare the device memory predicted by ``python -m snn plan`` with training runs on this GPU.
 
     benchmarks/plan_accuracy.py [--count 40] [--seed 1] [--caps 7] [--json FILE]
 
@@ -62,7 +62,7 @@ class LeastFree(Observer):
             self.look()
 
     def look(self) -> None:
-        """Note what is free once the device has done its work."""
+        """Note the free memory once the device has done its work."""
         self._backend.synchronize()
         self.nbytes = min(self.nbytes, self._backend.memory()[0])
 
@@ -154,7 +154,7 @@ def peaks(cells: Iterator[plan_draws.Draw], count: int, gpu: gpus.Gpu) -> list[d
 
 
 def caps(count: int, leave: int, gpu_of: Callable[[int], gpus.Gpu]) -> list[dict[str, Any]]:
-    """For each capped cell: the largest batch that fits into what is left, and how it and more of it end."""
+    """For each capped cell: the largest batch predicted to fit, and how it and a larger one end."""
     print("largest batch in   batch     ends as        1.1 times  ends as")
     rows = []
     for settings in plan_draws.CAPPED[:count]:

@@ -11,7 +11,7 @@ Then it divides the time of every cell with several GPUs by its time with one, o
 measured on the same GPU (by UUID): with two GPUs, the odd rounds. The last line is the geometric mean over
 cells, with its 95% interval over them.
 
---strategy NAME ... leaves out all other strategies; --dataset and --rounds replace what the sweep says.
+--strategy NAME ... leaves out all other strategies; --dataset and --rounds replace the sweep's settings.
 """
 
 import argparse
@@ -44,7 +44,7 @@ from snn.records import archive  # noqa: E402
 
 
 def grid_of(sweep: str, device: str, datasets: list[str], rounds: int) -> dict:
-    """A grid of this sweep alone, on these data sets and in so many rounds."""
+    """A grid of this sweep alone, with these data sets and rounds."""
     grid = read_yaml(CONFIG / "grid.yaml")
     if sweep not in grid["sweeps"]:
         sys.exit(f"config/grid.yaml has no sweep {sweep!r}: it has {', '.join(grid['sweeps'])}")
@@ -91,7 +91,7 @@ def measured(folder: Path) -> tuple[pd.DataFrame, int]:
 
 
 def compared(several: pd.DataFrame, one: pd.DataFrame) -> list[str]:
-    """A line per cell: its time with several GPUs over that with one; then the mean of all of them."""
+    """A line per cell: its time with several GPUs over its time with one; then the mean of all cells."""
     lines = [
         f"{'strategy':18} {'kernel':12} {'dataset':8} {'one (s)':>10} {'several (s)':>11}  ratio  95% CI"
     ]
@@ -143,7 +143,7 @@ def main(
                 f"{beside} of them next to another",
                 flush=True,
             )
-    print(f"wall time with one over that with {gpus}: {seconds[1] / seconds[gpus]:.2f}\n")
+    print(f"wall time with one GPU over {gpus} GPUs: {seconds[1] / seconds[gpus]:.2f}\n")
     print("\n".join(compared(cells[gpus], cells[1])))
 
 

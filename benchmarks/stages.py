@@ -79,7 +79,7 @@ class Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """A context that is a stage; what was one before goes on after it."""
+        """A context that is a stage; the stage around it continues after it."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

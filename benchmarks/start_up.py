@@ -57,7 +57,7 @@ def columns(strategy: str, settings: Sequence[str], repeats: int, empty_cache: b
 
 
 def table(found: Mapping[str, Seconds]) -> str:
-    """A row per stage, in the order in which they begin, and last what they add up to."""
+    """A row per stage, in the order in which they begin, and then their sum."""
     stages = dict.fromkeys(stage for seconds in found.values() for stage in seconds)
     order = [stage for stage in stages if stage not in (UNTIL, TIMED, ALL)]
     rows = [["seconds", *found]]

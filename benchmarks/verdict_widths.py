@@ -56,7 +56,7 @@ def line(name: str, found: Sequence[Ratio], differ: float, margin: float) -> str
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("folder", type=Path)
-    options.add_argument("--first", type=int, help="the first rounds alone, so many")
+    options.add_argument("--first", type=int, help="use only this many first rounds")
     options.add_argument("--differ", type=float, default=0.30)
     given = options.parse_args()
     thresholds = read_yaml(CONFIG / "verdicts.yaml")

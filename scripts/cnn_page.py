@@ -149,7 +149,7 @@ def programs(rows: pd.DataFrame) -> str:
 
 
 def speedups(rows: pd.DataFrame) -> str:
-    """How many times as fast as the naive program the optimised one is, trained in each way."""
+    """Speedup of the optimised program over the naive one, trained in each way."""
     said = []
     for row in rows[rows["program"] == "optimised"].to_dict("records"):
         if not cells.known(row["speedup"]):

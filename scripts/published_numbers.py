@@ -175,7 +175,7 @@ def _unit(seconds: float) -> str:
 
 
 def _digits(value: float) -> int:
-    """Digits behind the point of three significant ones; two of what is below one."""
+    """Decimals for three significant digits; two for values below one."""
     return 2 if value < 10 else 1 if value < 100 else 0
 
 

@@ -2,7 +2,7 @@
 
     compute-sanitizer --tool memcheck python scripts/sanitize.py [--without STRATEGY|layers|limits|... ...]
 
-Sizes are multiples of no tile, and the last batch is smaller than the others.
+Sizes are not multiples of any tile, and the last batch is smaller than the others.
 """
 
 import argparse
@@ -172,7 +172,7 @@ def limits() -> None:
 
 
 def memory_access() -> None:
-    """Every pattern of access on a buffer that is a multiple of no block."""
+    """Every pattern of access on a buffer that is not a multiple of any block."""
     from snn.backends.access import accesses
     from snn.backends.cuda import access as access_cuda
 
