@@ -14,7 +14,7 @@ from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import SPEEDUP
 from snn.analysis.verdicts import BASELINE, REFERENCE
-from snn.measurement.protocol import student_quantile
+from snn.measurement.student import student_quantile
 from snn.tables.devices import Records, Row, by_work, what_rows_are_of, without_neighbours
 
 TITLE = "Speedups over the cards of one model"

@@ -1,4 +1,4 @@
-"""The table of any sweep, and those of three with a form of their own: peers, learning rates, precisions."""
+"""The table of any sweep, and three special tables: peers, learning rates, precisions."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice, repeat
@@ -11,12 +11,12 @@ import pandas as pd
 
 from snn.analysis.frame import Losses, beside_times, joined, outcome
 from snn.analysis.grouping import baselines, first_at, settings, texts
-from snn.analysis.intervals import mean_of
+from snn.analysis.intervals import mean_of, with_best
 from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.roofline import FLOOR, fraction_of_limit, warnings
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
-from snn.measurement.protocol import student_quantile
+from snn.measurement.student import student_quantile
 from snn.tables import table
 from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
@@ -29,8 +29,8 @@ SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
 def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
-    The columns of a comparison are left out where no row of the sweep is the baseline of another,
-    ``fraction_of_limit`` where there is no floor, and ``note`` where nothing is compared or warned of.
+    The columns of a comparison are left out if no row of the sweep is the baseline of another,
+    ``fraction_of_limit`` if no row has a floor, and ``note`` if nothing is compared or warned of.
     """
     shown = [axis for axis in axes if axis in cells and axis not in (*NAMES, *SHOWN_BY_NETWORK)]
     several = ["members", "launch_s"] if (cells["members"] > 1).any() else []
@@ -64,16 +64,16 @@ sweep = Table("Sweep {}", _sweep)
 """The title is filled with the name of the sweep."""
 
 
-# ---- peers: the same training in PyTorch and JAX beside the fastest strategies here
+# ---- peers: the same training in PyTorch and JAX, and by the fastest strategies here
 
 
 def _point(cells: pd.DataFrame) -> list[str]:
-    """The columns in which rows must be equal that are compared: what is trained, and in which precision."""
+    """The columns that must be equal in compared rows: what is trained, and in which precision."""
     return [*settings(cells, ("dataset", "network", "training")), "precision"]
 
 
 def _best_peers(cells: pd.DataFrame) -> list[int]:
-    """The number of the peer with the shortest mean time at each row's point; -1 where there is none."""
+    """The number of the peer with the shortest mean time at each row's point; -1 without a peer."""
     timed = cells[(cells["runtime"] != "") & cells["mean_s"].notna()]
     return first_at(texts(cells, _point(cells)), timed.sort_values("mean_s", kind="stable").index)
 
@@ -111,6 +111,7 @@ peers = cnn_peers = cells_table(
     DEVICE,
     rows=with_options,
     over=_best_peers,
+    factors=with_best,
 )
 
 
@@ -133,7 +134,7 @@ def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: T
                 **cell[["members", "launch_s", "mean_s"]],
                 **ends.loc[i],
             }
-            if "finite" in losses:  # of a cell without members its own status remains
+            if "finite" in losses:  # a cell without members keeps its status
                 row["status"] = OK if losses["finite"] == losses["trainings"] else DIVERGED
             rows.append({**row, **cell[DEVICE.split()]})
     return pd.DataFrame(rows)
@@ -204,6 +205,7 @@ def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any
         },
         "rounds": rounds,
         "gpus": gpus,
+        "protocol.rounds": sum(row["protocol.rounds"] for row in cells.values()),
         "runs": len(times),
         "mean_s": mean_of(rounds) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
@@ -238,10 +240,10 @@ _CONVERGENCE = (
 def convergence(
     fp32: Mapping[Any, float | None], other: Mapping[Any, float | None], margin: float
 ) -> dict[str, Any]:
-    """Compare final losses by draw, None where one is not finite, with fp32's from the same initial weights.
+    """Compare final losses by draw (None if not finite) with fp32's from the same initial weights.
 
-    Losses from two draws of the weights differ more than those of two precisions: each is compared with
-    fp32's from its own draw. ``relative_difference`` is the mean over draws of loss / fp32's loss - 1; one
+    Losses differ more between draws of the weights than between precisions: each loss is compared with
+    fp32's of the same draw. ``relative_difference`` is the mean over draws of loss / fp32's loss - 1; one
     draw has no interval. ``converges`` if the whole 95% interval (Student's t) lies within ``margin`` of 0;
     ``differs`` if it lies outside, or a loss is not finite though fp32's is; otherwise ``inconclusive``, as
     with a single draw.
@@ -287,7 +289,7 @@ def _losses(rows: Rows) -> pd.DataFrame:
 def _of_common_draws(
     a: Mapping[int, Losses], b: Mapping[int, Losses]
 ) -> list[dict[tuple[int, int], float | None]]:
-    """The losses of two rows by seed and draw, of the draws that both have; None where one is not finite."""
+    """The losses of two rows by seed and draw, of the draws that both have; None if one is not finite."""
     common = sorted((seed, draw) for seed in a.keys() & b.keys() for draw in a[seed].keys() & b[seed].keys())
     return [{(seed, draw): losses[seed][draw] for seed, draw in common} for losses in (a, b)]
 
