@@ -258,7 +258,7 @@ REFUSED = """
     --device nvidia-h200 => (did you mean 'NVIDIA H200'?): add it, give its memory alone with --free SIZE
     --device RTX3060 => (did you mean 'NVIDIA GeForce RTX 3060'?)
     --device v100_GPU_32gb => (did you mean 'Tesla V100-SXM2-32GB'?)
-    strateg=x --free 1GiB => strateg: there is no such key
+    strateg=x --free 1GiB => strateg: unknown key
     sweep=none --free 1GiB => has no sweep 'none': it has dataset_size
     --json / --free 1GiB => --json is '/'
     sweep=cpu strategy=graph --free 1GiB => beside sweep=NAME there can be grid=FILE
