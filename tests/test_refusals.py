@@ -111,7 +111,7 @@ COMMAND_LINES = r"""
     training.batch_size=300 => it must be at most 256, the number of rows of dataset=small
     network=layers network.layers=[linear] => 'linear' is not right: it must be linear WIDTH
     network=layers network.layers=[] => network.layers is []: it must be a list of layers
-    network=layers network.layers={a:1} => network.layers is {'a': 1}: it must be a list of layers, as
+    network=layers network.layers={a:1} => network.layers is {'a': 1}: it must be a list of layers, such as
     network=layers 'network.layers=[conv2d 4 3,linear 1]' => conv2d needs images
     network=layers network.loss=mse => network.loss is 'mse': it must be one of mean_squared
     network.init=zeros => one of uniform01, he_uniform, kaiming_uniform
@@ -130,7 +130,7 @@ COMMAND_LINES = r"""
     strategy=ensemble strategy.starts=0 => strategy.starts is 0: it must be a whole number
     strategy=ensemble strategy.seeds=3 => strategy.seeds is 3: it must be a list of at most 512 whole
     strategy=ensemble strategy.seeds={a:1} => strategy.seeds is {'a': 1}: it must be a list
-    strategy=ensemble strategy.seeds=[1,1] => from 1 to 2147483647, each once, as [1, 2, 3], or []
+    strategy=ensemble strategy.seeds=[1,1] => from 1 to 2147483647, each once, such as [1, 2, 3], or []
     strategy=ensemble strategy.learning_rates=[0] => numbers above 0 and finite in float32, each once
     strategy=ensemble strategy.initialisers=[ones] => initialisers, each once, of uniform01, he_
     kernel.block=[64,64] => at most 1024 threads
@@ -298,7 +298,7 @@ def test_no_value_of_any_key_is_refused_in_the_words_of_hydra(value):
 
 SWEEPS = r"""
     {datset: small} => : sweeps.x: 'datset' is not a key here (did you mean dataset?): one of dataset, network
-    {datset: small} => , or a key of the data set, strategy or kernel that is chosen, as dataset.rows
+    {datset: small} => , or a key of the chosen data set, strategy or kernel, such as dataset.rows
     {dataset.rows: 64, strategy.x: [1], training.epoch: 3} => 'training.epoch' is not a key here (did you mean
     {training: {epochs: 3}} => not a key here (keys of training are written with a dot: training.epochs: 3)
     {training: {epochs: 3}, stratgy: graph, tune: 3} => 'training' (keys of training are written with a dot:
@@ -322,7 +322,7 @@ SWEEPS = r"""
     {dataset: wine.csv} => (your own file is dataset: csv dataset.path: wine.csv dataset.target: COLUMN)
     {strategy: [combined, referense]} => sweeps.x.strategy.1 is 'referense': it must be one of async_pool
     {strategy: [combined, referense]} => (did you mean reference?)
-    {strategy: "combined,reference"} => (a list is written in brackets, [combined,reference])
+    {strategy: "combined,reference"} => (write a list in brackets, [combined,reference])
     {network: 128} => sweeps.x.network is 128: it must be one of
     {network: 128} => (widths are network.hidden: [128])
     {strategy.tile_rows: 3} => (it is one of strategy=combined, strategy=streams)
@@ -400,9 +400,9 @@ SWEEPS = r"""
     {on_cpu: {dataset: smal}} => sweeps.x.on_cpu.dataset is 'smal'
     {on_cpu: []} => sweeps.x.on_cpu is []: it must be settings, each a key with its value
     {on_cpu: {training.epochs: 0}} => sweeps.x.on_cpu.training.epochs is 0
-    {on_cpu: {devices: cpu}} => 'devices' is not a key here (it stands in a sweep, or beside defaults)
-    {union: [{on_cpu: {on_cpu: {}}}]} => sweeps.x.union.0.on_cpu: 'on_cpu' is not a key here (it stands in a
-    {union: [{devices: cpu}]} => sweeps.x.union.0: 'devices' is not a key here (it stands in a sweep
+    {on_cpu: {devices: cpu}} => 'devices' is not a key here (it belongs in a sweep, or next to defaults)
+    {union: [{on_cpu: {on_cpu: {}}}]} => sweeps.x.union.0.on_cpu: 'on_cpu' is not a key here (it belongs in a
+    {union: [{devices: cpu}]} => sweeps.x.union.0: 'devices' is not a key here (it belongs in a sweep
     {union: []} => sweeps.x.union is []: it must be a list of products
     {union: [[]]} => sweeps.x.union.0 is []: it must be settings
     null => sweeps.x is None: it must be settings
@@ -446,7 +446,7 @@ GRIDS = r"""
     {sweeps: {dataset_size: {dataset: large}}} => small is missing: correctness.csv
     {sweeps: {neurons: {dataset: [small, large]}}} => 2 cells are reference with 128, neurons.csv has room for
     {sweeps: {dataset_size: {training.epochs: [1, 2]}}} => 2 cells are reference with small, correctness.csv h
-    {sweeps: {cpu: {only: true, strategy: ensemble}}} => a run of ensemble trains several networks, and times
+    {sweeps: {cpu: {only: true, strategy: ensemble}}} => a run of ensemble trains several networks, but
     {sweeps: {cnn_programs: {only: true, strategy: reference}}} => dataset: small has no test rows, and cnn_pr
     {sweeps: {cnn_block_size: {only: true, dataset: patterns}}} => network: 256 is not trained with cross_entr
     {sweeps: {cnn_loader: {only: true, dataset: patterns, network: cnn}}} => strategy: torch_loader is missing
@@ -455,7 +455,7 @@ GRIDS = r"""
     {microbenchmarks: {shapes: 3}} => microbenchmarks.shapes is 3: it must be the settings of shapes
     {microbenchmarks: {shapes: {on_cpu: 3}}} => microbenchmarks.shapes.on_cpu is 3: it must be the settings of
     {microbenchmarks: []} => microbenchmarks is []
-    {defaults: {on_cpu: {}}} => defaults: 'on_cpu' is not a key here (it stands in a sweep, or beside defaults
+    {defaults: {on_cpu: {}}} => defaults: 'on_cpu' is not a key here (it belongs in a sweep
     {device: gpu} => device is 'gpu': it must be one of auto, cpu, cuda (did you mean cuda?)
 """
 
@@ -486,7 +486,7 @@ FILES = r"""
     a text => the file is 'a text': it must be the keys
     [1, 2] => the file is [1, 2]: it must be the keys
     17 => : the file is 17
-    strategy: graph => the key sweeps is missing: a grid has sweeps, as sweeps: {mine
+    strategy: graph => the key sweeps is missing: a grid has sweeps, such as sweeps: {mine
     sweep: {} => the key sweeps is missing (is sweep meant to be it?)
     sweeps: {} => sweeps is {}: it must be one or more sweeps
     sweeps: null => sweeps is None: it must be one or more sweeps
@@ -635,7 +635,7 @@ CHANGED = r"""
     dataset/small _target_= => it must name the function that makes the data, such as snn.data
     kernel/tiled work= => work is missing: a kernel has name, source, block, work, fused, pretransposed, prec
     kernel/tiled sorce=1 => 'sorce' is not a key of a kernel (did you mean source?): one of name,
-    kernel/tiled source=kernels/tild.cu => source is 'kernels/tild.cu': it must be a file, as
+    kernel/tiled source=kernels/tild.cu => source is 'kernels/tild.cu': it must be a file, such as
     kernel/tiled fused=no => fused is 'no': it must be true or false
     kernel/tiled precisions=fp64 => precisions is 'fp64': it must be a list of one or more
     protocol/brief round=1 => 'round' is not a key of a protocol (did you mean rounds?): one of rounds, runs

@@ -172,20 +172,20 @@ def _is_encoding(name: object) -> bool:
 
 _IN_32_BITS = "kernels count in 32 bits"
 _SEEDS = "a seed of NumPy's random numbers has 32 bits"
-_DAY = "a limit of more than a day is none"
-_ROWS = Range(1, 10**9, "more rows than this fit into no machine that this is for")
+_DAY = "a limit of more than a day limits nothing"
+_ROWS = Range(1, 10**9, "more rows do not fit into the machines that this is for")
 _RUNS = Range(1, 10**5, "more runs would make a record too large to read")
-_RAND = Range(1, 2**31 - 1, "the C library's rand() has no others")
+_RAND = Range(1, 2**31 - 1, "the C library's rand() accepts no others")
 _FLOAT32 = (
     1.1754944e-38,
     3.4028234e38,
     "training computes in float32, where others are 0, infinite or imprecise",
 )
 _ABOVE_0 = Range(*_FLOAT32, real=True)
-_SIDE = Range(1, 4096, "larger images are not for networks of this kind")
+_SIDE = Range(1, 4096, "larger images are not meant for such networks")
 _WIDTH = Range(1, 2**20, _IN_32_BITS)
 _THREADS = Range(1, 1024, "a block has at most 1024 threads")
-_WORK = Range(1, 64, "a thread has registers for no more elements")
+_WORK = Range(1, 64, "a thread has no registers for more elements")
 
 FLAG = Form("true or false", lambda value: isinstance(value, bool))
 TEXT = Form("text", lambda value: isinstance(value, str))
@@ -202,11 +202,11 @@ KINDS: Mapping[str, Kind] = {
     "dataset.rows": _ROWS,
     "dataset.test_rows": _ROWS,
     "dataset.shape": Form(
-        "[channels, height, width] of an image, as [1, 28, 28], each from 1 to 4096",
+        "[channels, height, width] of an image, such as [1, 28, 28], each from 1 to 4096",
         lambda shape: _has(_SIDE, 3, shape),
         _SIDE,
     ),
-    "dataset.features": Range(1, 10**6, "a sample of more is not for networks of this kind"),
+    "dataset.features": Range(1, 10**6, "larger samples are not meant for such networks"),
     "dataset.noise": Range(0, 1e18, "the squares of errors must be float32 numbers", real=True),
     "dataset.seed": Range(0, 2**32 - 1, _SEEDS),
     "dataset.held_out": Range(0, 0.9, "some rows must be left to train on", real=True),
@@ -216,7 +216,7 @@ KINDS: Mapping[str, Kind] = {
         lambda path: isinstance(path, str) and path != "",
     ),
     "dataset.target": Form(
-        "the target column's name, or its number, as 0 or -1",
+        "the target column's name, or its number, such as 0 or -1",
         lambda target: _is_whole(target) or (isinstance(target, str) and target != ""),
     ),
     "dataset.header": Form(
@@ -224,15 +224,15 @@ KINDS: Mapping[str, Kind] = {
         lambda header: isinstance(header, bool) or (_is_whole(header) and header > 0),
     ),
     "dataset.delimiter": Form(
-        r"one character that no number has, as ',' or ';', and no quote or line break, or '\s+' for blanks",
+        r"one character that no number has, such as ',' or ';', no quote or line break, or '\s+' for blanks",
         lambda mark: mark == r"\s+" or (_is_mark(mark) and mark not in ".'"),
     ),
     "dataset.decimal": one_of((".", ",")),
-    "dataset.thousands": Form("one character, as ',' or '.', and no double quote", _is_mark),
-    "dataset.comment": Form("one character, as '#' or '%', and no double quote", _is_mark),
+    "dataset.thousands": Form("one character, such as ',' or '.', and no double quote", _is_mark),
+    "dataset.comment": Form("one character, such as '#' or '%', and no double quote", _is_mark),
     "dataset.encoding": Form("an encoding of text, such as utf-8, cp1252 or utf-16", _is_encoding),
     "dataset.na_values": list_of(
-        "texts and numbers that are missing values, each once, as [-999, '#DIV/0!']",
+        "texts and numbers that are missing values, each once, such as [-999, '#DIV/0!']",
         lambda value: isinstance(value, (str, int, float)) and not isinstance(value, bool),
     ),
     "dataset.text_columns": one_of(("error", "one_hot", "drop")),
@@ -243,12 +243,12 @@ KINDS: Mapping[str, Kind] = {
         lambda digest: isinstance(digest, str) and bool(re.fullmatch("[0-9a-f]{64}", digest)),
     ),
     "network.hidden": Form(
-        "a list of one or more widths, each at least 1 (to 2^20), as [256]",
+        "a list of one or more widths, each at least 1 (to 2^20), such as [256]",
         lambda hidden: _has(_WIDTH, None, hidden),
         _WIDTH,
     ),
     "network.layers": Form(
-        "a list of layers, as [linear 8, relu, linear 1]",
+        "a list of layers, such as [linear 8, relu, linear 1]",
         lambda layers: isinstance(layers, list) and layers != [],
     ),
     "network.loss": one_of(LOSSES),
@@ -256,7 +256,7 @@ KINDS: Mapping[str, Kind] = {
     "network.update_order": one_of(UPDATE_ORDERS),
     "network.clip_norm": Range(*_FLOAT32, real=True, or_null="no clipping"),
     "network.recompute": Form(
-        "a list of layers, each once, as [1, 3], or [] for none", lambda layers: isinstance(layers, list)
+        "a list of layers, each once, such as [1, 3], or [] for none", lambda layers: isinstance(layers, list)
     ),
     "network.seed": _RAND,
     # PyTorch's versions that are not separate CUDA graphs
@@ -265,35 +265,35 @@ KINDS: Mapping[str, Kind] = {
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
     "strategy.threads": Range(1, 65536, "no host has more CPUs"),
-    "strategy.workers": Range(0, 1024, "each is a process of its own"),
+    "strategy.workers": Range(0, 1024, "each is a separate process"),
     "strategy.unroll": Range(1, 10**4, "a compiler would take hours for a longer loop body"),
     "strategy.starts": Range(1, MOST_MEMBERS, f"a launch trains at most {MOST_MEMBERS} networks"),
     "strategy.seeds": list_of(
-        "whole numbers from 1 to 2147483647, each once, as [1, 2, 3]", _RAND.holds, _RAND
+        "whole numbers from 1 to 2147483647, each once, such as [1, 2, 3]", _RAND.holds, _RAND
     ),
     "strategy.initialisers": list_of(
         f"initialisers, each once, of {', '.join(INITIALISERS)}", INITIALISERS.__contains__
     ),
     "strategy.learning_rates": list_of(
-        "numbers above 0 and finite in float32, each once, as [1.0e-4, 1.0e-3]", _ABOVE_0.holds, _ABOVE_0
+        "numbers above 0 and finite in float32, each once, such as [1.0e-4, 1.0e-3]", _ABOVE_0.holds, _ABOVE_0
     ),
     "kernel.block": Form(
-        "the block size [x, y], at most 1024 threads in all, as [16, 16]",
+        "the block size [x, y], at most 1024 threads in all, such as [16, 16]",
         lambda block: _has(_THREADS, 2, block) and math.prod(block) <= 1024,
         _THREADS,
     ),
     "kernel.source": Form(
-        "a file, as kernels/naive.cu, or null",
+        "a file, such as kernels/naive.cu, or null",
         lambda source: source is None or (isinstance(source, str) and (groups.ROOT / source).is_file()),
     ),
     "kernel.fused": FLAG,
     "kernel.pretransposed": FLAG,
     "kernel.precisions": Form(
-        "a list of one or more of the precisions, as [fp32]",
+        "a list of one or more of the precisions, such as [fp32]",
         lambda given: isinstance(given, list) and set() < {*map(str, given)} <= {*groups.names("precision")},
     ),
     "kernel.work": Form(
-        "the rows and columns of a product that a thread computes, as [2, 4]",
+        "the rows and columns of a product that a thread computes, such as [2, 4]",
         lambda work: _has(_WORK, 2, work),
         _WORK,
     ),
