@@ -299,7 +299,7 @@ def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(
     (tmp_path / "link").symlink_to(file)
     asked = of_grid if name == "grid.yaml" else " ".join(f"{k}={v}" for k, v in settings.items())
     one = plan(f"{asked} {T4_} --json {tmp_path / 'link' if is_link else file}")
-    assert one.status == 2 and "--json is" in one.err and "an input, which would be lost" in one.err
+    assert one.status == 2 and "--json is" in one.err and "an input, which would be overwritten" in one.err
     assert file.read_text() == before
 
 

@@ -153,7 +153,7 @@ def test_a_disk_that_is_full_is_a_refusal_and_leaves_nothing(tmp_path, capsys):
     with largest_file(1000):
         assert cli.main(["prepare", "dataset=small", f"output={output}"]) == 2
     said = capsys.readouterr().err
-    assert said == f"snn: {output}: cannot be written: File too large; what it would hold is lost\n"
+    assert said == f"snn: {output}: cannot be written: File too large; its content is lost\n"
     assert not list(output.parent.iterdir())
 
 
