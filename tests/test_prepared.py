@@ -173,7 +173,7 @@ def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp
     assert in_memory["data"] == loaded["data"]
     assert (loaded["data"]["rows"], loaded["data"]["features"]) == (256, 32)
     for wrong, said in (
-        ([f"data={path}", "dataset.seed=43"], "it was made of"),
+        ([f"data={path}", "dataset.seed=43"], "it was made from"),
         (["data="], "it is a folder"),
     ):
         with pytest.raises(DataError, match=said):
