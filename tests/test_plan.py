@@ -265,8 +265,8 @@ REFUSED = """
     strategy=torch_eager --free 1GiB => torch allocates by itself: nothing is predicted
     strategy=threads --free 1GiB => trains on the CPU and uses no device memory
     network.hidden=[65536,65536] --free 99GiB => kernels count in 32 bits
-    strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS refuses to run while a stream
-    strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS refuses to run while a stream
+    strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS does not run while a stream
+    strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS does not run while a stream
     strategy=ensemble --free 12GiB => of this GPU the number of SMs and their shared memory are not known
     => name one of config/gpus.yaml with --device
 """
