@@ -82,7 +82,7 @@ def main() -> None:
     finally:
         strategy.close()
         kept.close()
-    _, low, high, _, _ = ratio(times[True], times[False])
+    low, high = ratio(times[True], times[False])[1:3]
     sampled, bare = (fmean(run for pair in times[kind] for run in pair) for kind in (True, False))
     if not taken:
         sys.exit(f"no run lasted {given.every / 2:g} s, so none was sampled: give more --epochs")

@@ -39,7 +39,7 @@ from snn.analysis.speedups import common_rounds  # noqa: E402
 from snn.config.groups import CONFIG, read_yaml  # noqa: E402
 from snn.grid import naming, sweeps  # noqa: E402
 from snn.hardware.devices import choices  # noqa: E402
-from snn.measurement.protocol import student_quantile  # noqa: E402
+from snn.measurement.student import student_quantile  # noqa: E402
 from snn.records import archive  # noqa: E402
 
 

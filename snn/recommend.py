@@ -137,7 +137,7 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
         wants = budget.wanted_rounds(cells, choices["contender"], choices["rounds"], thresholds)
         left = deadline - time.monotonic() - (1 + choices["report_passes"]) * pass_seconds
         round_seconds = {name: sum(seconds) / len(seconds) for name, seconds in took.items()}
-        given = budget.rounds_that_fit(wants, has, round_seconds, left)
+        given = budget.rounds_that_fit(wants, has, round_seconds, left, choices["rounds"])
         if given:
             more_rounds.add(given, ROOT / more_rounds.FILE)
     if wants:

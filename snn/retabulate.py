@@ -65,7 +65,8 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             axes = [] if name in catalogue.TABLES else sweeps[name].axes
             beside = axes or (read_yaml(ROOT / entry.published) if entry.published else {})
             fitting = fitting_limits(limits, chosen.values()) if entry.with_limits else []
-            table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting)
+            primary = catalogue.PRIMARY.get(name)
+            table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting, primary)
             _write(table, title.format(name), output, name)
             if name not in catalogue.TABLES:
                 _save(sweep_figure.draw(_written(output, name), axes, name, of), output, name)

@@ -130,7 +130,8 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     The runs of all rounds are pooled, texts are joined, and costs are medians over rounds. ``mean_s`` and
     ``std_s`` are seconds per training run; every round has the same weight in the mean. ``rounds`` lists the
     runs' seconds for each round from the first to the last; the list of a missing round is empty, as are all
-    lists of a cell without a time. ``gpus`` lists the GPU of each of these rounds. If one launch trains
+    lists of a cell without a time. ``gpus`` lists the GPU of each of these rounds. ``seeds`` is the number of
+    seeds of the records, each with the protocol's rounds (``snn.tables.overview``). If one launch trains
     several ``members``, the seconds of a run are its share of the launch, which takes ``launch_s``, and
     ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss by
     draw of initial weights, and ``draws`` lists the draws as text. ``hidden`` holds the hidden widths of an
@@ -161,6 +162,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "runtime": " ".join(filter(None, (package, provenance.get("versions", {}).get(package)))),
         "kernel": joined(map(kernel_used, records)),
         "hidden": cell["network"].get("hidden"),
+        "protocol.rounds": cell["protocol"]["rounds"] * first.get("seeds", 1),
         "mean_s": mean,
         "std_s": _spread(times)[1],
         "runs": len(times),

@@ -10,7 +10,7 @@ import pandas as pd
 from snn.analysis.grouping import is_empty, settings, work_of
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, common_rounds, over_baselines, speedup
+from snn.analysis.speedups import EVIDENCE, SPEEDUP, common_rounds, over_baselines, speedup
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE, NOT_SIGNIFICANT, SAME
 from snn.config.cell import NONE
 from snn.tables.table import reference
@@ -58,7 +58,7 @@ def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFr
     columns = {
         **{f"{side}_{name}": rows[of] for side, rows in sides.items() for name, of in times.items()},
         **_renamed(ratios, "ratio"),
-        "verdict": ratios["verdict"],
+        **{name: ratios[name] for name in (*EVIDENCE, "verdict")},
         "note": ["; ".join(filter(None, (_left_out(*three), three[2]["note"]))) for three in triples],
         **_renamed(own[0], "speedup_a"),
         **_renamed(own[1], "speedup_b"),

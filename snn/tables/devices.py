@@ -10,7 +10,7 @@ from snn.analysis import frame, published, verdicts
 from snn.analysis.grouping import OF_KERNEL, baselines, is_empty, varied, work_of
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, over_baselines
+from snn.analysis.speedups import EVIDENCE, FAMILY, SPEEDUP, over_baselines
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, SLOWER
 from snn.config.cell import Cell
 from snn.errors import RecordError
@@ -20,7 +20,7 @@ TITLE = "Speedups on several devices"
 ON_ALL = "on_all"
 """The column with the verdict that holds on all devices."""
 
-PER_DEVICE = (*SPEEDUP, "verdict", "mean_s", "runs", "status", "machine", "note")
+PER_DEVICE = (*SPEEDUP, *EVIDENCE, "verdict", "mean_s", "runs", "status", "machine", "note")
 """The columns that each device has, named ``speedup NVIDIA H200``."""
 
 _NAMES = ("dataset", "network", "strategy", "kernel", "precision")
@@ -84,7 +84,8 @@ def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresho
 
 
 def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
-    """A row per device and cell, with its speedup. Each device is a point of its own: no ratio spans two."""
+    """A row per device and cell, with its speedup. No ratio spans two devices; the comparisons of one
+    training on one device are a family."""
     frames = [
         frame.tabulate(records, thresholds).assign(measured_on=name) for name, records in devices.items()
     ]
@@ -92,6 +93,7 @@ def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
     rows = rows.assign(work=[_text(work_of(row, (*_WORK, "protocol"))) for row in rows.to_dict("records")])
     options = [name for name in rows if name.startswith("strategy.") and name not in _OF_CHOICE]
     numbers, names = baselines(rows, ["measured_on", "work", *options, *OF_KERNEL[1:]])
+    rows[FAMILY] = rows["measured_on"] + rows["work"]
     return rows.assign(**over_baselines(rows, numbers, thresholds), baseline=names).to_dict("records")
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from snn.analysis.frame import mean_loss
 from snn.analysis.grouping import first_at, is_empty, settings, texts
-from snn.analysis.speedups import SPEEDUP
+from snn.analysis.speedups import EVIDENCE, SPEEDUP
 from snn.analysis.verdicts import BASELINE
 from snn.profiling.memory import PURPOSES
 from snn.tables.table import DEVICE, Row, Rows, cells_table, copy, each, optional, status, step_times
@@ -62,7 +62,7 @@ def _time_ratio(rows: Rows) -> pd.DataFrame:
     faster, low, high = (rows.frame[name].astype("float") for name in SPEEDUP)
     return pd.DataFrame(
         {"time_ratio": 1 / faster, "time_ratio_ci_low": 1 / high, "time_ratio_ci_high": 1 / low}
-    )
+    ).join(rows.frame[[*EVIDENCE]])
 
 
 def _loss_difference(row: Row, plain: Row) -> float | None:

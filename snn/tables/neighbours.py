@@ -76,11 +76,11 @@ def verdict(row: Mapping[str, Any], thresholds: Thresholds) -> str:
     """What a slowdown says, by its interval and the number of its rounds.
 
     ``untouched`` where the whole interval lies within the threshold of that name around 1, by which the times
-    are shown to be equivalent; otherwise ``touched`` where it does not contain 1.
+    are shown to be equivalent; otherwise ``touched`` if the adjusted p-value is below 5%.
     """
     value, low, high = (row[f"slowdown{end}"] for end in ("", "_ci_low", "_ci_high"))
     found = Ratio(value, low, high, row["rounds"], nan)
-    word = ratio_verdict(found, thresholds[UNTOUCHED], thresholds["one_round"])
+    word = ratio_verdict(found, row["p_adjusted"], thresholds[UNTOUCHED], thresholds["one_round"])
     return {SAME: UNTOUCHED, NOT_SIGNIFICANT: NOT_SIGNIFICANT}.get(word, TOUCHED)
 
 

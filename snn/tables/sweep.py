@@ -11,12 +11,12 @@ import pandas as pd
 
 from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
 from snn.analysis.grouping import baselines, first_at, settings, texts
-from snn.analysis.intervals import mean_of
+from snn.analysis.intervals import mean_of, with_best
 from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.roofline import FLOOR, fraction_of_limit
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
-from snn.measurement.protocol import student_quantile
+from snn.measurement.student import student_quantile
 from snn.tables import table
 from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
@@ -109,6 +109,7 @@ peers = cnn_peers = cells_table(
     DEVICE,
     rows=with_options,
     over=_best_peers,
+    factors=with_best,
 )
 
 
@@ -202,6 +203,7 @@ def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any
         },
         "rounds": rounds,
         "gpus": gpus,
+        "protocol.rounds": sum(row["protocol.rounds"] for row in cells.values()),
         "runs": len(times),
         "mean_s": mean_of(rounds) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
