@@ -59,7 +59,7 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
 
 
 def first_run(protocol: Mapping[str, Any], number: int) -> int:
-    """How many of a cell's runs the rounds before round ``number``, from 1, have."""
+    """Number of a cell's runs in the rounds before round ``number``, which counts from 1."""
     return protocol["runs"] * (number - 1) // protocol["rounds"]
 
 
