@@ -22,6 +22,7 @@ from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
 from snn.profiling.memory import PURPOSES
 from snn.records import store
+from snn.records.origin import Origin, origin
 from snn.records.store import again, check_sources, read
 from snn.strategies.factory import of_record
 
@@ -130,7 +131,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
     ``std_s`` are of one training; in the mean each round counts alike. ``rounds`` holds the seconds of the
     runs by round, from the first to the last that there is, and none of one that is missing between them;
-    those of a cell without a time are all empty. ``gpus`` are those of the same rounds. Where one launch
+    those of a cell without a time are all empty. ``origins`` are those of the same rounds. Where one launch
     trains several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``,
     and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss
     by draw of initial weights, and ``draws`` names these. ``hidden`` holds the hidden widths of an MLP; of
@@ -169,7 +170,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "draws": name_draws(draw_losses),
         "draw_losses": draw_losses,
         "rounds": seconds,
-        "gpus": [one and one["provenance"]["device_uuid"] for one in in_turn],
+        "origins": [origin(one["provenance"]) if one else Origin() for one in in_turn],
         "stopped_by": joined(record["stopped"] for record in records),
         "final_loss": _spread([run["final_loss"] for record in records for run in record["runs"]])[0],
         **_learned(records),

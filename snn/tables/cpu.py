@@ -9,7 +9,7 @@ import pandas as pd
 
 from snn.analysis.grouping import first_at, settings, texts
 from snn.analysis.intervals import Ratio, ratio, ratio_verdict
-from snn.analysis.speedups import common_rounds, warning
+from snn.analysis.speedups import common_rounds, left_out, warning
 from snn.tables.sweep import full_name, with_options
 from snn.tables.table import DEVICE, Pairs, Rows, cells_table, further, scores, status
 
@@ -59,9 +59,13 @@ def _speedups(rows: Rows) -> pd.DataFrame:
             for one in ratios
         ]
     table["fastest_cpu"] = [full_name(cells.iloc[n]) if n >= 0 else "" for n in baselines["fastest_cpu"]]
-    both = zip(*found.values(), strict=True)
-    warnings = [dict.fromkeys(warning(one, limits) for one in ratios if one) for ratios in both]
-    return table.assign(note=["; ".join(filter(None, said)) for said in warnings])
+    notes: list[dict[str, None]] = [{} for _ in table.index]
+    for name, ratios in found.items():
+        for i, (number, one) in enumerate(zip(baselines[name], ratios, strict=True)):
+            if one:
+                said = left_out(cells.iloc[number], cells.iloc[i]), warning(one, limits)
+                notes[i] |= dict.fromkeys(filter(None, said))
+    return table.assign(note=list(map("; ".join, notes)))
 
 
 def _ratio(cells: pd.DataFrame, number: int, i: int) -> Ratio | None:
