@@ -64,15 +64,17 @@ def plan(table: str, arguments: Sequence[str]) -> str:
         if is_timed and (why := reason(base, other, thresholds)):
             apart.append(f"{pair}: {NOT_COMPARABLE}, so it gets no rounds: {why}")
             continue
-        if not found.rounds or needed <= found.rounds:
+        if not (base["runs"] and other["runs"]) or needed <= found.rounds:
             continue
-        given = int(count) if count else min(needed, max(2 * found.rounds, LEAST))
+        unpaired = max(len(base["rounds"]), len(other["rounds"])) - found.rounds  # of several hosts or passes
+        more = unpaired + min(needed, max(2 * found.rounds, LEAST))
+        given = int(count) if count else min(more, MOST_ROUNDS)
         for row in (base, other):
             planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
         likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
+        known = f"{found.value:.3g} ({found.low:.3g} to {found.high:.3g})" if found.rounds else "no ratio"
         lines.append(
-            f"{pair}: {found.value:.3g} ({found.low:.3g} to {found.high:.3g}) after {found.rounds} rounds, "
-            f"likely settled after {likely}: it gets {given}"
+            f"{pair}: {known} after {found.rounds} rounds, likely settled after {likely}: it gets {given}"
         )
     if not planned:
         what = "everything that is comparable" if apart else "everything"
