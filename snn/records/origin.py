@@ -12,7 +12,7 @@ SAME_PASS_SECONDS = 3600.0
 runs continued the other. So are rounds of records that do not name their run; an archived pass took 25
 minutes at most."""
 
-GPUS, HOSTS, PASSES = "different GPUs", "different hosts", "different passes of the workflow"
+GPUS, HOSTS, PASSES = "different GPUs", "different hosts", "different passes"
 
 
 class Origin(NamedTuple):

@@ -63,7 +63,8 @@ def _speedups(rows: Rows) -> pd.DataFrame:
     for name, ratios in found.items():
         for i, (number, one) in enumerate(zip(baselines[name], ratios, strict=True)):
             if one:
-                said = left_out(cells.iloc[number], cells.iloc[i]), warning(one, limits)
+                lost = left_out(cells.iloc[number], cells.iloc[i])
+                said = lost and f"over {name}, {lost}", warning(one, limits)
                 notes[i] |= dict.fromkeys(filter(None, said))
     return table.assign(note=list(map("; ".join, notes)))
 
