@@ -6,7 +6,7 @@
 Trains the paper's networks on the large data set, with batches of 256, in float32, from the same weights, by
 the peers that are installed (envs/requirements-peers.txt) and by `graph` and `persistent`, and measures the
 limits of the device. Times are microseconds per step, medians over rounds in which the strategies take turns,
-each in a process of its own. Some peers compile for minutes first. At the end come whole trainings of the
+each in a separate process. Some peers compile for minutes first. At the end come full training runs of the
 paper's network, 10,000 steps each.
 """
 
@@ -132,7 +132,7 @@ _ROWS = groups.load("dataset", "large")["rows"]
 
 
 def turn(name: str, seconds: float) -> Turn:
-    """Seconds per step and the plan, if any, by network; or the reason why there is no time."""
+    """Seconds per step and the plan, if any, by network; or the reason why it has no time."""
     X, Y = data()
     kernel = "naive" if own_runtime(groups.load("strategy", name)) else "tiled_fused"
     backend = backends.make("cuda", groups.load("kernel", kernel))

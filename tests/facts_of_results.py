@@ -176,10 +176,11 @@ def of_neighbours():
     yield f"Only `graph` gets the verdict `untouched`: its intervals lie within {within} around 1."
     touched = some(rows, verdict="touched")
     assert len(touched) == 5 and set(touched["neighbour"]) == {"reference"}
-    yield f"Five of the {len(rows)} rows are `touched`, all beside `reference`"
+    yield f"Five of the {len(rows)} rows are `touched`, all next to `reference`"
     assert set(touched.query("slowdown > 1")["strategy"]) == {"persistent", "pinned", "streams"}
     assert set(touched.query("slowdown < 1")["strategy"]) == {"pipelined", "workspace"}
-    yield "longer than alone take `persistent`, `pinned` and `streams`, shorter `pipelined` and `workspace`"
+    yield "`persistent`, `pinned` and `streams` take longer than when run alone"
+    yield "`pipelined` and `workspace` take less time"
     ends = touched[["slowdown_ci_low", "slowdown_ci_high"]].sub(1)
     near = ends.abs().min(axis=1) < 0.015
     assert near.sum() > len(near) / 2
@@ -193,7 +194,7 @@ def of_neighbours():
     assert set(zip(touched["strategy"], touched["neighbour"], strict=True)) == {
         (name, "reference") for name in ("reference", "async_pool")
     }
-    yield f"two of the {len(rows)} rows are `touched`: `reference` and `async_pool`, both beside `reference`."
+    yield f"two of the {len(rows)} rows are `touched`: `reference` and `async_pool`, both next to `reference`"
 
 
 def of_the_cnns_machine():
@@ -473,4 +474,4 @@ def of_commits():
     yield "The records of the H100's set `neighbours`"
     yield f"and {cnn['']} of the {cnn.total()} of nvidia-h200/cnn hold no commit"
     assert sources[""] <= sources[usual]
-    yield f"The hashes of their sources are those of records of {usual}"
+    yield f"Their source hashes match those in records of {usual}"

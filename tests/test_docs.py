@@ -149,7 +149,7 @@ def filled(part):
 
 @pytest.mark.parametrize(
     ("page", "heading", "fewest"),
-    [("troubleshooting.md", "", 16), ("reference/guarantees.md", "## If something is refused", 11)],
+    [("troubleshooting.md", "", 16), ("reference/guarantees.md", "## Error messages", 11)],
 )
 def test_messages_to_troubleshoot_are_those_of_the_code(page, heading, fewest):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(heading or "# ")[2]

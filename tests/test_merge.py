@@ -153,9 +153,9 @@ def test_two_machines_with_one_cpu_stay_two(tmp_path):
 def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
     (tmp_path / "m/microbenchmarks").mkdir(parents=True)
     _, printed = merged(tmp_path, *three, tmp_path / "m")
-    assert f"{tmp_path}/m is left out: it has microbenchmarks alone\n" in printed
+    assert f"{tmp_path}/m is left out: it has only microbenchmarks\n" in printed
     assert cli.main(["merge", str(tmp_path / "m"), f"output={tmp_path / 'out'}"]) == 2
-    assert "m: there are no records in it: it has neither cells nor" in capsys.readouterr().err
+    assert "m: no records found: it has neither cells nor" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_microbenchmarks_alone_are_left_out(tmp_path, capsys, three):
         ("nvidia-h200-paper", f"or directory; it is {ROOT}/results/published/nvidia-h200/paper now\n"),
         ("README.md", "README.md: it is neither a folder of results nor a records"),
         ("README.md/below", "README.md/below: cannot be read"),
-        ("empty", "empty: there are no records in it"),
+        ("empty", "empty: no records found"),
         ("cut", "cut/records.jsonl.gz"),
     ],
 )
@@ -186,7 +186,7 @@ def test_what_is_no_folder_of_records_is_refused(tmp_path, capsys, three, bad, s
         ("{a} output=mine", "mine: cannot be written"),
         ("{a} output=file", "file: cannot be written"),
         ("{a} output=file/below", "below: cannot be written"),
-        ("output=x", "no folder is named"),
+        ("output=x", "give one or more folders"),
         ("{a} output=", "output is empty"),
         ("{a} output=a output=b", "output is given twice, as 'a' and 'b'"),
     ],

@@ -55,7 +55,7 @@ def test_the_grid_is_that_sweep_alone():
         grid["sweeps"]["strategies"] | {"dataset": ["small"], "protocol.rounds": 2}
         == (grid["sweeps"]["strategies"])
     )
-    with pytest.raises(SystemExit, match="there is no sweep 'nothing'"):
+    with pytest.raises(SystemExit, match="has no sweep 'nothing'"):
         several_gpus.grid_of("nothing", "cuda", ["small"], 2)
 
 

@@ -13,7 +13,7 @@ from snn.errors import MeasurementError, RecordError
 from snn.figures import draw
 from snn.figures import sweep as sweep_figure
 from snn.figures.style import look
-from snn.measurement.protocol import student_quantile
+from snn.measurement.student import student_quantile
 from snn.tables import overview, recommendation
 from snn.tables.cpu import cpu
 from snn.tables.sweep import convergence, peers, precision, sweep

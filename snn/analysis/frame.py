@@ -131,7 +131,8 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
     ``std_s`` are of one training; in the mean each round counts alike. ``rounds`` holds the seconds of the
     runs by round, from the first to the last that there is, and none of one that is missing between them;
-    those of a cell without a time are all empty. ``origins`` are those of the same rounds. Where one launch
+    those of a cell without a time are all empty. ``origins`` are those of the same rounds. Records of several
+    ``seeds``, each with the protocol's rounds, say how many (``snn.tables.overview``). Where one launch
     trains several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``,
     and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss
     by draw of initial weights, and ``draws`` names these. ``hidden`` holds the hidden widths of an MLP; of
@@ -161,6 +162,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "runtime": " ".join(filter(None, (package, provenance.get("versions", {}).get(package)))),
         "kernel": joined(map(kernel_used, records)),
         "hidden": cell["network"].get("hidden"),
+        "protocol.rounds": cell["protocol"]["rounds"] * first.get("seeds", 1),
         "mean_s": mean,
         "std_s": _spread(times)[1],
         "runs": len(times),

@@ -26,7 +26,7 @@ from snn.hardware.threads import blas_threads
 from snn.records import store
 
 VARIABLES = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
-"""Of the environment: launches that wait, the precision of NVIDIA's libraries, the compiler of JAX."""
+"""Environment variables: launches that wait, the precision of NVIDIA's libraries, JAX's compiler."""
 
 _NODES, _PCI = Path("/sys/devices/system/node"), Path("/sys/bus/pci/devices")
 _MOST_LETTERS = 1000  # of a variable that a record keeps
@@ -73,10 +73,10 @@ def _version(package: str) -> str | None:
 
 
 def describe_surroundings(device: Device) -> dict[str, Any]:
-    """What changes this process's times from outside, as JSON values; None for what the system does not say.
+    """Outside influences on this process's times, as JSON values; None if the system does not report one.
 
     ``schedule``: how a thread waits for the GPU (cudaGetDeviceFlags): auto, spin, yield or blocking.
-    ``numa_nodes`` are those of the CPUs that the process may use.
+    ``numa_nodes``: the nodes whose CPUs the process may use.
     """
     given = {name: os.environ.get(name, "").strip()[:_MOST_LETTERS] for name in VARIABLES}
     encoded = {name: value.encode(errors="backslashreplace") for name, value in given.items()}
@@ -115,8 +115,10 @@ def gpu_numa_node(uuid: str) -> int | None:
 def measure_device(
     device: Device, measure: Callable[[], Mapping[str, Any]], source_hash: Callable[[], str]
 ) -> dict[str, Any]:
-    """A record of a device itself, sealed: what ``measure`` finds while nothing else uses the device. With
-    its state before and after, where and when."""
+    """A sealed record of a device itself: the result of ``measure`` while nothing else uses the device.
+
+    It includes the device's state before and after, and where and when it was measured.
+    """
     with device_lock(device):
         started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
         before, found, after = gpu_state(device), measure(), gpu_state(device)

@@ -71,7 +71,7 @@ attribution = attribution_neurons = attribution_depth = cells_table(
 def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per call of an instrumented pass of two steps, which slows every call a little.
 
-    Microseconds since the start are on the host's clock, and on the device's where it has device work.
+    Times are in microseconds since the start, on the host's clock and, for device work, on the device's.
     ``stream`` 0 is the default stream.
     """
     tables = []
@@ -111,14 +111,14 @@ _MOST = 3
 _MIN_SHARE = 0.05
 """Changes below this share of the difference between the times, or of the largest change, are left out."""
 _TOO_MUCH = 1.25
-"""That instrumented passes differ by more than the runs is said beyond this many times their difference."""
+"""Times by which passes must differ more than runs for a reason to mention it."""
 
 
 def reason(winner: pd.Series, reference: pd.Series | None) -> str:
-    """What the winner does less and more often than the reference, and in which parts the times differ.
+    """Text of what the winner does less or more often than the reference, and which parts' times differ.
 
-    Counts are exact, per training. Seconds are of instrumented passes: they add up to the difference only
-    approximately, and nothing is said of them if the winner's passes took longer.
+    Counts are exact, per training run. Seconds are from instrumented passes: they add up to the difference
+    only approximately, and are left out if the winner's passes took longer.
     """
     if reference is None:
         return "There is no reference to compare it with."
@@ -142,7 +142,7 @@ def reason(winner: pd.Series, reference: pd.Series | None) -> str:
 
 
 def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:
-    """By name, how much more of it the reference has, of what both records hold."""
+    """The reference's excess over the winner by name, for keys that both records have."""
     known = [key for key in names if not any(is_empty(row.get(key)) for row in (winner, reference))]
     return {names[key]: reference[key] - winner[key] for key in known}
 

@@ -1,4 +1,4 @@
-"""The table of any sweep, and those of three with a form of their own: peers, learning rates, precisions."""
+"""The table of any sweep, and three special tables: peers, learning rates, precisions."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice, repeat
@@ -11,12 +11,12 @@ import pandas as pd
 
 from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
 from snn.analysis.grouping import baselines, first_at, settings, texts
-from snn.analysis.intervals import mean_of
+from snn.analysis.intervals import mean_of, with_best
 from snn.analysis.machine_state import Thresholds, mean_costs
 from snn.analysis.roofline import FLOOR, fraction_of_limit
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
-from snn.measurement.protocol import student_quantile
+from snn.measurement.student import student_quantile
 from snn.records.origin import Origin
 from snn.tables import table
 from snn.tables.overview import options_of
@@ -30,8 +30,8 @@ SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
 def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
-    The columns of a comparison are left out where no row of the sweep is the baseline of another, and
-    ``fraction_of_limit`` where there is no floor.
+    The columns of a comparison are left out if no row of the sweep is the baseline of another, and
+    ``fraction_of_limit`` if no row has a floor.
     """
     shown = [axis for axis in axes if axis in cells and axis not in (*NAMES, *SHOWN_BY_NETWORK)]
     several = ["members", "launch_s"] if (cells["members"] > 1).any() else []
@@ -63,16 +63,16 @@ sweep = Table("Sweep {}", _sweep)
 """The title is filled with the name of the sweep."""
 
 
-# ---- peers: the same training in PyTorch and JAX beside the fastest strategies here
+# ---- peers: the same training in PyTorch and JAX, and by the fastest strategies here
 
 
 def _point(cells: pd.DataFrame) -> list[str]:
-    """The columns in which rows must be equal that are compared: what is trained, and in which precision."""
+    """The columns that must be equal in compared rows: what is trained, and in which precision."""
     return [*settings(cells, ("dataset", "network", "training")), "precision"]
 
 
 def _best_peers(cells: pd.DataFrame) -> list[int]:
-    """The number of the peer with the shortest mean time at each row's point; -1 where there is none."""
+    """The number of the peer with the shortest mean time at each row's point; -1 without a peer."""
     timed = cells[(cells["runtime"] != "") & cells["mean_s"].notna()]
     return first_at(texts(cells, _point(cells)), timed.sort_values("mean_s", kind="stable").index)
 
@@ -110,6 +110,7 @@ peers = cnn_peers = cells_table(
     DEVICE,
     rows=with_options,
     over=_best_peers,
+    factors=with_best,
 )
 
 
@@ -132,7 +133,7 @@ def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: T
                 **cell[["members", "launch_s", "mean_s"]],
                 **ends.loc[i],
             }
-            if "finite" in losses:  # of a cell without members its own status remains
+            if "finite" in losses:  # a cell without members keeps its status
                 row["status"] = OK if losses["finite"] == losses["trainings"] else DIVERGED
             rows.append({**row, **cell[DEVICE.split()]})
     return pd.DataFrame(rows)
@@ -203,6 +204,7 @@ def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any
         },
         "rounds": rounds,
         "origins": origins,
+        "protocol.rounds": sum(row["protocol.rounds"] for row in cells.values()),
         "runs": len(times),
         "mean_s": mean_of(rounds) if times else None,
         "std_s": stdev(times) if len(times) > 1 else None,
@@ -237,10 +239,10 @@ _CONVERGENCE = (
 def convergence(
     fp32: Mapping[int, float | None], other: Mapping[int, float | None], margin: float
 ) -> dict[str, Any]:
-    """Compare final losses by seed, None where one is not finite, with fp32's from the same initial weights.
+    """Compare final losses by seed (None if not finite) with fp32's from the same initial weights.
 
-    A seed determines the initial weights, so losses of two seeds differ more than those of two precisions:
-    each is compared with that of its own seed. ``relative_difference`` is the mean over seeds of
+    A seed determines the initial weights, so losses differ more between seeds than between precisions: each
+    loss is compared with fp32's of the same seed. ``relative_difference`` is the mean over seeds of
     loss / fp32's loss - 1; one seed has no interval. ``converges`` if the whole 95% interval (Student's t)
     lies within ``margin`` of 0; ``differs`` if it lies outside, or a loss is not finite though fp32's is;
     otherwise ``inconclusive``, as with a single seed.
@@ -284,7 +286,7 @@ def _losses(rows: Rows) -> pd.DataFrame:
 
 
 def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list[dict[int, float | None]]:
-    """The mean losses of two rows by seed, over the draws that both have; None where one is not finite."""
+    """The mean losses of two rows by seed, over the draws that both have; None if one is not finite."""
     common = {seed: a[seed].keys() & b[seed].keys() for seed in a.keys() & b.keys()}
     return [{seed: mean_loss(losses[seed], of) for seed, of in common.items() if of} for losses in (a, b)]
 

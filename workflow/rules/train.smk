@@ -1,7 +1,7 @@
 # One round of one cell is one job and leaves one record. A cell of a GPU takes one unit of the resource `gpu`, and a lock
 # on the GPU itself. Timed jobs never share a device, nor the cores, because each takes all of Snakemake's; only cells
-# that a busy neighbour does not slow down (config/neighbours.yaml) run side by side on several GPUs, and of these none
-# that says itself what trains beside it (protocol.neighbour).
+# that a busy neighbour does not slow down (config/neighbours.yaml) run side by side on several GPUs, unless they choose
+# their own neighbour (protocol.neighbour).
 #
 # A cell's source files are not inputs: thirty files per job took most of the time of building the DAG. Their hash is
 # a parameter, so that an edit re-runs the cells it concerns and no others.
