@@ -22,6 +22,7 @@ from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
 from snn.profiling.memory import PURPOSES
 from snn.records import store
+from snn.records.origin import Origin, origin
 from snn.records.store import again, check_sources, read
 from snn.strategies.factory import of_record
 
@@ -130,7 +131,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     The runs of all rounds are pooled, texts are joined, and costs are medians over rounds. ``mean_s`` and
     ``std_s`` are seconds per training run; every round has the same weight in the mean. ``rounds`` lists the
     runs' seconds for each round from the first to the last; the list of a missing round is empty, as are all
-    lists of a cell without a time. ``gpus`` lists the GPU of each of these rounds. The key ``seeds`` of
+    lists of a cell without a time. ``origins`` lists the origin of each of these rounds. The key ``seeds`` of
     records from several seeds, each with the protocol's rounds, is their number (``snn.tables.overview``). If
     one launch trains several ``members``, the seconds of a run are its share of the launch, which takes
     ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
@@ -172,7 +173,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "draws": name_draws(draw_losses),
         "draw_losses": draw_losses,
         "rounds": seconds,
-        "gpus": [one and one["provenance"]["device_uuid"] for one in in_turn],
+        "origins": [origin(one["provenance"]) if one else Origin() for one in in_turn],
         "stopped_by": joined(record["stopped"] for record in records),
         "final_loss": _spread([run["final_loss"] for record in records for run in record["runs"]])[0],
         **_learned(records),

@@ -17,6 +17,7 @@ from snn.analysis.roofline import FLOOR, fraction_of_limit, warnings
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.student import student_quantile
+from snn.records.origin import Origin
 from snn.tables import table
 from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
@@ -188,11 +189,11 @@ def _pool(cells: pd.DataFrame) -> pd.DataFrame:
 def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
     cells = {row["place"]: row for row in rows.to_dict("records")}
     rounds: list[Sequence[float]] = []
-    gpus: list[str | None] = []
+    origins: list[Origin] = []
     for place, count in longest.items():
-        cell = cells.get(place, {"rounds": [], "gpus": []})
+        cell = cells.get(place, {"rounds": [], "origins": []})
         rounds += islice(chain(cell["rounds"], repeat([])), count)
-        gpus += islice(chain(cell["gpus"], repeat(None)), count)
+        origins += islice(chain(cell["origins"], repeat(Origin())), count)
     times = [time for seconds in rounds for time in seconds]
     losses = {
         cell[_SEED]: None if pd.isna(cell["final_loss"]) else cell["final_loss"] for cell in cells.values()
@@ -204,7 +205,7 @@ def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any
             cell[_SEED]: cell["draw_losses"] or {0: losses[cell[_SEED]]} for cell in cells.values()
         },
         "rounds": rounds,
-        "gpus": gpus,
+        "origins": origins,
         "protocol.rounds": sum(row["protocol.rounds"] for row in cells.values()),
         "runs": len(times),
         "mean_s": mean_of(rounds) if times else None,
