@@ -103,6 +103,9 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_xdist_make_scheduler(config, log):
+    if config.option.dist != "loadscope":
+        return None
+
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             return _group(nodeid)

@@ -1,4 +1,8 @@
-"""Every source in kernels/ compiles for each GPU generation, without spilling registers; no GPU is needed."""
+"""Every source in kernels/ compiles for each GPU generation, without spilling registers; no GPU is needed.
+
+A build takes a second or two. Those that are marked `kernels` are left to `make kernels`; what the language
+refuses in them is found here.
+"""
 
 import ctypes
 import itertools
@@ -89,17 +93,21 @@ def compiler(architecture: str) -> Compiler:
     raise give_up(f"no NVRTC for {architecture}")
 
 
+def options(build: Build | Training | Convolution, architecture: str) -> list[str]:
+    defines = [f"-D{name}={value}" for name, value in build.defines.items()]
+    return ["-std=c++17", "-ftz=true", f"--gpu-architecture={architecture}", *defines]
+
+
 def log_of(build: Build | Training | Convolution, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
     by = compiler(architecture)
     source = kernel_source.text(build.source)
-    options = ["-std=c++17", "-ftz=true", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
-    options += [f"-D{name}={value}" for name, value in build.defines.items()]
+    words = [*options(build, architecture), "--ptxas-options=-v"]
 
     def compile_to(log: Path) -> None:
-        log.write_text(by.log(source, build.source.name, options))
+        log.write_text(by.log(source, build.source.name, words))
 
-    return compiled.kept(f"{build.source.stem}.log", (by.version, source, options), compile_to).read_text()
+    return compiled.kept(f"{build.source.stem}.log", (by.version, source, words), compile_to).read_text()
 
 
 def cases(source: Path) -> list[tuple[Build, str]]:
@@ -128,18 +136,34 @@ def generations(source: Path) -> list[str]:
     return ARCHITECTURES if asks else [OLDEST, OF_CUDA_13[-1]]
 
 
+CASES = [
+    *(case for source in SOURCES for case in cases(source)),
+    *(
+        (Build(source, (1, 1), (1, 1)), architecture)
+        for source in (*LAYERS, *LIMITS, *ACCESS)
+        for architecture in generations(source)
+    ),
+    *trainings(),
+    *zip(filter(of_networks, convolutions()), itertools.cycle(OF_CUDA_13)),
+    *((build, OLDEST) for build in convolutions() if is_uneven(build)),
+]
+FIRST = {case[0].source: case for case in reversed(CASES)}
+"""A build of each source."""
+
+
+@pytest.mark.parametrize(("build", "architecture"), CASES, ids=str)
+def test_a_source_is_in_the_language_of_the_compiler(build, architecture):
+    """Every template is instantiated, and no code is generated."""
+    text = kernel_source.text(build.source)
+    words = [*options(build, architecture), "-fdevice-syntax-only"]
+    compiler(architecture).log(text, build.source.name, words)
+
+
 @pytest.mark.parametrize(
     ("build", "architecture"),
     [
-        *(case for source in SOURCES for case in cases(source)),
-        *(
-            (Build(source, (1, 1), (1, 1)), architecture)
-            for source in (*LAYERS, *LIMITS, *ACCESS)
-            for architecture in generations(source)
-        ),
-        *trainings(),
-        *zip(filter(of_networks, convolutions()), itertools.cycle(OF_CUDA_13)),
-        *((build, OLDEST) for build in convolutions() if is_uneven(build)),
+        case if case == FIRST[case[0].source] else pytest.param(*case, marks=pytest.mark.kernels)
+        for case in CASES
     ],
     ids=str,
 )
