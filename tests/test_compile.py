@@ -189,7 +189,7 @@ def test_every_compute_capability_that_is_claimed_is_compiled_for():
 # ---- what the tests keep of compilers: made once for the same text, again for another, and never in part
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
@@ -206,7 +206,7 @@ def made_of(*texts):
     return [compiled.kept("a.so", text, make).read_text() for text in texts], len(asked)
 
 
-def test_the_same_is_made_once_and_another_by_itself():
+def test_the_same_is_made_once_and_another_by_itself(folder):
     assert made_of(("x", 1), ("x", 1), ("x", 2)) == (["1", "1", "2"], 2)
 
 
