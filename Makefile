@@ -36,7 +36,7 @@ report: all ## report.html, with every table and figure
 test: dev ## the tests; those that need a GPU are skipped without one
 	$(BIN)/python -m pytest
 
-kernels: dev ## the builds of kernels that the tests leave out: more shapes, for more GPUs
+kernels: dev ## the tests of kernels in more shapes, for more GPUs
 	$(BIN)/python -m pytest -m kernels --dist load
 
 strangers: dev ## some tests as on another machine: CPU, folder, user, language, time zone

@@ -179,6 +179,11 @@ def closed_figures():
         pyplot.close("all")
 
 
+def further(*case):
+    """A case for `make kernels`: another shape of a kernel that `make test` builds or runs in some."""
+    return pytest.param(*case, marks=pytest.mark.kernels)
+
+
 def as_command(*first):
     """A function that runs ``snn`` with these words and those that it gets; it returns the status."""
     return lambda words: cli.main([*first, *words])

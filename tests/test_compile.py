@@ -15,7 +15,7 @@ from pathlib import Path
 
 import compiled
 import pytest
-from conftest import ROOT
+from conftest import ROOT, further
 from kernel_builds import (
     ACCESS,
     LAYERS,
@@ -161,10 +161,7 @@ def test_a_source_is_in_the_language_of_the_compiler(build, architecture):
 
 @pytest.mark.parametrize(
     ("build", "architecture"),
-    [
-        case if case == FIRST[case[0].source] else pytest.param(*case, marks=pytest.mark.kernels)
-        for case in CASES
-    ],
+    [case if case == FIRST[case[0].source] else further(*case) for case in CASES],
     ids=str,
 )
 def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architecture):
