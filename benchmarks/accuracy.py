@@ -96,7 +96,7 @@ def steady_rate(X: np.ndarray, weights: Sequence[np.ndarray]) -> float:
 
 def exact(of: Problem) -> tuple[float, list[np.ndarray]]:
     """The outputs' root mean square in the last batch, and the weights after all steps, in float64."""
-    import cupy  # only where there is a GPU
+    import cupy  # needs a GPU
 
     X, Y = (cupy.asarray(M, dtype=np.float64) for M in (of.X, of.Y))
     weights = [cupy.asarray(W, dtype=np.float64) for W in of.weights]
@@ -137,7 +137,7 @@ def trained(
 
 
 def relative(found: np.ndarray, right: np.ndarray) -> float:
-    """The norm of the difference over the norm of what is right."""
+    """The norm of the difference over the norm of the exact values."""
     return float(np.linalg.norm(found.astype(np.float64) - right) / np.linalg.norm(right))
 
 

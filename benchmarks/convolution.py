@@ -3,10 +3,10 @@
 
     benchmarks/convolution.py [--kernels fused tensor_core] [--precisions fp32] [--batch 64] [--unchecked]
 
-An operation's time is the median over launches of a CUDA graph of 20 of it: it has what a launch in a graph
-costs, and no host. The step's is that of a graph of ten steps. Each operation is first compared with NumPy in
-float64; the error shown is the largest, relative to the largest element. Exits with 1 where one is larger
-than rounding explains.
+An operation's time is the median over launches of a CUDA graph that repeats it 20 times: it includes the cost
+of a launch in a graph, and no host time. A step is timed in a graph of ten steps. Each operation is first
+compared with NumPy in float64; the error shown is the largest, relative to the largest element. Exits with 1
+if an error is larger than rounding explains.
 """
 
 import argparse
@@ -136,7 +136,7 @@ class Timer:
             for _ in range(times):
                 enqueue()
             graph = backend.graph_end(stream)
-        except SnnError:  # cuBLAS refuses to be captured
+        except SnnError:  # cuBLAS cannot be captured
             graph = None
         found = []
         for _ in range(repeats + 3):

@@ -80,7 +80,7 @@ def replaced(source: str, values: dict[str, str], constants: dict[str, tuple[str
 def seconds_of(
     timer: Timer, backend: Any, make: Callable[[], Kernels], launch: Launch, checked: bool = False
 ) -> float:
-    """The time of a launch by other kernels; infinite where they do not compile or are wrong."""
+    """The time of a launch by other kernels; infinite if they do not compile or are wrong."""
     kept, backend._kernels = backend._kernels, make()
     try:
         if checked and check(backend, launch) > 5e-2:
@@ -146,7 +146,7 @@ def tune(kernel: str, precision: str, batch: int, limit: float) -> None:
 
 
 def parted(launch: Launch, parts: int) -> Launch:
-    """The launch with so many partial sums."""
+    """The launch with another number of partial sums."""
     at = OPS[launch.op].numbers.index("parts")
     return launch._replace(numbers=(*launch.numbers[:at], parts, *launch.numbers[at + 1 :]))
 

@@ -1,16 +1,16 @@
-"""What the rules cost while Snakemake plans: python benchmarks/dag.py [--cells N] [--times N] [CHECKOUT ...]
+"""Cost of the rules while Snakemake plans: python benchmarks/dag.py [--cells N] [--times N] [CHECKOUT ...]
 
 Times two commands on each CHECKOUT (this one, unless others are given), in a copy of it in a temporary
 folder, for the CPU, with config/grid.yaml or, with --cells, a grid of that many cells in two rounds:
 
-  dry run   ``snakemake -n`` where nothing has been made
-  no-op     ``snakemake`` where everything has been made: records, tables, figures
+  dry run   ``snakemake -n`` when nothing has been made
+  no-op     ``snakemake`` when everything has been made: records, tables, figures
 
-Beside them it times Snakemake alone, with the same profile, on as many jobs of one input and one output each.
+It also times Snakemake alone, with the same profile, on as many jobs with one input and one output each.
 Nothing is trained for the no-op: every output is an empty file (pages and figures have their seals), and
 ``snakemake --touch`` notes it as made.
-The commands are run in turn. Ratios are those of the shortest times, and of the least processor time, which
-other programs at work on the machine disturb less.
+The commands are run in turn. Ratios compare the shortest times and the least processor time, which other
+programs on the machine disturb less.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def grid_of(cells: int) -> dict:
 
 
 def copy_of(checkout: Path, folder: Path, cells: int | None) -> Path:
-    """A copy of a checkout, with a grid of so many cells where that is given."""
+    """A copy of a checkout, with a generated grid if its number of cells is given."""
     shutil.copytree(checkout, folder, ignore=IGNORED)
     if cells:
         (folder / "config/grid.yaml").write_text(yaml.safe_dump(grid_of(cells)), encoding="utf-8")
@@ -77,7 +77,7 @@ def copy_of(checkout: Path, folder: Path, cells: int | None) -> Path:
 
 
 def trivial(profile: Path, folder: Path, jobs: int) -> Path:
-    """A workflow of so many jobs of one input and one output each, with the same profile."""
+    """A workflow of jobs with one input and one output each, with the same profile."""
     (folder / "in").mkdir(parents=True)
     for number in range(jobs):
         (folder / f"in/{number}").touch()
@@ -87,7 +87,7 @@ def trivial(profile: Path, folder: Path, jobs: int) -> Path:
 
 
 def jobs_of(folder: Path) -> int:
-    """How many jobs the workflow has beside ``all``."""
+    """The workflow's number of jobs, without ``all``."""
     printed = run([*SNAKEMAKE, "-n", "--quiet", "rules", *OF_CHECKOUT], folder)
     total = re.search(r"^total +(\d+)", printed, re.MULTILINE)
     if total is None:
@@ -114,7 +114,7 @@ def make_stubs(folder: Path, options: tuple[str, ...]) -> None:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """What a command prints; its failure ends this program."""
+    """Output of a command; its failure ends this program."""
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} failed in {folder}:\n{done.stdout[-2000:]}")
@@ -122,7 +122,7 @@ def run(command: list[str], folder: Path) -> str:
 
 
 def in_turn(commands: dict[str, tuple[list[str], Path]], times: int) -> dict[str, list[tuple[float, float]]]:
-    """Seconds, and those of a processor, of each command, run in turn after one run that is not counted."""
+    """Wall-clock and processor seconds of each command, run in turn after one run that is not counted."""
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for turn in range(times + 1):
         for name, (command, folder) in commands.items():
@@ -134,7 +134,7 @@ def in_turn(commands: dict[str, tuple[list[str], Path]], times: int) -> dict[str
 
 
 def processor_seconds() -> float:
-    """Of all commands that have ended."""
+    """Processor time of all finished commands."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -172,7 +172,7 @@ def main(checkouts: list[Path], cells: int | None, times: int) -> None:
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("checkouts", nargs="*", type=Path, default=[ROOT], metavar="CHECKOUT")
-    options.add_argument("--cells", type=int, help="of a generated grid, in place of config/grid.yaml")
-    options.add_argument("--times", type=int, default=5, help="that each command is timed (default 5)")
+    options.add_argument("--cells", type=int, help="use a generated grid with this many cells")
+    options.add_argument("--times", type=int, default=5, help="time each command this often (default 5)")
     given = options.parse_args()
     main([path.resolve() for path in given.checkouts], given.cells, given.times)

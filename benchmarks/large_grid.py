@@ -1,21 +1,21 @@
-"""What a large grid costs beside its trainings: python benchmarks/large_grid.py [--cells N] [--run-seconds S]
+"""Overhead of a large grid, without training: python benchmarks/large_grid.py [--cells N] [--run-seconds S]
 
 Makes a copy of this checkout in a temporary folder, in which every strategy is a stub that sleeps 0 seconds,
-with a grid of so many cells in one round, and prints seconds, peak memory and files of
+with a grid of N cells in one round, and prints seconds, peak memory and files of
 
-  plan     ``snakemake -n`` where nothing has been made
-  run      trainings, for so many seconds; the time of all cells follows from the cells that were made
-  tables   every table and figure, and what else is not a training
-  no-op    ``snakemake`` where everything has been made
+  plan     ``snakemake -n`` when nothing has been made
+  run      cells, for S seconds; the time of all cells follows from the cells that were made
+  tables   every table and figure, and every other output but the cells
+  no-op    ``snakemake`` when everything has been made
   report   ``snakemake --report report.html``
-  edit     ``snakemake -n`` after an edit of the stub, which concerns every cell
+  edit     ``snakemake -n`` after an edit of the stub, which affects every cell
 
-What the run had no time for is filled in: the record of a cell that was trained, under the name of each other
-cell, so that tables and report are of all cells. Peak memory is that of the largest process. The load of the
-machine before each command stands beside it: other programs at work make all of it slower.
+Cells that the run had no time for get a copy of the record of a trained cell, so that tables and report cover
+all cells. Peak memory is the largest process's. Each command is printed with the machine's load before it:
+other programs slow everything down.
 
-With --browser PROGRAM (a Chromium) it times how long the page of the largest table and the report take to be
-shown by it, headless; the time of an empty page is subtracted.
+With --browser PROGRAM (a Chromium) it times how long the page of the largest table and the report take to
+appear in it, headless; the time of an empty page is subtracted.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from pathlib import Path
 import yaml
 from dag import ROOT, SNAKEMAKE, copy_of
 
-STUB = '''"""A strategy that sleeps 0 seconds in each epoch: only what stands around a training is timed."""
+STUB = '''"""A strategy that sleeps 0 seconds in each epoch: only the work around training is timed."""
 
 import time
 
@@ -45,7 +45,7 @@ from snn.strategies.base import Strategy
 
 
 class Stub(Strategy):
-    """Nothing is trained; one host array is allocated, as an empty ledger would be none."""
+    """Nothing is trained; one host array is allocated, since an empty ledger would count as missing."""
 
     _array = None
 
@@ -103,7 +103,7 @@ for path, cell in paths.items():
 
 @dataclass(frozen=True)
 class Cost:
-    """What a command cost: seconds, those of a processor, and bytes of its largest process.
+    """Cost of a command: seconds, processor seconds, and bytes of its largest process.
 
     ``files`` is how many the copy has after it, ``load`` the machine's load average before it.
     """
@@ -133,7 +133,7 @@ def grid_of(cells: int) -> dict:
 
 
 def with_stubs(folder: Path, cells: int) -> Path:
-    """A copy of this checkout in which the paper's strategies are stubs, with a grid of so many cells."""
+    """A copy of this checkout in which the paper's strategies are stubs, with a large grid."""
     copy_of(ROOT, folder, None)
     (folder / "config/grid.yaml").write_text(yaml.safe_dump(grid_of(cells)), encoding="utf-8")
     (folder / "snn/strategies/stub.py").write_text(STUB, encoding="utf-8")
@@ -144,7 +144,7 @@ def with_stubs(folder: Path, cells: int) -> Path:
 
 
 def timed(what: str, command: Sequence[str], folder: Path, limit: float = math.inf) -> Cost:
-    """Run a command in the copy, for so many seconds at most; its failure before that ends this program."""
+    """Run a command in the copy up to a time limit; its failure before that ends this program."""
     load, started = os.getloadavg()[0], time.perf_counter()
     log = folder / f"{what}.log"
     with log.open("wb") as printed:
@@ -160,7 +160,7 @@ def timed(what: str, command: Sequence[str], folder: Path, limit: float = math.i
 
 
 def waited_for(process: subprocess.Popen, limit: float) -> resource.struct_rusage:
-    """What a process and its children used; after so many seconds it is asked to end."""
+    """Resources used by a process and its children; after ``limit`` seconds it is terminated."""
     end = time.perf_counter() + limit
     while True:
         pid, status, used = os.wait4(process.pid, os.WNOHANG)
@@ -196,7 +196,7 @@ def shown_in(browser: str, page: Path, scratch: Path) -> float:
 
 
 def main(cells: int, run_seconds: float, browser: str | None, kept: Path | None) -> None:
-    """Print what each command costs."""
+    """Print the cost of each command."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = with_stubs(kept or Path(scratch) / "copy", cells)
         planned = [*SNAKEMAKE, "-n", "--quiet", "rules", *OPTIONS]
@@ -236,6 +236,6 @@ if __name__ == "__main__":
         "--run-seconds", type=float, default=300, help="that cells are trained (default 300)"
     )
     options.add_argument("--browser", default=shutil.which("chromium"), help="to time pages with")
-    options.add_argument("--keep", type=Path, help="a new folder for the copy, which is kept")
+    options.add_argument("--keep", type=Path, help="a new folder in which the copy is kept")
     given = options.parse_args()
     main(given.cells, given.run_seconds, given.browser, given.keep)

@@ -76,7 +76,7 @@ def main() -> None:
             break
         for kind in random.sample(list(kinds), 2):
             seconds[kind].append(kinds[kind](job, backend, device))
-    _, low, high, _, _ = ratio(seconds["on"], seconds["off"])
+    low, high = ratio(seconds["on"], seconds["off"])[1:3]
     on, off = (fmean(run for a_round in seconds[kind] for run in a_round) for kind in ("on", "off"))
     print(
         f"{device.name}, {given.strategy}, {len(seconds['off'])} rounds: "

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""How well ``python -m snn plan`` predicts device memory, compared with training runs on this GPU.
+"""Compare the device memory predicted by ``python -m snn plan`` with training runs on this GPU.
 
     benchmarks/plan_accuracy.py [--count 40] [--seed 1] [--caps 7] [--json FILE]
 
 Draws random networks (MLPs and stacks of layers), batches, kernels and strategies, every strategy in turn.
-Predicts the peak of each, then trains it for two epochs in a process of its own, in which nothing else uses
-the device, and asks the driver after every allocation and launch what is free. Prints both peaks and their
-ratio. What strategies asked for is compared to the byte, by kind; the peak that the driver saw, which has the
-CUDA runtime in it, to 5%.
+Predicts the peak of each, then trains it for two epochs in a separate process while nothing else uses the
+device, and asks the driver for the free memory after every allocation and launch. Prints both peaks and their
+ratio. The strategies' allocations must agree to the byte, by kind; the driver's peak, which includes the CUDA
+runtime, within 5%.
 
 Then the largest batch: another process fills the device but for --leave bytes. With the largest batch that
-the plan says fits into those a cell must train, and with a batch 1.1 times as large run out of memory.
+the plan predicts to fit into them a cell must train, and with a batch 1.1 times as large run out of memory.
 
-Exit status: 0; 1 if a prediction is wrong; 2 where there is nothing to measure. It takes two minutes or so.
+Exit status: 0; 1 if a prediction is wrong; 2 if nothing can be measured. It takes two minutes or so.
 """
 
 import argparse
@@ -62,7 +62,7 @@ class LeastFree(Observer):
             self.look()
 
     def look(self) -> None:
-        """Note what is free once the device has done its work."""
+        """Note the free memory once the device has done its work."""
         self._backend.synchronize()
         self.nbytes = min(self.nbytes, self._backend.memory()[0])
 
@@ -99,7 +99,7 @@ def trained(job: Job, backend: Backend) -> dict[str, Any]:
 
 
 def on_gpu(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``trained`` says of a cell with all its rows, whose values do not matter, on the GPU."""
+    """Result of ``trained`` on the GPU for a cell with all its rows; their values do not matter."""
     job, rows = planned(cell, batches=sys.maxsize)
     assert len(job.X) == rows
     try:
@@ -110,7 +110,7 @@ def on_gpu(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compared(wanted: Mapping[str, int], found: Mapping[str, Any]) -> dict[str, Any]:
-    """A prediction beside what was found: ``ratio`` of the peaks, and whether both are as they should be."""
+    """A prediction with the measurement: the ``ratio`` of the peaks, and whether both are right."""
     peak = sum(wanted.values())
     ratio = peak / found["peak_bytes"]
     asked = {kind: n for kind, n in wanted.items() if n and kind not in ("rounding", "runtime")}
@@ -127,7 +127,7 @@ def compared(wanted: Mapping[str, int], found: Mapping[str, Any]) -> dict[str, A
 
 
 def peaks(cells: Iterator[plan_draws.Draw], count: int, gpu: gpus.Gpu) -> list[dict[str, Any]]:
-    """The rows of so many networks, each trained in a process of its own; printed one by one."""
+    """The rows of ``count`` networks, each trained in a separate process; printed one by one."""
     print("strategy          kernel        strategy's MiB  predicted  measured   ratio")
     rows: list[dict[str, Any]] = []
     for draw in cells:
@@ -154,7 +154,7 @@ def peaks(cells: Iterator[plan_draws.Draw], count: int, gpu: gpus.Gpu) -> list[d
 
 
 def caps(count: int, leave: int, gpu_of: Callable[[int], gpus.Gpu]) -> list[dict[str, Any]]:
-    """For each capped cell: the largest batch that fits into what is left, and how it and more of it end."""
+    """For each capped cell: the largest batch predicted to fit, and how it and a larger one end."""
     print("largest batch in   batch     ends as        1.1 times  ends as")
     rows = []
     for settings in plan_draws.CAPPED[:count]:
@@ -207,7 +207,7 @@ def _hold(leave: int, pipe: Any, other_end: Any) -> None:
 
 
 def in_a_process(work: Callable[[Any], dict[str, Any]], argument: Any) -> dict[str, Any]:
-    """What a function returns in a process of its own, whose CUDA context ends with it."""
+    """Result of a function in a separate process, whose CUDA context ends with it."""
     ours, theirs = _ALONE.Pipe(duplex=False)
     process = _ALONE.Process(target=_answer, args=(theirs, work, argument))
     process.start()

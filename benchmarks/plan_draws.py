@@ -60,7 +60,7 @@ LARGE = Ranges()
 
 @dataclass(frozen=True)
 class Draw:
-    """A random cell: its settings, as ``python -m snn`` takes them, and what is predicted of it."""
+    """A random cell: its settings, as ``python -m snn`` takes them, and its predicted memory."""
 
     settings: tuple[str, ...]
     cell: Mapping[str, Any]
@@ -80,7 +80,7 @@ def strategies() -> list[str]:
 def draws(seed: int, gpu: gpus.Gpu, ranges: Ranges = LARGE) -> Iterator[Draw]:
     """Cells without end: every strategy in turn, with a network of layers every other time if it trains any.
 
-    Drawn again is what the strategy cannot train on the GPU, and what would need more than 4 GiB.
+    Cells that the strategy cannot train on the GPU, or that need more than 4 GiB, are drawn again.
     """
     chance, turn = random.Random(seed), 0
     while True:

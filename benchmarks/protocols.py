@@ -12,16 +12,16 @@ the tables do (snn.analysis.intervals) and prints, for each protocol of config/p
     width     the median of the interval's upper end over its lower one
 
 A round that meets its time limit has one run; such rounds have lines of their own. Then: the coverage where
-the sides are unlike, because only one is noisy or only one is cut short by its time limit; how often one of
-several equals is called slower than that with the shortest mean; the rounds that find 10% with a power of
-90%; and what becomes of pairs of five rounds that snn.more_rounds gives more.
+the sides are unlike, because only one is noisy or only one is cut short by its time limit; the rounds that
+find 10% with a power of 90%; and how far rare slow runs bias rounds that stop early.
+benchmarks/verdicts.py simulates verdicts on several candidates.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
-from math import log
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +30,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from snn.analysis.intervals import Ratio, ratio  # noqa: E402
-from snn.analysis.speedups import LEAST, POWER, rounds_needed  # noqa: E402
-from snn.config.groups import CONFIG, load, names, read_yaml  # noqa: E402
+from snn.analysis.speedups import POWER  # noqa: E402
+from snn.config.groups import load, names  # noqa: E402
+from snn.measurement.protocol import of_round  # noqa: E402
 
 DIFFERENCES = (0.10, 0.15, 0.20, 0.30)
 MOST_ROUNDS = 30
@@ -132,17 +133,6 @@ def unlike(noises: dict[str, Noise], repetitions: int) -> None:
         print(f"one cut short          {rounds:6d} {coverage(found):9.3f}", flush=True)
 
 
-def picked(noise: Noise, repetitions: int) -> None:
-    """How often one of several equals is called slower than that with the shortest mean, of five rounds."""
-    print("equals  called slower  at least one")
-    for count in (2, 5, 10):
-        slower = []
-        for _ in range(repetitions):
-            first, *others = sorted(noise.cells(count, 5, 2), key=np.mean)
-            slower.append([ratio(other.tolist(), first.tolist()).low > 1 for other in others])
-        print(f"{count:6d} {np.mean(slower):14.3f} {np.mean(np.any(slower, axis=1)):13.3f}", flush=True)
-
-
 def cut(runs: Sequence[float], limit: float) -> list[float]:
     """The runs that begin within the limit, in seconds."""
     return [run for run, before in zip(runs, accumulate(runs, initial=0.0), strict=False) if before < limit]
@@ -158,22 +148,37 @@ def needed(noise: Noise, repetitions: int) -> None:
         )
 
 
-def with_more(noise: Noise, difference: float, looks: int, repetitions: int) -> str:
-    """What becomes of pairs of five rounds, two runs each, that are given more rounds up to so many times."""
-    thresholds = read_yaml(CONFIG / "verdicts.yaml")
-    right, found, rounds = [], [], []
-    for _ in range(repetitions):
-        a, b = noise.pair(MOST_ROUNDS, 2)
-        a = a * (1 + difference)
-        have = LEAST
-        for _ in range(looks):
-            wanted = rounds_needed(ratio(a[:have].tolist(), b[:have].tolist()), thresholds)
-            have = min(max(wanted, have), 2 * have, MOST_ROUNDS)
-        last = ratio(a[:have].tolist(), b[:have].tolist())
-        right.append(abs(log(last.value / (1 + difference))) <= log(last.high / last.value))
-        found.append(last.low > 1 or last.high < 1)
-        rounds.append(have)
-    return f"{difference:6.0%} {looks:5d} {np.mean(right):8.3f} {np.mean(found):9.2f} {np.mean(rounds):12.1f}"
+SLOW_RUNS = ((0.05, 2.0), (0.02, 10.0))
+"""Rare slow runs: the share of all runs, and how many times as long they take."""
+
+LENGTHS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45)
+"""Seconds of a run as fractions of a round's time limit."""
+
+
+def stopping(repetitions: int) -> None:
+    """How far the mean of a round that may stop early is from that of all its runs, by its minimum of runs.
+
+    A time limit stops early the rounds that begin with a slow run, a limit of the relative error those that
+    have none.
+    """
+    random = np.random.default_rng(20261127)
+    print("bias by the seconds of a run over a round's limit")
+    print("protocol  least  slow runs " + " ".join(f"{length:6.0%}" for length in LENGTHS))
+    for name in names("protocol"):
+        rule = of_round(load("protocol", name), 1)
+        for least in [n for n in (1, 2, 3, 5, 10, 15) if rule.min_runs <= n <= rule.runs]:
+            one = replace(rule, min_runs=least)
+            for share, factor in SLOW_RUNS:
+                is_slow = random.random((repetitions, rule.runs)) < share
+                times = np.exp(0.02 * random.standard_normal(is_slow.shape)) * np.where(is_slow, factor, 1)
+                biases = []
+                for seconds in [length * (rule.max_seconds or 1) for length in LENGTHS]:
+                    drawn = (seconds * times).tolist()
+                    made = [next(n for n in range(1, rule.runs + 1) if one.stop(runs[:n])) for runs in drawn]
+                    means = [sum(runs[:n]) / n for runs, n in zip(drawn, made, strict=True)]
+                    biases.append(np.mean(means) / np.mean(drawn) - 1)
+                said = " ".join(f"{bias:+6.1%}" for bias in biases)
+                print(f"{name:8s} {least:6d}  {share:3.0%} x {factor:<3g} {said}", flush=True)
 
 
 def main() -> None:
@@ -188,13 +193,9 @@ def main() -> None:
     print()
     unlike(noises, given.repetitions)
     print()
-    picked(noises["normal"], given.repetitions)
-    print()
     needed(noises["normal"], given.repetitions)
-    print("\nfive rounds, then more where they are not settled\nslower looks coverage different  mean rounds")
-    for difference in (0.0, 0.05, *DIFFERENCES):
-        for looks in (0, 1, 2, 3):
-            print(with_more(noises["normal"], difference, looks, given.repetitions), flush=True)
+    print()
+    stopping(given.repetitions)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What sampling the machine costs timed runs: runs with the samples of a record, compared with runs without.
+"""Slowdown of timed runs by sampling the machine: runs with a record's samples, compared with runs without.
 
     benchmarks/sampling_cost.py [--device cuda] [--strategy graph] [--pairs 30] [--every 0.05] [--epochs 200]
 
 Alternates, in random order and within one process, between a run while a thread takes samples and one without
 it. Samples are taken more often than for a record (--every, in seconds), so that their cost stands out from
-the noise. Prints the ratio of the mean times with its 95% confidence interval, and what that is at the pace
-of a record, whose samples are as expensive and fewer.
+the noise. Prints the ratio of the mean times with its 95% confidence interval, and the same scaled to
+a record's pace, whose samples cost as much each but are fewer.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def main() -> None:
     finally:
         strategy.close()
         kept.close()
-    _, low, high, _, _ = ratio(times[True], times[False])
+    low, high = ratio(times[True], times[False])[1:3]
     sampled, bare = (fmean(run for pair in times[kind] for run in pair) for kind in (True, False))
     if not taken:
         sys.exit(f"no run lasted {given.every / 2:g} s, so none was sampled: give more --epochs")

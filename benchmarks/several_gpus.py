@@ -3,15 +3,15 @@
 
     benchmarks/several_gpus.py [--sweep strategies] [--dataset small] [--rounds 3] [--gpus 2]
 
-Runs the trainings of a sweep of config/grid.yaml twice, each time in a fresh copy of this checkout: with
-`snakemake --resources gpu=2`, then with gpu=1. The first one compiles what is not compiled yet, so the ratio
-of the wall times is rather too small. Only cells that config/neighbours.yaml names run side by side.
+Measures the cells of a sweep of config/grid.yaml twice, each time in a fresh copy of this checkout: with
+`snakemake --resources gpu=2`, then with gpu=1. The first one also compiles the kernels, so the ratio of
+the wall times is rather too small. Only cells that config/neighbours.yaml names run side by side.
 
-Then it divides the time of every cell with several GPUs by that with one, over the rounds that were measured
-on one GPU, by its UUID: with two GPUs those are the odd ones. The last line is the geometric mean over cells,
-with its 95% interval over them.
+Then it divides the time of every cell with several GPUs by its time with one, over the rounds that were
+measured on the same GPU (by UUID): with two GPUs, the odd rounds. The last line is the geometric mean over
+cells, with its 95% interval over them.
 
---strategy NAME ... leaves out all other strategies; --dataset and --rounds replace what the sweep says.
+--strategy NAME ... leaves out all other strategies; --dataset and --rounds replace the sweep's settings.
 """
 
 import argparse
@@ -39,21 +39,22 @@ from snn.analysis.speedups import common_rounds  # noqa: E402
 from snn.config.groups import CONFIG, read_yaml  # noqa: E402
 from snn.grid import naming, sweeps  # noqa: E402
 from snn.hardware.devices import choices  # noqa: E402
-from snn.measurement.protocol import student_quantile  # noqa: E402
+from snn.measurement.student import student_quantile  # noqa: E402
 from snn.records import archive  # noqa: E402
+from snn.records.origin import gpus_alone  # noqa: E402
 
 
 def grid_of(sweep: str, device: str, datasets: list[str], rounds: int) -> dict:
-    """A grid of this sweep alone, on these data sets and in so many rounds."""
+    """A grid of this sweep alone, with these data sets and rounds."""
     grid = read_yaml(CONFIG / "grid.yaml")
     if sweep not in grid["sweeps"]:
-        sys.exit(f"there is no sweep {sweep!r} in config/grid.yaml: one of {', '.join(grid['sweeps'])}")
+        sys.exit(f"config/grid.yaml has no sweep {sweep!r}: it has {', '.join(grid['sweeps'])}")
     settings = {**grid["sweeps"][sweep], "dataset": datasets, "protocol.rounds": rounds}
     return {**grid, "device": device, "sweeps": {sweep: settings}}
 
 
 def records_of(grid: Path, device: str, strategies: list[str] | None) -> list[str]:
-    """The paths of the records of a grid's cells, of these strategies if any are named."""
+    """The paths of the records of a grid's cells, with these strategies if any are given."""
     cells = sweeps.all_cells(sweeps.read(grid, choices(device)[0]))
     return [
         path
@@ -87,11 +88,12 @@ def measured(folder: Path) -> tuple[pd.DataFrame, int]:
     """The cells of a copy, by name, and how many of its records name a neighbour."""
     records = archive.read_all(folder / "results")
     beside = sum(bool(one["machine"].get("neighbours")) for one in records.values())
-    return frame.tabulate(records, read_yaml(CONFIG / "verdicts.yaml")).set_index("cell"), beside
+    rows = frame.tabulate(records, read_yaml(CONFIG / "verdicts.yaml")).set_index("cell")
+    return rows.assign(origins=rows["origins"].map(gpus_alone)), beside
 
 
 def compared(several: pd.DataFrame, one: pd.DataFrame) -> list[str]:
-    """A line per cell: its time with several GPUs over that with one; then the mean of all of them."""
+    """A line per cell: its time with several GPUs over its time with one; then the mean of all cells."""
     lines = [
         f"{'strategy':18} {'kernel':12} {'dataset':8} {'one (s)':>10} {'several (s)':>11}  ratio  95% CI"
     ]
@@ -140,10 +142,10 @@ def main(
             jobs = sum(map(len, cells[count]["rounds"]))
             print(
                 f"gpu={count}: {seconds[count]:.1f} s for {jobs} jobs of {len(cells[count])} cells, "
-                f"{beside} of them beside another",
+                f"{beside} of them next to another",
                 flush=True,
             )
-    print(f"wall time with one over that with {gpus}: {seconds[1] / seconds[gpus]:.2f}\n")
+    print(f"wall time with one GPU over {gpus} GPUs: {seconds[1] / seconds[gpus]:.2f}\n")
     print("\n".join(compared(cells[gpus], cells[1])))
 
 

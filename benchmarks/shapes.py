@@ -40,9 +40,9 @@ EFFORT = Effort(samples=9, seconds=0.1)
 
 
 def done(path: Path, seed: int) -> set[tuple[int, str]]:
-    """Number and strategy of the rows that the file has of a seed; half a row at its end is cut off.
+    """Number and strategy of the file's rows with this seed; an incomplete last row is cut off.
 
-    Raises ConfigError where it has other columns.
+    Raises ConfigError if the file has other columns.
     """
     if not path.exists():
         return set()

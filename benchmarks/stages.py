@@ -1,10 +1,10 @@
-"""One cell with a clock on its stages: what benchmarks/start_up.py starts.
+"""Run one cell with its stages timed; benchmarks/start_up.py starts it.
 
     benchmarks/stages.py BEGAN FILE [KEY=VALUE ...]
 
 BEGAN is the moment at which the process was started, by CLOCK_MONOTONIC, which all processes of a machine
-share. FILE gets the seconds of each stage, as JSON. A stage's seconds are without those of the stages in it.
-Functions are found where they are called: a name that is gone is an error.
+share. The seconds of each stage are written to FILE, as JSON, without the seconds of the stages inside it.
+Functions are replaced in the modules that call them; a missing name is an error.
 """
 
 import builtins
@@ -79,7 +79,7 @@ class Clock:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """A context that is a stage; what was one before goes on after it."""
+        """A context that is a stage; the stage around it continues after it."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Where the time of a cell's process goes beside its timed runs: by stage, and until its first epoch.
+"""Time of a cell's process without its timed runs: by stage, and until its first epoch.
 
     benchmarks/start_up.py [--strategies graph,persistent] [--repeats 3] [--empty-cache] [KEY=VALUE ...]
 
-Each cell is a process of its own, started as the workflow does: its first round, with the settings that are
-given. A number is the median of the repeats. --empty-cache adds a first run, with nothing compiled yet.
+Each cell is a separate process, started as the workflow does: its first round, with the given settings. A
+number is the median of the repeats. --empty-cache adds a first run, with nothing compiled yet.
 """
 
 import argparse
@@ -27,7 +27,7 @@ Seconds = dict[str, float]
 
 
 def measured(settings: Sequence[str], environment: Mapping[str, str], folder: Path) -> Seconds:
-    """The seconds of a cell's process by stage. Raises SystemExit where the cell is refused."""
+    """The seconds of a cell's process by stage. Raises SystemExit if the cell fails."""
     found, output = folder / "stages.json", f"output={folder / 'record.json'}"
     began = time.monotonic()
     command = [sys.executable, str(STAGES), str(began), str(found), "round=1", output, *settings]
@@ -57,7 +57,7 @@ def columns(strategy: str, settings: Sequence[str], repeats: int, empty_cache: b
 
 
 def table(found: Mapping[str, Seconds]) -> str:
-    """A row per stage, in the order in which they begin, and last what they add up to."""
+    """A row per stage, in the order in which they begin, and then their sum."""
     stages = dict.fromkeys(stage for seconds in found.values() for stage in seconds)
     order = [stage for stage in stages if stage not in (UNTIL, TIMED, ALL)]
     rows = [["seconds", *found]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the protocols decide on this machine: which strategies have a verdict, how wide intervals are.
+"""Verdicts by protocol on this machine: which pairs of strategies have one, and how wide intervals are.
 
     snakemake --cores 1 results/tables/by_glance.csv results/tables/by_brief.csv \\
         --config grid=benchmarks/verdict_widths.yaml
@@ -56,7 +56,7 @@ def line(name: str, found: Sequence[Ratio], differ: float, margin: float) -> str
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("folder", type=Path)
-    options.add_argument("--first", type=int, help="the first rounds alone, so many")
+    options.add_argument("--first", type=int, help="use only this many first rounds")
     options.add_argument("--differ", type=float, default=0.30)
     given = options.parse_args()
     thresholds = read_yaml(CONFIG / "verdicts.yaml")

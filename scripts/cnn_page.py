@@ -36,15 +36,15 @@ BATCH, CLASSES = 64, 10
 
 
 def fill(text: str, *folders: Path) -> str:
-    """The page with its made parts written anew.
+    """The page with its generated parts rewritten.
 
-    Raises ConfigError for a part that there is no maker of, RecordError where a table is missing or another.
+    Raises ConfigError for a part without a maker, RecordError if a table is missing or another one.
     """
 
     def made(found: re.Match[str]) -> str:
         name = found[2]
         if name not in MAKERS:
-            raise ConfigError(f"{PAGE}: there is no part {name!r}: one of {', '.join(MAKERS)}")
+            raise ConfigError(f"{PAGE}: unknown part {name!r}: it must be one of {', '.join(MAKERS)}")
         return f"{found[1]}\n{_made(name, folders)}\n\n{found[3]}"
 
     return BLOCK.sub(made, text)
@@ -96,7 +96,7 @@ def published_loader(_: None) -> str:
 
 
 def logit_gradients(_: None) -> str:
-    """What the naive program computes of a batch's gradient, by block size."""
+    """The part of a batch's gradient that the naive program computes, by block size."""
     rows = []
     for threads, curve in _published("cnn_block_size")["curves"].items():
         written = PublishedNaive(int(threads)).written(BATCH, CLASSES)
@@ -149,7 +149,7 @@ def programs(rows: pd.DataFrame) -> str:
 
 
 def speedups(rows: pd.DataFrame) -> str:
-    """How many times as fast as the naive program the optimised one is, trained in each way."""
+    """Speedup of the optimised program over the naive one, trained in each way."""
     said = []
     for row in rows[rows["program"] == "optimised"].to_dict("records"):
         if not cells.known(row["speedup"]):
@@ -204,7 +204,7 @@ def loader(rows: pd.DataFrame) -> str:
 
 
 def cpu(rows: pd.DataFrame) -> str:
-    """The GPU over the fastest CPU baseline of its own host, the fastest first."""
+    """Speedups of the GPU over its host's fastest CPU baseline, the fastest first."""
     timed = rows[rows["mean_s"].notna()].sort_values("mean_s", kind="stable")
     lines = [
         [
@@ -252,7 +252,7 @@ MAKERS: dict[str, tuple[Callable[[Any], str], str | None]] = {
     "cpu": (cpu, "cnn_cpu"),
     "peers": (peers, "cnn_peers"),
 }
-"""What writes each part of the page, and the measured table that it is made from."""
+"""The function that writes each part of the page, and the measured table that it uses."""
 
 
 def _published(name: str) -> Mapping[str, Any]:
@@ -285,9 +285,7 @@ def write_page(folders: tuple[Path, ...]) -> None:
     folders = folders or FOLDERS
     for folder in folders:
         if not folder.is_dir():
-            raise ConfigError(
-                f"{folder} is no folder: it must be one such as results/published/nvidia-h200/cnn"
-            )
+            raise ConfigError(f"{folder} is not a folder: give one such as results/published/nvidia-h200/cnn")
     text = fill(PAGE.read_text(encoding="utf-8"), *folders)
     with outputs.replaced(PAGE) as file:
         file.write(text.encode())

@@ -101,7 +101,7 @@ def microbenchmark(name: str) -> Schema:
     described: Schema = {key: {"description": kind.right} for key, kind in SETTINGS[name].items()}
     for key in described.keys() & {"peers"}:
         described[key] = {"description": "a list of names of files in config/strategy/"}
-    on_cpu = {"type": "object", "description": "settings that replace those beside it on the CPU"}
+    on_cpu = {"type": "object", "description": "settings that replace the sweep's on the CPU"}
     properties = described | {grid_file.ON_CPU: on_cpu}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 

@@ -1,4 +1,4 @@
-"""Cells of a Markdown table: numbers with their intervals, and what stands where there is none."""
+"""Cells of a Markdown table: numbers with their intervals, and text for missing ones."""
 
 from collections.abc import Iterable, Mapping
 from math import floor, log10
@@ -17,7 +17,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def ratio(row: Mapping[str, Any], name: str) -> str:
-    """A ratio with its interval, and the word where it is not significant."""
+    """A ratio with its interval, marked if it is not significant."""
     value, low, high = (row[key] for key in (name, f"{name}_ci_low", f"{name}_ci_high"))
     if not known(value):
         return ""
@@ -30,14 +30,14 @@ def ratio(row: Mapping[str, Any], name: str) -> str:
 
 
 def interval(row: Mapping[str, Any], name: str, low: str, high: str, form: str) -> str:
-    """A value with the ends of its interval, where they are known."""
+    """A value with the ends of its interval, if known."""
     if not known(row[low]):
         return form.format(row[name])
     return f"{form.format(row[name])} ({form.format(row[low])} to {form.format(row[high])})"
 
 
 def digits(value: float) -> str:
-    """Three significant digits, and all before the point."""
+    """Three significant digits, and all digits before the point."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
 
 
@@ -51,7 +51,7 @@ def seconds(row: Mapping[str, Any]) -> str:
 
 
 def or_status(row: Mapping[str, Any], key: str, text: str) -> str:
-    """The text, or where there is no value the status of the row."""
+    """The text or, if the value is missing, the row's status."""
     return text if known(row[key]) else str(row["status"])
 
 
@@ -60,7 +60,7 @@ def number(value: Any, form: str) -> str:
 
 
 def percent(value: Any, spread: Any = None) -> str:
-    """A fraction as a percentage, with its standard deviation where that is known."""
+    """A fraction as a percentage, with its standard deviation if known."""
     beside = f" ± {100 * spread:.2f}" if known(spread) else ""
     return f"{100 * value:.2f}{beside}%" if known(value) else ""
 

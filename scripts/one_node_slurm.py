@@ -73,7 +73,7 @@ def missing() -> list[str]:
 
 
 class Cluster:
-    """The daemons, what they are asked, and the environment in which Slurm's commands reach them."""
+    """The daemons, requests to them, and the environment in which Slurm's commands reach them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -106,7 +106,7 @@ class Cluster:
         (self.folder / "gres.conf").write_text(
             "".join(f"NodeName={NODE} Name=gpu File={file}\n" for file in GPUS)
         )
-        # The executor takes SLURM_* out of the environment of a job's step, and with it where this file is.
+        # The executor removes SLURM_* from the environment of a step, and with it the path of this file.
         srun = shutil.which("srun", path=os.environ.get("PATH"))
         wrapper = self.folder / "bin/srun"
         wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={self.folder}/slurm.conf exec {srun} "$@"\n')
@@ -137,12 +137,12 @@ class Cluster:
         self._await("slurmd", lambda: self.ask("sinfo", "-h", "-o", "%T").strip().rstrip("-") in usable)
 
     def kill_slurmd(self) -> None:
-        """kill -9: jobs go on, but nobody hears of them."""
+        """kill -9: jobs go on, but are not reported."""
         self._daemons["slurmd"].kill()
         self._daemons["slurmd"].wait()
 
     def fail_node(self) -> None:
-        """What Slurm does when a node is lost: its jobs end with NODE_FAIL."""
+        """Lose a node, as Slurm would: its jobs end with NODE_FAIL."""
         self.ask("scontrol", "update", f"NodeName={NODE}", "State=DOWN", "Reason=check")
 
     def resume_node(self) -> None:
@@ -159,7 +159,7 @@ class Cluster:
         return self.ask("sbatch", *wanted, "--wrap=sleep 600").strip()
 
     def ask(self, *command: str) -> str:
-        """What one of Slurm's commands prints, errors included."""
+        """Output of one of Slurm's commands, including errors."""
         done = subprocess.run(
             command,
             env=self.environment,

@@ -1,16 +1,16 @@
 """Write the numbers of published tables into README and docs/.
 
-A comment names the rows and columns that the numbers above it, or in its row of a table, come from:
+A comment names the rows and columns behind the numbers above it, or in its row of a table:
 
     <!-- from DEVICE/SET/TABLE: key=value,value column column; DEVICE/SET/TABLE: ... -->
 
 Numbers are written as ``2.06 (95% CI 1.84 to 2.29)``, ``8.49 ± 0.13 s``, ``about 12.1 µs``, ``0.16 µs`` (or
 with another unit, such as ``%``) or ``[1.66]``, in the order of the text. A column ``faster``, ``slower`` or
-``not~significant`` has no number: it is what the text says of the rows.
+``not~significant`` has no number: it states what the text says about the rows.
 
-After new results are published, this writes the numbers anew, each in the form that it had, with ``not
-significant`` where its interval says so, and ``untouched`` where a row's verdict does. The words around them
-stay: tests/test_prose.py finds those that say something else than the rows, and numbers without a comment.
+After new results are published, this rewrites the numbers, each in the same form, with ``not significant`` if
+its interval contains 1, and ``untouched`` if the row's verdict is. The words around them stay:
+tests/test_prose.py finds words that contradict the rows, and numbers without a comment.
 """
 
 import re
@@ -64,16 +64,16 @@ BETWEEN = re.compile(r"(\n\s*\n|\n(?=\||\d\. |- ))")  # paragraphs, list items a
 
 @cache
 def table(name: str) -> list[dict[str, str]]:
-    """The rows of a published table, DEVICE/SET/TABLE. Raises RecordError where there is none."""
+    """The rows of a published table, DEVICE/SET/TABLE or ``cards``. Raises RecordError if there is none."""
     folder, _, file = name.rpartition("/")
-    path = PUBLISHED / folder / "tables" / f"{file}.csv"
+    path = PUBLISHED / folder / ("tables" if folder else "") / f"{file}.csv"
     return read(path, file, dtype=str, keep_default_na=False).to_dict("records")
 
 
 def named(comment: str) -> Iterator[tuple[Row, str]]:
     """The rows and columns that a comment names, in the order of the text: one for each number or verdict.
 
-    Raises ConfigError where a selection has no row, or more than one.
+    Raises ConfigError if a selection has no row, or more than one.
     """
     for part in comment.split(";"):
         name, _, rest = part.partition(":")
@@ -112,7 +112,7 @@ def interval(row: Row, column: str) -> tuple[float, float]:
 
 
 def significant(row: Row, column: str) -> bool:
-    """Whether a row says that what it compares differs; a time by itself compares nothing."""
+    """Whether a row's ratio is significant; True for a time, which compares nothing."""
     if column == "step_us":
         return True
     verdict = row.get("verdict") if "speedup" in column else None
@@ -121,7 +121,7 @@ def significant(row: Row, column: str) -> bool:
 
 
 def word_of(row: Row, column: str) -> str:
-    """What stands before the interval of a ratio: its verdict where it is no difference, or nothing."""
+    """Word before the interval of a ratio: ``untouched``, ``not significant`` or nothing."""
     if column == "slowdown" and row.get("verdict") == "untouched":
         return "untouched, "
     return "" if significant(row, column) else "not significant, "
@@ -175,12 +175,12 @@ def _unit(seconds: float) -> str:
 
 
 def _digits(value: float) -> int:
-    """Digits behind the point of three significant ones; two of what is below one."""
+    """Decimals for three significant digits; two for values below one."""
     return 2 if value < 10 else 1 if value < 100 else 0
 
 
 def _told_apart(value: float, low: float, high: float, is_beside_1: bool) -> list[str]:
-    """A value and its interval in three digits, or more so that the ends differ, and from 1 where they do."""
+    """A value and its interval in three digits, or more if needed to tell the ends apart, and from 1."""
     more = 0
     while True:
         texts = [f"{one:.{max(_digits(one), more)}f}" for one in (value, low, high)]
@@ -191,7 +191,7 @@ def _told_apart(value: float, low: float, high: float, is_beside_1: bool) -> lis
 
 
 def filled(text: str) -> str:
-    """A page with its numbers written anew. Raises ConfigError where they are not as many as are named."""
+    """A page with its numbers rewritten. Raises ConfigError if their count differs from the comments'."""
     return "".join(block if i % 2 else _filled(block) for i, block in enumerate(BETWEEN.split(text)))
 
 
@@ -234,7 +234,7 @@ def write_pages() -> None:
         if text != before[page]:
             with outputs.replaced(page) as file:
                 file.write(text.encode())
-            print(f"{page.relative_to(ROOT)}: written anew")
+            print(f"{page.relative_to(ROOT)}: rewritten")
 
 
 main = main_of(write_pages)

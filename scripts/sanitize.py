@@ -1,8 +1,8 @@
-"""Workload for compute-sanitizer: trainings by every strategy with every kernel, limits, microbenchmarks.
+"""Workload for compute-sanitizer: every strategy trains with every kernel; limits; microbenchmarks.
 
     compute-sanitizer --tool memcheck python scripts/sanitize.py [--without STRATEGY|layers|limits|... ...]
 
-Sizes are multiples of no tile, and the last batch is smaller than the others.
+Sizes are not multiples of any tile, and the last batch is smaller than the others.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from snn.strategies.factory import Job, own_runtime  # noqa: E402
 OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load("strategy", name))]
 HIDDEN = (45, 129)
 BATCH = 150
-# Hidden layers of whole trainings in one launch: at least one shape for every kernel of kernels/persistent.
+# Hidden layers of networks that one launch trains: at least one shape for every kernel of kernels/persistent.
 WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 IN_PARTS = (200,), 250  # hidden layers and batch of one whose blocks exchange a batch in two parts
 
@@ -172,7 +172,7 @@ def limits() -> None:
 
 
 def memory_access() -> None:
-    """Every pattern of access on a buffer that is a multiple of no block."""
+    """Every pattern of access on a buffer that is not a multiple of any block."""
     from snn.backends.access import accesses
     from snn.backends.cuda import access as access_cuda
 

@@ -132,7 +132,7 @@ def terminate_snakemake(check: Check) -> None:
 
 
 def preempt(check: Check) -> None:
-    """A job of higher priority takes the node; Snakemake submits what was preempted again."""
+    """A job of higher priority takes the node; Snakemake submits the preempted jobs again."""
     check.await_("a cell", check.cells)
     numbers = sorted(check.jobs("RUNNING"), key=int)
     other = check.cluster.take_node()
@@ -198,7 +198,7 @@ def verify(check: Check) -> None:
         wrong.append("it was not said that the workflow is planned for this machine")
     submitted = {what.partition("_wildcards_")[0] for what in jobs.values()}
     if submitted != {"rule_train_round_1", "rule_measure_limits"}:
-        wrong.append(f"jobs were submitted of {', '.join(sorted(submitted))}: only what is timed may be")
+        wrong.append(f"jobs were submitted of {', '.join(sorted(submitted))}: only timed jobs may be")
     if check.gpus != {str(number) for number in range(len(GPUS))}:
         wrong.append(f"cells saw the GPUs {sorted(check.gpus)}, each must see one of {len(GPUS)}")
     again = subprocess.run(COMMAND, cwd=project, env=check.environment, capture_output=True, text=True)
@@ -214,7 +214,7 @@ def verify(check: Check) -> None:
 
 
 def check(cluster: Cluster, folder: Path) -> list[str]:
-    """Do all of it in a copy of the project in a folder; what was wrong."""
+    """Do all of it in a copy of the project in a folder; return the errors."""
     project = folder / "project"
     shutil.copytree(ROOT, project, ignore=IGNORED)
     (project / "config/grid.yaml").write_text(yaml.safe_dump(GRID))

@@ -1,6 +1,6 @@
-"""The workflow of scripts/slurm_check in its cluster: started, watched, and what was seen of it.
+"""Start and watch the workflow of scripts/slurm_check in its cluster, and note what happens.
 
-A record that is written a second time, or goes, is noticed whenever something is waited for.
+Every wait checks for records that were written a second time or have disappeared.
 """
 
 import subprocess
@@ -29,7 +29,7 @@ class WaitedInVainError(Exception):
 
 @dataclass
 class Check:
-    """A project in a cluster, what was done to it, and what was seen of it meanwhile."""
+    """A project in a cluster, the faults planted in it, and the observations meanwhile."""
 
     cluster: Cluster
     project: Path
@@ -37,7 +37,7 @@ class Check:
     rows: list[tuple[str, str, list[str]]] = field(default_factory=list)
     victims: set[str] = field(default_factory=set)
     gpus: set[str] = field(default_factory=set)
-    kept: str = ""  # what a job made whose record is to be kept
+    kept: str = ""  # output of a job whose record must be kept
     first_seen: dict[Path, bytes] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     workflow: Any = None
@@ -57,11 +57,11 @@ class Check:
             )
 
     def log(self) -> str:
-        """What the workflows have printed so far."""
+        """Output of the workflows so far."""
         return (self.project / "log").read_text(errors="replace")
 
     def jobs(self, *states: str) -> dict[str, str]:
-        """What the jobs in these states make, by their number; without states, all of them."""
+        """Outputs of the jobs in these states, by job number; of all jobs without states."""
         asked = f"--states={','.join(states) if states else 'all'}"
         lines = self.cluster.ask("squeue", "--noheader", asked, "--format=%i|%k").splitlines()
         return dict(line.split("|", 1) for line in lines if "|rule_" in line)
@@ -101,17 +101,17 @@ class Check:
                 self.first_seen[path] = now
 
     def states(self) -> dict[str, str]:
-        """How the jobs that have ended did so, by Slurm's own list."""
+        """Final states of ended jobs, from Slurm's own list."""
         return {number: job["JobState"] for number, job in self.cluster.completed().items()}
 
     def await_ends(self, numbers: list[str]) -> list[str]:
-        """How these jobs ended."""
+        """Final states of these jobs."""
         what = f"the end of jobs {', '.join(numbers)}"
         states = self.await_(what, lambda: (found := self.states()).keys() >= set(numbers) and found)
         return [states[number] for number in numbers]
 
     def hit(self, fault: str, numbers: list[str]) -> list[str]:
-        """How the jobs of a fault ended, as a row of the table."""
+        """Row of the table with the final states of a fault's jobs."""
         states = self.await_ends(numbers)
         ends = ", ".join(f"{number} {state}" for number, state in zip(numbers, states, strict=True))
         self.rows.append((fault, ends, numbers))

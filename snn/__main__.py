@@ -6,7 +6,7 @@ from snn import command
 
 
 def main(words: list[str]) -> int:
-    """Run the command that is named first, else a cell; its status."""
+    """Run the command that the first word names, or else a cell; return the exit status."""
     if words and all("=" in word and not word.startswith("-") for word in words):
         from snn import run  # a workflow's job, which does not wait for click
 

@@ -82,13 +82,12 @@ class Group(Command, click.Group):
             raise ConfigError(f"{shown(word)}: a setting goes after a command: snn run {shown(word)[1:-1]}")
         names = [name for name, one in self.commands.items() if not one.hidden]
         raise ConfigError(
-            f"{shown(word)}: there is no such command{meant(word, self.commands)}; "
-            f"there are {', '.join(names)}"
+            f"{shown(word)}: no such command{meant(word, self.commands)}; the commands are {', '.join(names)}"
         )
 
 
 class OneOf(click.ParamType):
-    """One of the words that a function returns: they complete; an error for another word lists them."""
+    """One of the words that a function returns, for completion and for the error about another word."""
 
     name = "word"
 

@@ -1,4 +1,4 @@
-"""What ``snn claims`` prints: the claims of the sources, and what the published tables say about them."""
+"""Text of ``snn claims``: the sources' claims, and what the published tables say about them."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from snn.report import claims
 
 
 def show(name: str | None, as_json: bool) -> None:
-    """Print the claims of the source of this name, or of every source the number with each verdict."""
+    """Print one source's claims or, without a name, how many of each source's claims have each verdict."""
     tables = claims.published_tables()
     sources = [claims.judge(one, tables) for one in ([name] if name else claims.source_names())]
     if as_json:
@@ -24,7 +24,7 @@ def show(name: str | None, as_json: bool) -> None:
 
 
 def _summary(sources: list[Any]) -> Iterator[str]:
-    """A line per source, with the number of its claims and of those with each verdict; then the titles."""
+    """A line per source: its number of claims, and how many have each verdict; then the titles."""
     width = max(len(source.name) for source in sources)
     counts = [{"claims": len(source.claims), **source.counts()} for source in sources]
     yield "  ".join(["source".ljust(width), *counts[0]])

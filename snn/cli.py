@@ -33,17 +33,17 @@ LISTS = {
     "precisions": "precision",
     "devices": "device",
 }
-"""What can be listed, and its group in ``config/``."""
+"""Arguments of ``snn list``, each with its group in ``config/``."""
 
 
 threads.assign()  # before a command imports NumPy
 
 UNKNOWN = {"ignore_unknown_options": True}
-"""For an option that a command does not have: its settings are checked, where ``--epochs 5`` has a hint."""
+"""Leaves unknown options to the check of settings, which has a hint for ``--epochs 5``."""
 
 
 def main(words: list[str]) -> int:
-    """Run a command; its status, or 2 for an unknown command."""
+    """Run a command; return its exit status, or 2 for an unknown command."""
     if instruction := os.environ.get(COMPLETE):
         from snn import completion
 
@@ -70,7 +70,7 @@ def _complete_gpus(context: click.Context, param: click.Parameter, last: str) ->
 
 
 def settings(text: str = "[KEY=VALUE]...") -> Any:
-    """The arguments of a command that are settings of a cell, as ``training.epochs=5``."""
+    """A command's arguments for settings of a cell, such as ``training.epochs=5``."""
     return click.argument(
         "settings", nargs=-1, metavar=text, type=click.UNPROCESSED, shell_complete=_complete_settings
     )
@@ -80,7 +80,7 @@ def settings(text: str = "[KEY=VALUE]...") -> Any:
 @click.option("--version", is_flag=True, help="Print the version, and the commit of the clone.")
 @click.pass_context
 def snn(context: click.Context, version: bool) -> None:
-    """Which memory strategy trains a network fastest, measured on your device.
+    """Find out which memory strategy trains a network fastest on your device.
 
     snn COMMAND --help explains one of these commands.
     """
@@ -107,7 +107,7 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     return [*(name for name in words if name.startswith(last)), *_complete_gpus(context, param, last)]
 
 
-@snn.command(codes={0: "done: there is a recommendation", 3: "no training ended well, so there is none"})
+@snn.command(codes={0: "done: a strategy is recommended", 3: "no training ended well: no recommendation"})
 @settings()
 @click.option("--csv", type=FILE, metavar="FILE", help="A CSV file to train on, one sample per row.")
 @click.option("--target", metavar="COLUMN", help="The column to predict: its name, or its number from 0.")
@@ -116,50 +116,49 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     "--dataset",
     type=_choices_of("dataset"),
     metavar="NAME",
-    help="Another data set, as snn list datasets names them; the default is small, or patterns for a network "
-    "that takes images.",
+    help="A data set of snn list datasets; by default small, or patterns for a network that takes images.",
 )
 @click.option(
-    "--hidden", metavar="N,N", help="Widths of the hidden layers, as 64,64 (fully connected, with ReLU)."
+    "--hidden", metavar="N,N", help="Widths of the hidden layers, such as 64,64 (fully connected, ReLU)."
 )
 @click.option(
     "--network",
     type=_choices_of("network"),
     metavar="NAME",
-    help="Another network, as snn list networks names them.",
+    help="A network of snn list networks.",
 )
 @click.option(
     "--budget",
     default="2min",
     show_default=True,
     metavar="TIME",
-    help="How long it may take, as 90s. If whole trainings take too long, runs have fewer epochs, or fewer "
-    "rows; if even these do, there is an error. A first round that has begun is finished.",
+    help="How long it may take (90s, say). If full training runs take too long, they get fewer epochs, or "
+    "fewer rows; if even that takes too long, the command fails. A first round that has begun is finished.",
 )
 @click.option(
     "--device",
     metavar="NAME",
     shell_complete=_complete_devices,
-    help="auto (the default), cuda, cpu, or a GPU's name: one that is not in this machine has only published "
-    "results.",
+    help="auto (the default), cuda, cpu, or a GPU's name; for a GPU that this machine lacks, only archived "
+    "results are shown.",
 )
 @click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
 @click.option(
     "--output",
     type=FILE,
     metavar="FOLDER",
-    help="For the table and the report, which are replaced; the default is recommendation-NAME.",
+    help="Folder for the table and the report, which are replaced; the default is recommendation-NAME.",
 )
 def recommend(**question: Any) -> int:
     """Find the fastest strategy for your network and your data.
 
-    Measures the candidates of config/recommend.yaml through the workflow, gives those in the lead more rounds
-    while there is time, and leaves a ranked table and a report. What was measured stays: the same command
-    continues, with a larger --budget for longer. Without a GPU it measures the CPU, and shows published
+    Measures the candidates of config/recommend.yaml through the workflow, gives the leaders more rounds while
+    there is time, and writes a ranked table and a report. Measurements are kept: the same command continues
+    them, and goes on for longer with a larger --budget. Without a GPU it measures the CPU, and shows archived
     results of a GPU.
 
-    The settings are those of snn run. How a table is written is detected; dataset.header, delimiter, decimal,
-    thousands, encoding, comment and na_values set it.
+    It takes the same settings as snn run. The format of a table is detected; dataset.header, delimiter,
+    decimal, thousands, encoding, comment and na_values override it.
 
     \b
     snn recommend --csv mine.csv --target price --hidden 64,64
@@ -194,9 +193,8 @@ def _list_choices() -> str:
 def run(settings: tuple[str, ...], strict: bool) -> int:
     """Train and measure one cell, and write its record.
 
-    Without output=FILE the record is printed. At its end one line gives the mean time of a run with its
-    interval, how the cell ended, and the loss: on the standard output, or on standard error if the record is
-    there.
+    Without output=FILE the record is printed. A last line gives the mean time of a run with its interval, how
+    the cell ended, and the loss: on standard output, or on standard error if the record is printed.
 
     \b
     snn run strategy=graph dataset=small output=cell.json
@@ -210,27 +208,31 @@ def run(settings: tuple[str, ...], strict: bool) -> int:
     return run.run_cell(settings, strict)
 
 
-@snn.command(codes={0: "done, also if a cell does not fit"})
+@snn.command(codes={0: "done, even if a cell does not fit"})
 @settings("[KEY=VALUE]... | sweep=NAME [grid=FILE]")
 @click.option(
     "--device",
     metavar="NAME",
     shell_complete=_complete_gpus,
-    help='Plan for one of config/gpus.yaml, as "Tesla T4"; without it, for this machine\'s GPU.',
+    help='Plan for a GPU of config/gpus.yaml, such as "Tesla T4"; the default is this machine\'s GPU.',
 )
 @click.option(
-    "--free", metavar="SIZE", help="How much memory there is, as 11GiB; without it, what is free on that GPU."
+    "--free", metavar="SIZE", help="Available memory, such as 11GiB; the default is that GPU's free memory."
 )
 @click.option(
-    "--fraction", default="0.9", show_default=True, metavar="F", help="The share of it that may be used."
+    "--fraction",
+    default="0.9",
+    show_default=True,
+    metavar="F",
+    help="The usable share of that memory.",
 )
 @click.option("--json", "target", type=FILE, metavar="FILE", help="Write the plan to a file as well.")
 def plan(settings: tuple[str, ...], device: str | None, free: str | None, fraction: str, target: str) -> None:
     """Does it fit? Predict a cell's device memory, without a GPU.
 
-    Predicts the device memory of a cell by kind, the largest batch that fits, and what would help. The
-    settings are those of snn run. With sweep=NAME (and grid=FILE) instead, it says of every cell of a sweep
-    whether it fits. Nothing is trained.
+    Predicts the device memory of a cell by kind, the largest batch that fits, and what would help. It takes
+    the same settings as snn run. With sweep=NAME (and grid=FILE) instead, it reports for every cell of a
+    sweep whether it fits. Nothing is trained.
 
     \b
     snn plan strategy=graph dataset=small --device "Tesla T4"
@@ -245,15 +247,15 @@ def plan(settings: tuple[str, ...], device: str | None, free: str | None, fracti
 @click.argument("table", type=FILE)
 @click.argument("settings", nargs=-1, metavar="[rounds=N] [grid=FILE] [device=cpu|cuda]")
 def more_rounds(table: str, settings: tuple[str, ...]) -> None:
-    """Plan more rounds where a table's verdicts are open.
+    """Plan more rounds for open verdicts of a table.
 
     TABLE is results/tables/NAME.csv, or NAME, or DEVICE/NAME of a device that was planned by name. If a
     verdict is "not significant", or an interval wide, by the thresholds tell_apart and wide of
-    config/verdicts.yaml, both cells get as many more rounds as their spread calls for, at most doubling them
-    at once; or, with rounds=N, so many in all. Rows that are "not comparable" get none.
+    config/verdicts.yaml, both cells get as many extra rounds as their spread calls for, at most doubling
+    them at once; or, with rounds=N, N rounds in all. Rows that are "not comparable" get none.
 
     It only plans, in results/more_rounds.json; the same snakemake command as before then measures the rounds.
-    Give grid, device, devices and folder as to snakemake.
+    Give the same grid, device, devices and folder as to snakemake.
 
     \b
     snn more-rounds results/tables/speedup.csv
@@ -289,7 +291,8 @@ def merge(folders: tuple[str, ...]) -> None:
     """Put the results of many machines into one table.
 
     Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or
-    one that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
+    one that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none; and
+    cards.csv and .html if cards of one model did the same work.
 
     A GPU is known by its UUID. A CPU has none: it is known by its name, its host and its folder, so put the
     records of one machine into one folder. Microbenchmarks are left out. Speedups are over the device's own
@@ -415,8 +418,8 @@ def microbenchmark(name: str, settings: str, backend: str, output: str, device: 
 def list_choices(topic: str) -> None:
     """List strategies, kernels, networks, data sets, and so on.
 
-    A line for each choice: its name, as a grid or a command line gives it, and what it is. In the files of
-    config/ each choice's keys are explained.
+    Prints a line for each choice: its name in a grid or on the command line, and a description. The files in
+    config/ explain each choice's keys.
 
     \b
     snn list strategies

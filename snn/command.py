@@ -18,7 +18,7 @@ WRONG = 2
 
 EXIT_CODES: Mapping[int, str] = {
     0: "done",
-    WRONG: "an error: one line says what is wrong, and what would be right",
+    WRONG: "an error; one line names the mistake and the fix",
     130: "interrupted",
     141: "the reader of the output, such as head, has gone",
 }
@@ -29,7 +29,7 @@ Main = Callable[[list[str]], int]
 
 
 def answer(work: Callable[[], int | None]) -> int:
-    """The status of a command's work, 0 if it returns none; an SnnError is printed, and has 2."""
+    """Do a command's work; return the exit status, 0 for None. An SnnError is printed, with status 2."""
     try:
         return work() or 0
     except SnnError as error:
@@ -38,10 +38,10 @@ def answer(work: Callable[[], int | None]) -> int:
 
 
 def run(main: Main) -> int:
-    """The status of a command line, its output written out: 141 if its reader, such as ``head``, has gone.
+    """Run a command line and flush its output; return the exit status.
 
-    That is the status of a program that ends by SIGPIPE. 2: what it printed could not be written, or the
-    current folder is gone. 130: it was interrupted.
+    141, as for a program that ends by SIGPIPE: the reader of the output, such as ``head``, has gone. 2: the
+    output could not be written, or the current folder is gone. 130: it was interrupted.
     """
     replace_unprintable()
     try:
@@ -65,13 +65,13 @@ def run(main: Main) -> int:
         drop(sys.stderr)
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.filename is not None or error.errno not in _FULL:  # not of what is printed
+        if error.filename is not None or error.errno not in _FULL:  # not an error of the output
             raise
         drop(sys.stdout)
         say(f"snn: the output cannot be written: {error.strerror}", sys.stderr)
         return WRONG
     except (KeyboardInterrupt, RuntimeError) as error:
-        # Python 3.11 raises a RuntimeError from what it was interrupted in, if that is the making of a class.
+        # If Python 3.11 is interrupted while it creates a class, it raises a RuntimeError from the interrupt.
         if not isinstance(error.__cause__ or error, KeyboardInterrupt):
             raise
         say("snn: interrupted before its end", sys.stderr)
@@ -80,9 +80,9 @@ def run(main: Main) -> int:
 
 
 def replace_unprintable() -> None:
-    """Print a letter that the encoding of the output lacks as ``?``, and on standard error as its code."""
+    """Print characters that the output's encoding lacks as ``?``; on standard error, as escape codes."""
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
-        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+        if isinstance(stream, io.TextIOWrapper):  # None if it is closed
             stream.reconfigure(errors=errors)
 
 

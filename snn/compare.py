@@ -16,10 +16,10 @@ from snn.tables import comparison
 
 
 def compare(a: Path, b: Path, output: Path) -> str:
-    """Compare, write table and figure, and return a summary of what was and was not compared.
+    """Compare, write table and figure, and return a summary of the cells compared and left out.
 
-    Raises RecordError where a folder holds no results or two devices, or shares no cell with the other;
-    OutputError where the output cannot be written.
+    Raises RecordError if a folder holds no results or two devices, or shares no cell with the other;
+    OutputError if the output cannot be written.
     """
     with writing(output):
         thresholds = read_yaml(CONFIG / "verdicts.yaml")

@@ -24,7 +24,7 @@ _SWEEP, _GRID = "sweep=", "grid="
 
 
 def complete(program: click.Command, instruction: str) -> int:
-    """Print what a shell asks for, as ``bash_source`` or ``bash_complete``; the status."""
+    """Print what a shell asks for, such as ``bash_source`` or ``bash_complete``; return the exit status."""
     return shell_complete(program, {}, "snn", "_SNN_COMPLETE", instruction)
 
 
@@ -56,7 +56,7 @@ class Zsh(ZshComplete):
 
 
 def settings(context: click.Context, last: str) -> list[CompletionItem]:
-    """What may replace the last word of a command whose arguments are settings; files if nothing fits."""
+    """Completions for the last word of a command whose arguments are settings; files if nothing fits."""
     before: Sequence[str] = context.params.get("settings") or ()
     found = [*_keys_and_values(before, last)]
     if context.info_name == "plan":

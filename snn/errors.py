@@ -1,4 +1,4 @@
-"""Errors that a user can cause or meet. Each message says what was wrong and what would be right."""
+"""Errors that a user can cause or meet. Each message names the mistake and the fix."""
 
 
 class SnnError(Exception):
@@ -10,7 +10,7 @@ class ConfigError(SnnError):
 
 
 class DataError(SnnError):
-    """A data set cannot be used; the message names the file and, where there is one, line and column."""
+    """A data set cannot be used; the message names the file and, if known, line and column."""
 
 
 class DeviceError(SnnError):
@@ -39,7 +39,7 @@ class LeakError(SnnError):
 
 
 class MeasurementError(SnnError):
-    """A measurement is impossible: a time below the device's lower bound, or a device that did not train."""
+    """A measurement failed: the device did not train what it was asked for."""
 
 
 class OutputError(SnnError):
@@ -57,7 +57,7 @@ def shown(value: object) -> str:
 
 
 def one_line(text: object) -> str:
-    """A message as one line that can be printed, also where a path or a value in it cannot."""
+    """A message as one printable line; unprintable characters of paths and values are escaped."""
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in str(text)
     )

@@ -1,4 +1,4 @@
-"""What a choice of ``config/`` is, in a line."""
+"""One-line descriptions of the choices in ``config/``."""
 
 import re
 

@@ -72,9 +72,7 @@ def microbenchmark_record(name: str, settings: Mapping[str, Any], device: Device
 def _settings(name: str, text: str) -> dict[str, Any]:
     """The settings of a command line. Raises ConfigError if the microbenchmark has other settings."""
     if name not in SETTINGS:
-        raise ConfigError(
-            f"there is no microbenchmark {shown(name)}: it must be one of {', '.join(SETTINGS)}"
-        )
+        raise ConfigError(f"{shown(name)} is not a microbenchmark: it must be one of {', '.join(SETTINGS)}")
     try:
         settings = strict(text)
         if not isinstance(settings, dict):

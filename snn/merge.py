@@ -19,19 +19,20 @@ from snn.files.published_sets import PUBLISHED
 from snn.records import archive, store
 from snn.records.microbenchmarks import FOLDER
 from snn.report.write import write
-from snn.tables import devices
+from snn.tables import cards, devices
 
 _OUTPUT = "output="
 _FILES = tuple(f"devices.{ending}" for ending in ("csv", "html", "svg", "png"))
+_OF_CARDS = ("cards.csv", "cards.html")
 _MOST_LINES = 12
 _SHORT = len("GPU-01234567")
-"""Characters of a UUID that stand in a name, if they are enough."""
+"""Characters of a UUID that a name shows if they suffice to tell its devices apart."""
 
 Record = dict[str, Any]
 
 
 class _Device(NamedTuple):
-    """What tells two devices apart: a GPU's UUID. A CPU has none, so its folder is a part of it."""
+    """Key that identifies a device: a GPU's UUID. A CPU has none, so its key includes the folder."""
 
     uuid: str | None
     name: str = ""
@@ -42,7 +43,7 @@ class _Device(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A record, where it is, and on which device and in which folder it was measured."""
+    """A record with its place, the device that measured it, and the folder that it is in."""
 
     place: str
     record: Record
@@ -51,27 +52,32 @@ class _Found(NamedTuple):
 
 
 def run(folders: Sequence[Path], output: Path) -> str:
-    """Merge the records of these folders; returns what was found, in lines.
+    """Merge the records of these folders; return a summary, in lines.
 
-    Raises RecordError as ``collect`` does, OutputError where the output is no folder
-    of this command or cannot be written; then nothing was written.
+    Raises RecordError as ``collect`` does, OutputError if the output folder is not one that this command
+    wrote or cannot be written. After an error nothing has been written.
     """
     kept = [folder for folder in folders if not archive.of_microbenchmarks(folder)]
-    with replaced_folder(output, _FILES) as folder:
+    with replaced_folder(output, (*_FILES, *_OF_CARDS)) as folder:
         records = collect(kept or folders)
         paper = {name: read_yaml(CONFIG / f"paper/{name}.yaml") for name in published.TABLES}
         paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
-        table = devices.build(records, paper, paper_device, read_yaml(CONFIG / "verdicts.yaml"))
+        thresholds = read_yaml(CONFIG / "verdicts.yaml")
+        table = devices.build(records, paper, paper_device, thresholds)
+        over_cards = cards.build(records, thresholds)
+        if len(over_cards):
+            write(over_cards, str(folder / _OF_CARDS[0]), str(folder / _OF_CARDS[1]), cards.TITLE)
         csv, page, svg, png = (str(folder / name) for name in _FILES)
         write(table, csv, page, devices.TITLE)
         save(figure.draw(table), [svg, png])
     counts = [f"{name}: {len(of_device)} records" for name, of_device in records.items()]
-    left = [f"{folder} is left out: it has {FOLDER} alone" for folder in folders if folder not in kept]
-    return "\n".join([*counts, *left, *_said(table), f"{output / _FILES[0]}"])
+    left = [f"{folder} is left out: it has only {FOLDER}" for folder in folders if folder not in kept]
+    of_cards = _said_of_cards(over_cards, output) if len(over_cards) else []
+    return "\n".join([*counts, *left, *_said(table), *of_cards, f"{output / _FILES[0]}"])
 
 
 def _said(table: pd.DataFrame) -> list[str]:
-    """How many rows have which verdict on all devices, and the first of those that differ."""
+    """Lines with the number of rows per verdict on all devices, and the first rows that differ."""
     found = table.loc[table[devices.ON_ALL] != "", devices.ON_ALL].value_counts()
     words = ", ".join(f"{count} {word}" for word, count in found.items())
     lines = [f"{len(table)} rows, {found.sum()} of several devices{': ' if words else ''}{words}"]
@@ -84,18 +90,26 @@ def _said(table: pd.DataFrame) -> list[str]:
     return [*lines, f"  and {left} more that differ"] if left > 0 else lines
 
 
+def _said_of_cards(table: pd.DataFrame, output: Path) -> list[str]:
+    apart, pairs = table["pairs_apart"].sum(), table["pairs"].sum()
+    return [
+        f"{len(table)} rows of several cards of one model, in {output / _OF_CARDS[0]}: {apart} of {pairs} "
+        "pairs of cards differ by more than their intervals allow"
+    ]
+
+
 def parse(arguments: Sequence[str]) -> tuple[list[Path], Path]:
     """The folders, and the output."""
     named = [argument.removeprefix(_OUTPUT) for argument in arguments if argument.startswith(_OUTPUT)]
     folders = [Path(argument) for argument in arguments if not argument.startswith(_OUTPUT)]
     if not folders:
         raise ConfigError(
-            "no folder is named: give folders of results, as results or results/published/DEVICE/SET"
+            "give one or more folders of results, such as results or results/published/DEVICE/SET"
         )
     if len(named) > 1:
         raise ConfigError(f"output is given twice, as {' and '.join(map(shown, named))}: give it once")
     if "" in named:
-        raise ConfigError("output is empty: it must name a folder, as output=devices")
+        raise ConfigError("output is empty: it must name a folder, such as output=devices")
     return folders, Path(named[0] if named else "devices")
 
 
@@ -105,20 +119,20 @@ def parse(arguments: Sequence[str]) -> tuple[list[Path], Path]:
 def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
     """The records of all folders by the name of their device, then by place, each record once.
 
-    A GPU is known by its UUID, in whichever folders its records are. A CPU has no UUID: it is known by its
-    name, system and number of CPUs and by the folder, so that two machines with one name are never taken for
-    one, unless two folders share a record of it. GPUs of one name that measured different rounds of one cell
-    in one folder are taken for one, as in the tables of that folder, unless their records, in all folders,
-    may not stand in one table: of the same round of a cell, or with other hosts, drivers or sources.
-    Devices of one name are told apart by the start of their UUID, or by their number of CPUs and folder.
+    A UUID identifies a GPU in whichever folders its records are. A CPU has no UUID: its name, system, number
+    of CPUs and folder identify it, so that two machines with one name are never merged, unless two folders
+    share a record of it. GPUs of one name that measured different rounds of one cell in one folder are
+    merged, as in the tables of that folder, unless their records, in all folders, may not share a table: they
+    have the same round of a cell, or different hosts, drivers or sources. If several devices have one name,
+    the start of their UUID, or their number of CPUs and folder, is added to it.
 
-    Raises RecordError, naming the places, if a folder holds no records or something else, if two different
-    records are of one round of a cell on one device, or if rounds of a cell do not belong together
+    Raises RecordError, naming the places, if a folder holds no records or something else, if one device has
+    two different records of one round of a cell, or if rounds of a cell do not belong together
     (``snn.records.store.check_rounds``).
     """
     homes: dict[Path, Path] = {}
     for folder in folders:
-        path = Path(os.path.realpath(folder))  # also of what cannot be read, which is reported below
+        path = Path(os.path.realpath(folder))  # works for unreadable folders, too, which are reported below
         homes.setdefault(path.parent if path.name == archive.RECORDS else path, folder)
     found = [
         _Found(place, entry.record, _device(entry.record["provenance"], home), home)
@@ -146,7 +160,7 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
 
 
 def _representatives(found: Sequence[_Found]) -> dict[_Device, _Device]:
-    """For each device the one that stands for it, and for all that are taken for one with it."""
+    """For each device the one that represents it and all devices merged with it."""
     cards = [one for one in found if one.device.uuid is not None]
     joined = _link((one.device, _text(one.record)) for one in found if one.device.uuid is None)
     linked = _link(
@@ -162,7 +176,7 @@ def _representatives(found: Sequence[_Found]) -> dict[_Device, _Device]:
 
 
 def _link(keys: Iterable[tuple[_Device, str]]) -> dict[_Device, _Device]:
-    """Each device with the first of those that it has a key in common with, directly or by others."""
+    """Each device with the first device that shares a key with it, directly or through others."""
     first: dict[_Device, _Device] = {}
     owners: dict[str, _Device] = {}
     for device, key in keys:
@@ -174,7 +188,7 @@ def _link(keys: Iterable[tuple[_Device, str]]) -> dict[_Device, _Device]:
 
 
 def _may_share_a_table(group: Sequence[_Found]) -> bool:
-    """Whether records of several GPUs are of equal hosts and drivers, and their rounds belong together."""
+    """Whether several GPUs have equal hosts and drivers, and the rounds in their records belong together."""
     places = [one.record["provenance"] for one in group]
     if len({_text([place["driver"], store.host(place)]) for place in places}) > 1:
         return False
@@ -211,8 +225,11 @@ def _names(devices: Mapping[_Device, Mapping[str, Record]]) -> Iterator[str]:
 
 
 def _trait(device: _Device, twins: Sequence[_Device]) -> str:
-    """What tells this device from its twins: of a GPU its UUID; of a CPU as much of its folder as is enough,
-    and where two are of one folder the number of CPUs and the system."""
+    """Text that distinguishes this device from its twins.
+
+    For a GPU the UUID; for a CPU as much of its folder as is needed or, if two share a folder, the number of
+    CPUs and the system.
+    """
     if device.uuid:
         starts = [twin.uuid[:_SHORT] for twin in twins if twin.uuid]
         return device.uuid[:_SHORT] if starts.count(device.uuid[:_SHORT]) == 1 else device.uuid
@@ -223,9 +240,9 @@ def _trait(device: _Device, twins: Sequence[_Device]) -> str:
 
 
 def _end(folder: Path, others: Sequence[Path]) -> str:
-    """The shortest end of a folder's path that no other has: ``laptop/results``, not ``desk/results``.
+    """The shortest unique end of a folder's path: ``laptop/results``, not ``desk/results``.
 
-    Of a published set it names the device, too.
+    For a published set it includes the device.
     """
     for count in range(1 + (folder.parent.parent.name == PUBLISHED.name), len(folder.parts)):
         if all(other.parts[-count:] != folder.parts[-count:] for other in others):

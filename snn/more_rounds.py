@@ -2,7 +2,9 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,23 @@ import pandas as pd
 
 from snn.analysis import frame
 from snn.analysis.grouping import baselines
-from snn.analysis.intervals import ratio
+from snn.analysis.intervals import LEVEL, Ratio, adjust, holm, pool, ratio_verdict, with_best
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import LEAST, MOST, common_rounds, reason, rounds_needed
-from snn.analysis.verdicts import NOT_COMPARABLE
+from snn.analysis.speedups import (
+    FAMILY,
+    LEAST,
+    MOST,
+    Pair,
+    compare,
+    first_look,
+    look,
+    look_share,
+    next_look,
+    reason,
+    rounds_needed,
+    share_of_look,
+)
+from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT
 from snn.config.groups import CONFIG, read_yaml
 from snn.config.settings import MOST_ROUNDS
 from snn.config.suggestions import meant
@@ -21,14 +36,10 @@ from snn.errors import ConfigError, RecordError, shown
 from snn.grid import catalogue, fingerprint, more_rounds, naming, plans
 from snn.grid import sweeps as grid
 from snn.tables import overview
-from snn.tables.table import find_table
+from snn.tables.table import find_table, mark_families
 
 _OF_ALL = ("recommendation", "overview")
 _KEYS = ("rounds", *grid.ASKED)
-
-
-Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
-"""Baseline and other: rows of ``snn.analysis.frame`` that a table compares, each with its cell's name."""
 
 
 def plan(table: str, arguments: Sequence[str]) -> str:
@@ -48,32 +59,41 @@ def plan(table: str, arguments: Sequence[str]) -> str:
     lines: list[str] = []
     apart: list[str] = []
     planned: dict[str, int] = {}
-    for base, other in _pairs(table, where, thresholds):
-        found = ratio(*common_rounds(base, other))
-        needed = rounds_needed(found, thresholds)
-        # A GPU and its host are divided; of a missing time there is nothing to say.
-        is_timed = base["runs"] and other["runs"] and base["on_host"] == other["on_host"]
-        with_kernel = [
-            f" with {row['kernel']}" if row["kernel"] and base["kernel"] != other["kernel"] else ""
-            for row in (other, base)
+    for pairs, factors in _families(table, where, thresholds):
+        compared: list[tuple[Pair, Ratio]] = []
+        for base, other in pairs:
+            # A GPU and its host are divided; of a missing time there is nothing to say.
+            is_timed = base["runs"] and other["runs"] and base["on_host"] == other["on_host"]
+            if is_timed and (why := reason(base, other, thresholds)):
+                apart.append(f"{_name(base, other)}: {NOT_COMPARABLE}, so it gets no rounds: {why}")
+            else:
+                compared.append(((base, other), compare(base, other, thresholds)))
+        ratios = pool([found for _, found in compared])
+        shares = [look_share(found, *pair, thresholds) for pair, found in compared]
+        ps = adjust([found.p / share for found, share in zip(ratios, shares, strict=True)], factors)
+        is_open = [
+            ratio_verdict(found, p, thresholds["same"], thresholds["one_round"]) == NOT_SIGNIFICANT
+            for found, p in zip(ratios, ps, strict=True)
         ]
-        pair = (
-            f"{other['dataset']} {other['network']}: {other['strategy']}{with_kernel[0]} over "
-            f"{base['strategy']}{with_kernel[1]}"
-        )
-        if is_timed and (why := reason(base, other, thresholds)):
-            apart.append(f"{pair}: {NOT_COMPARABLE}, so it gets no rounds: {why}")
-            continue
-        if not found.rounds or needed <= found.rounds:
-            continue
-        given = int(count) if count else min(needed, max(2 * found.rounds, LEAST))
-        for row in (base, other):
-            planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
-        likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
-        lines.append(
-            f"{pair}: {found.value:.3g} ({found.low:.3g} to {found.high:.3g}) after {found.rounds} rounds, "
-            f"likely settled after {likely}: it gets {given}"
-        )
+        level = LEVEL / max(factors(sum(is_open)), default=1)
+        for (pair, _), found, open_ in zip(compared, ratios, is_open, strict=True):
+            first = first_look(*pair)
+            further = next_look(found.rounds, first) if found.rounds > 1 else LEAST
+            share = share_of_look(look(further, first), thresholds)
+            needed = rounds_needed(found, thresholds, level * share if open_ else inf)
+            if not all(row["runs"] for row in pair) or needed <= found.rounds:
+                continue
+            unpaired = max(len(row["rounds"]) for row in pair) - found.rounds  # of several hosts or passes
+            wanted = int(count) if count else unpaired + min(needed, max(2 * found.rounds, LEAST))
+            given = min(max(wanted, unpaired + further), MOST_ROUNDS)
+            for row in pair:
+                planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
+            likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
+            known = f"{found.value:.3g} ({found.low:.3g} to {found.high:.3g})" if found.rounds else "no ratio"
+            lines.append(
+                f"{_name(*pair)}: {known} after {found.rounds} rounds, likely settled after {likely}: "
+                f"it gets {given}"
+            )
     if not planned:
         what = "everything that is comparable" if apart else "everything"
         return "\n".join([*apart, f"In {table} {what} is settled: no rounds were added."])
@@ -91,8 +111,25 @@ def _command(table: str, where: Mapping[str, str]) -> str:
     )
 
 
-def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iterator[Pair]:
-    """The rows that a table compares; ``where`` holds the grid and the device, where they are given."""
+def _name(base: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """``large 32-256-1: combined over reference``, with the kernels if they differ."""
+    kernels = [
+        f" with {row['kernel']}" if row["kernel"] and base["kernel"] != other["kernel"] else ""
+        for row in (other, base)
+    ]
+    return (
+        f"{other['dataset']} {other['network']}: {other['strategy']}{kernels[0]} over "
+        f"{base['strategy']}{kernels[1]}"
+    )
+
+
+def _families(
+    table: str, where: Mapping[str, str], thresholds: Thresholds
+) -> list[tuple[list[Pair], Callable[[int], list[int]]]]:
+    """The rows that a table compares, by families, each with the factors that adjust its p-values.
+
+    ``where`` holds the grid and the device, if they are given.
+    """
     file = Path(where.get("grid", CONFIG / "grid.yaml"))
     asked: dict[str, Any] = dict(where)
     if where.get("devices", "").startswith("["):
@@ -114,15 +151,14 @@ def _pairs(table: str, where: Mapping[str, str], thresholds: Thresholds) -> Iter
         _expected(cells, _command(f"{folder}/{table}".lstrip("/"), where), "grid" in where)
     )
     if table in _OF_ALL:
-        for point in overview.points_of(records, thresholds):
-            best, *others = overview.ranked(point, thresholds) or [{}]
-            yield from ((other, best) for other in others)
-        return
-    rows = frame.tabulate(records, thresholds)
-    listed = rows.to_dict("records")
+        ranked = [overview.ranked(point, thresholds) for point in overview.points_of(records, thresholds)]
+        return [([(other, best) for other in others], with_best) for best, *others in filter(None, ranked)]
+    rows = mark_families(frame.tabulate(records, thresholds), catalogue.PRIMARY.get(table))
+    listed, families = rows.to_dict("records"), defaultdict[Any, list[Pair]](list)
     for number, i in _numbers(table, rows, sweeps):
         if number != i:
-            yield listed[number], listed[i]
+            families[listed[i].get(FAMILY)].append((listed[number], listed[i]))
+    return [(pairs, holm) for pairs in families.values()]
 
 
 def _numbers(table: str, rows: pd.DataFrame, sweeps: Mapping[str, grid.Sweep]) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ from snn.config.cell import Cell
 from snn.files import outputs
 from snn.records import store
 
-_HOST = 1000  # streams are the threads of their own numbers
+_HOST = 1000  # a stream's thread has the stream's number
 
 
 def convert(paths: Sequence[str], output: str) -> None:
@@ -20,7 +20,7 @@ def convert(paths: Sequence[str], output: str) -> None:
 def write(output: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Write the traces of these records to one file; a record without a trace adds nothing.
 
-    Raises OutputError where it cannot be written.
+    Raises OutputError if it cannot be written.
     """
     events: list[dict[str, Any]] = []
     for number, record in enumerate(records, 1):

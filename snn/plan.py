@@ -1,4 +1,4 @@
-"""What ``snn plan`` prints: whether a cell, or each of a sweep, fits into a GPU's memory."""
+"""Text of ``snn plan``: whether a cell, or each cell of a sweep, fits into a GPU's memory."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def answer(
     budget = int(share * gpu.nbytes)
     cells, axes = _cells(settings, gpu)
     target = None
-    if file is not None:  # into no file that is read for it
+    if file is not None:  # must not overwrite an input
         data = [path for cell in cells.values() for path in datasets.inputs(cell["dataset"])]
         inputs = [_grid(settings), *CONFIG.rglob("*.yaml"), *data]
         target = outputs.checked(file, inputs, "--json")
@@ -56,7 +56,7 @@ def answer(
 
 
 def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
-    """The GPU to plan for, with the memory that there is on it."""
+    """The GPU to plan for, with its available memory."""
     if device is not None:
         gpu = gpus.named(device)
         return gpu if free is None else gpus.of_memory(device, _size(free))
@@ -67,9 +67,9 @@ def _gpu(device: str | None, free: str | None) -> gpus.Gpu:
             reason = devices.why_unused()
             raise ConfigError(
                 f"{f'the GPU here is not used: {reason}' if reason else 'there is no GPU here to plan for'}; "
-                "name one of config/gpus.yaml with --device, or say with --free how much memory there is"
+                "name one of config/gpus.yaml with --device, or give its memory with --free"
             ) from error
-        return gpus.of_memory("a GPU that is not named", _size(free))
+        return gpus.of_memory("an unnamed GPU", _size(free))
     return gpus.of_memory(found.name, devices.free_bytes(found) if free is None else _size(free))
 
 
@@ -78,19 +78,19 @@ def _size(text: str) -> int:
     nbytes = float(found[1]) * _UNITS.get(found[2], 0) if found else 0.0
     if not 1 <= nbytes <= _MOST_BYTES:
         raise ConfigError(
-            f"--free is {shown(text)}: it must be a size to 1 PB, as 11GiB, 500MiB or 8e9 bytes as 8000000000"
+            f"--free is {shown(text)}: it must be a size up to 1 PB, such as 11GiB, 500MiB or 8000000000"
         )
     return int(nbytes)
 
 
 def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> tuple[dict[str, Mapping[str, Any]], Sequence[str]]:
-    """The cell of these settings, or those of a sweep by their names and the keys that differ in it."""
+    """The cell of these settings, or a sweep's cells by name, and the keys in which they differ."""
     chosen = dict(one.partition("=")[::2] for one in settings if one.startswith((f"{_SWEEP}=", _GRID)))
     if _SWEEP not in chosen:
         return {_THIS: compose.composed(settings, checks_memory=False)}, ()
     if len(chosen) < len(settings):
         raise ConfigError(
-            f"beside {_SWEEP}=NAME there can be grid=FILE and options, but no settings of a cell"
+            f"{_SWEEP}=NAME can be combined with grid=FILE and options, but not with settings of a cell"
         )
     file = _grid(settings)
     found = sweeps.read(file, Device("cuda", gpu.name))
@@ -108,7 +108,7 @@ def _grid(settings: Sequence[str]) -> Path:
 def _whether(cell: Mapping[str, Any], axes: Sequence[str], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:
     """Whether a sweep's cell fits; if its memory cannot be predicted, the reason.
 
-    ``settings`` are those of the axes that its name does not say.
+    ``settings``: the cell's values on the axes that its name leaves out.
     """
     found: dict[str, Any] = {"settings": {}}
     for axis in axes:

@@ -12,7 +12,7 @@ def prepare(arguments: Sequence[str]) -> None:
     """Write the table of the data set that these settings choose."""
     settings = compose.composed(arguments)
     if settings["output"] is None:
-        raise ConfigError("output is missing: the file to write, as output=small.npy")
+        raise ConfigError("output is missing: give the file to write, such as output=small.npy")
     output = outputs.checked(settings["output"], datasets.inputs(settings["dataset"]))
     table = datasets.make(settings["dataset"])
     training, test = datasets.parts(table.values, settings["dataset"])

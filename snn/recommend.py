@@ -1,4 +1,4 @@
-"""What ``snn recommend`` does: it finds the strategy that trains one's own network fastest."""
+"""``snn recommend``: find the strategy that trains a user's network fastest."""
 
 import sys
 import time
@@ -40,9 +40,9 @@ def answer(**options: Any) -> int:
 
 @contextmanager
 def _unless_empty(folder: Path) -> Iterator[None]:
-    """A context at whose end folders that were made in it do not stay with nothing inside."""
+    """Remove the folder, and parents, that the context has created, if they are empty at its end."""
     made: list[Path] = []
-    with suppress(OSError):  # a name that is too long is refused later
+    with suppress(OSError):  # a name that is too long raises an error later
         made += [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -82,7 +82,7 @@ def _recommend(asked: Question, started: float) -> int:
 
 
 def _fit_length(full: Grid, asked: Question, pilot: Pilot) -> Grid:
-    """The grid whose runs are as long as fits, or as those of an earlier call, whose records then count."""
+    """The grid with the longest runs that fit, or with an earlier call's run length, to reuse its records."""
     cell, first = asked.cell, read_yaml(candidates.CHOICES)["first_round"]
     backend, cells = full.plan.device.backend, len(full.plan.cells)
 
@@ -137,22 +137,23 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
         wants = budget.wanted_rounds(cells, choices["contender"], choices["rounds"], thresholds)
         left = deadline - time.monotonic() - (1 + choices["report_passes"]) * pass_seconds
         round_seconds = {name: sum(seconds) / len(seconds) for name, seconds in took.items()}
-        given = budget.rounds_that_fit(wants, has, round_seconds, left)
+        given = budget.rounds_that_fit(wants, has, round_seconds, left, choices["rounds"])
         if given:
             more_rounds.add(given, ROOT / more_rounds.FILE)
     if wants:
         _say(
-            "More rounds would make the answer surer, but the time left is too short for them. "
-            "With a larger --budget it continues."
+            "More rounds would narrow the intervals, but the time left is too short for them. "
+            "Use a larger --budget to continue."
         )
     return grid
 
 
 def _measure_once(asked: Question, grid: Grid) -> tuple[Grid, float]:
-    """Measure what is missing: the grid without candidates whose measurement failed, and the seconds of
-    waiting for other measurements.
+    """Measure what is missing.
 
-    Raises WorkflowError, as on a full disk, once the answer from the records that there are is printed.
+    Returns the grid without candidates whose measurement failed, and the seconds spent waiting for other
+    measurements. Raises WorkflowError, on a full disk for example, after printing the answer from the
+    existing records.
     """
     waited = 0.0
     try:
@@ -176,13 +177,13 @@ def _without_failed(asked: Question, grid: Grid, error: workflow.WorkflowError) 
     if not (error.of_jobs and failed) or grid.training.name in failed or len(cells) - len(failed) < 2:
         raise error
     names = ", ".join(cells[name].strategy for name in failed)
-    _say(f"Measuring {names} failed (see above); the other candidates are compared without.")
+    _say(f"Measuring {names} failed (see above); the other candidates are still compared.")
     backend = grid.plan.device.backend
     return candidates.write(asked, backend, grid.length, without=grid.without | set(failed))
 
 
 def _print_answer(asked: Question, grid: Grid, records: Records) -> bool:
-    """Print the answer, the ranking, and what is known of a GPU; whether there is an answer."""
+    """Print the answer, the ranking, and what is known of a GPU; return whether there is an answer."""
     ranking, answer = candidates.ranking_and_answer(records, read_yaml(CONFIG / "verdicts.yaml"))
     print(text.answer(ranking, answer, grid.length, asked.cell))
     if grid.plan.device.backend == "cpu":

@@ -27,13 +27,13 @@ from snn.tables.table import build, find_table
 
 
 def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> None:
-    """Write every table and figure whose records the archive holds; print which ones it does not.
+    """Write every table and figure whose records the archive holds; print which ones it lacks.
 
-    A table needs a record of each of its cells. Where further rounds are missing, because a workflow was
-    interrupted, it is of those that there are, and that is printed too.
+    A table needs a record of each of its cells. If further rounds are missing because a workflow was
+    interrupted, the table uses the existing rounds, and this is printed too.
 
-    Raises RecordError where the archive holds no records, something else, or records of two devices for one
-    table; OutputError where the output cannot be written.
+    Raises RecordError if the archive holds no records, something else, or records of two devices for one
+    table; OutputError if the output cannot be written.
     """
     with writing(output):
         measured = microbenchmarks.of_devices(archive)
@@ -65,7 +65,8 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             axes = [] if name in catalogue.TABLES else sweeps[name].axes
             beside = axes or (read_yaml(ROOT / entry.published) if entry.published else {})
             fitting = fitting_limits(limits, chosen.values()) if entry.with_limits else []
-            table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting)
+            primary = catalogue.PRIMARY.get(name)
+            table, title = build(catalogue.table_form(name), chosen, beside, thresholds, fitting, primary)
             _write(table, title.format(name), output, name)
             if name not in catalogue.TABLES:
                 _save(sweep_figure.draw(_written(output, name), axes, name, of), output, name)
@@ -86,19 +87,19 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
 
 
 def _written(output: Path, name: str) -> pd.DataFrame:
-    """A table as it was written: what a workflow draws from."""
+    """A table read from its file, as a workflow reads it to draw figures."""
     return pd.read_csv(output / f"tables/{name}.csv")
 
 
 def _draw(output: Path, table: str, paper_device: str, said: str) -> None:
-    """The figures with a form of their own that are drawn from a table."""
+    """Draw the catalogue's figures that use this table."""
     for figure, of in catalogue.FIGURES.items():
         if of.table == table:
             _save(draw(of.form or figure, _written(output, table), paper_device, said), output, figure)
 
 
 def _limits(archive: Path, devices: set[str]) -> list[dict[str, Any]]:
-    """The measured limits of the archive's device: of its GPUs, or of a CPU where there is none of a GPU."""
+    """The measured limits of the archive's GPUs or, if there are none, of its CPU."""
     paths = [*archive.glob("limits.json"), *sorted(archive.glob("limits/*.json"))]
     records = [record for record in map(read_limits, paths) if record["provenance"]["device"] in devices]
     of_gpus = [record for record in records if record["provenance"]["backend"] == "cuda"]
@@ -123,7 +124,7 @@ def _write_datasets(records: Sequence[frame.Record], output: Path) -> None:
 def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[str, grid.Sweep]:
     """The sweeps of a grid file, or those that were published with the archive.
 
-    Published sweeps are made of the cells of the records, not resolved again by the current configuration.
+    Published sweeps consist of the records' cells; the current configuration is not used.
     """
     published = read_sweeps(archive) if grid_file is None else None
     if published is not None:
@@ -140,13 +141,12 @@ def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[s
 def _published(
     sweeps: Mapping[str, Mapping[str, list[str]]], file: Path, found: list[Entry]
 ) -> dict[str, grid.Sweep]:
-    """The sweeps of an archive's ``file`` whose cells it has the records of; print which ones it has not.
+    """The sweeps of an archive's ``file`` whose records it has; print which ones it lacks.
 
-    The name of a sweep becomes one of files, so it is checked as in a grid; so are its axes, against the
-    cells.
+    A sweep's name becomes a file name, so it is checked as in a grid; its axes are checked against the cells.
     """
-    # The published names end with a digest of the cell as it was written, under the keys of that time; that
-    # of earlier names was shorter.
+    # The published names end with a digest of the cell under the keys of that time; in earlier names it was
+    # shorter.
     published = {name: [cell.rpartition("-")[2] for cell in of["cells"]] for name, of in sweeps.items()}
     cells = _by_digest(found, {len(digest) for named in published.values() for digest in named}, file)
     read = {}
@@ -163,13 +163,13 @@ def _published(
         for axis in of["axes"]:
             section, _, key = axis.partition(".")
             if not any(section in cell and (not key or key in cell[section]) for cell in named.values()):
-                raise RecordError(f"{file}: {name}.axes: {axis!r} is no setting of its cells")
+                raise RecordError(f"{file}: {name}.axes: {axis!r} is not a setting of its cells")
         read[name] = grid.Sweep(name, tuple(of["axes"]), named)
     return read
 
 
 def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, Cell]:
-    """The cells by their digests, cut to each of these lengths. Raises RecordError where two are the same."""
+    """The cells by their digests, cut to each of these lengths. Raises RecordError if two are the same."""
     cells: dict[str, Cell] = {}
     for entry in found:
         digest = naming.digest(entry.written["cell"])
@@ -180,7 +180,7 @@ def _by_digest(found: list[Entry], lengths: set[int], file: Path) -> dict[str, C
 
 
 def _write_own(output: Path, name: str, *given: Any) -> None:
-    """A table that is not of cells, built from what is given."""
+    """Write a table that is not a table of cells, built from the given values."""
     form = find_table(catalogue.table_form(name))
     _write(form.build(*given), form.title, output, name)
 

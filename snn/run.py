@@ -14,11 +14,11 @@ from snn.errors import ConfigError  # noqa: E402
 from snn.hardware.locks import end_with_parent  # noqa: E402
 
 NOT_OK = 3
-"""The status of a cell that has no time, or no loss, if that is asked for."""
+"""Exit status with ``--strict`` if a cell has no time, or no loss."""
 
 
 def run_cell(arguments: Sequence[str], strict: bool = False) -> int:
-    """Run the cell of these settings; the status: 0, or 3 if ``strict`` and the cell is not ok."""
+    """Run the cell of these settings; return 0, or 3 if ``strict`` and the cell is not ok."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a workflow's jobs are started without it
     from snn import datasets

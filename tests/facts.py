@@ -3,7 +3,7 @@
 A fact is a function that yields parts of the text, after it has asserted what their words say.
 """
 
-import re
+import math
 from functools import cache
 
 import facts_of_results as results
@@ -11,8 +11,11 @@ from conftest import ROOT
 from facts_of_results import LIMITS
 from published_tables import one, table
 
+from snn.analysis.intervals import Ratio
+from snn.analysis.speedups import detectable
 from snn.config.yaml_file import read_yaml
 from snn.measurement import protocol as protocol_of_runs
+from snn.measurement.student import LEVEL
 
 PROTOCOLS = ("paper", "brief", "glance", "precise")
 
@@ -82,8 +85,9 @@ def of_protocols():
         path = ROOT / f"config/protocol/{name}.yaml"
         protocol = read_yaml(path)
         row = f"| `{name}` | {protocol['rounds']} | {protocol['runs']} | {protocol['max_seconds']:g} s |"
-        tells = re.search(r"Tells\s+(?:#\s+)?(\d+%)\s", path.read_text(encoding="utf-8"))
-        yield f"{row} {tells[1]} |" if tells else f"{row} 10%, or a few percent if rounds differ by 2% |"
+        spreads = (math.sqrt(2) * noise for noise in (0.02, 0.05, 0.11))
+        found = (Ratio(1.0, 1.0, 1.0, protocol["rounds"], spread) for spread in spreads)
+        yield f"{row} {' | '.join(f'{detectable(one, LEVEL) - 1:.0%}' for one in found)} |"
     yield f"changes by no more than {protocol_of_runs._STEADY:.0%} between successive windows"
     exact = read_yaml(ROOT / "config/protocol/precise.yaml")["relative_error"]
     yield f"once the 95% interval of its mean is within {exact:.0%} of that mean"
@@ -94,7 +98,8 @@ def of_verdicts():
     yield f"above {LIMITS['noisy']:.0%} of their mean"
     yield f"used over {LIMITS['other_cores']:.0%} of the CPU cores"
     yield f"took over {LIMITS['stolen_cores']:.0%} of the cores"
-    yield f"by more than {LIMITS['drifted']:.0%} (and by more than {LIMITS['drifted_least_us']} µs)"
+    yield f"rose or fell by more than a factor of {LIMITS['drifted']:g}"
+    yield f"(and by more than {LIMITS['drifted_least_us']} µs)"
     yield f"more than {LIMITS['memory_full']:.0%} of the memory was in use"
     yield f"for {LIMITS['lasting_s']} s or longer"
     assert LIMITS["idle_drop"] == 0.5
@@ -106,6 +111,10 @@ def of_verdicts():
 def of_two_thresholds():
     yield f"wider than a factor of {LIMITS['wide']}"
     yield f"too few rounds to find a difference of {LIMITS['tell_apart']:.0%}"
+
+
+def of_the_bound_of_predictions():
+    yield f"a factor of {LIMITS['predicts']:g} (`predicts` in"
 
 
 def of_the_warning():
@@ -130,7 +139,7 @@ FACTS = {
     "reference/kernels.md": [of_the_kernel_study],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
-    "explanation/attribution.md": [of_the_warning],
+    "explanation/attribution.md": [of_the_bound_of_predictions, of_the_warning],
     "howto/compare_machines.md": [of_same],
     "howto/more_rounds.md": [of_two_thresholds],
     "howto/several_gpus.md": [of_untouched],

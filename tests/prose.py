@@ -46,7 +46,7 @@ FASTEST = re.compile(
 )
 _ASKS = re.compile(r"\b(?:which|whether|if|not that)\b[^.,;:]*$", re.IGNORECASE)
 _OBJECT = re.compile(
-    r"(?:\bthan|\bas fast as|\bas long as|\bover|\bbeside|\brelative to|runner-up(?: in \w+)?,|\bpeer,)"
+    r"(?:\bthan|\bas fast as|\bas long as|\bover|\bnext to|\brelative to|runner-up(?: in \w+)?,|\bpeer,)"
     r"\s+(?:the (?:runner-up|best peer)(?: in \w+)?,\s+)?$",
     re.IGNORECASE,
 )

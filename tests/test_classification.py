@@ -160,7 +160,7 @@ def test_labels_without_an_output_are_refused_before_training():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda runs, _: runs[0].pop("epochs"), "some runs have epochs, and others have not"),
+        (lambda runs, _: runs[0].pop("epochs"), "some runs have epochs, and others do not"),
         (lambda runs, _: [run["epochs"].pop() for run in runs], r"runs\[0\] has 2 epochs, but .*epochs is 3"),
         (
             lambda runs, _: [run.pop("test_seconds") for run in runs],

@@ -171,10 +171,10 @@ def lines(text):
 
 
 def test_a_part_that_nothing_makes_and_a_folder_that_is_none_are_refused(capsys, tmp_path):
-    with pytest.raises(ConfigError, match="there is no part 'other': one of published_programs"):
+    with pytest.raises(ConfigError, match="unknown part 'other': it must be one of published_programs"):
         cnn_page.fill("<!-- made: other -->\n<!-- end -->", tmp_path)
     assert cnn_page.main([str(tmp_path), str(tmp_path / "none")]) == 2
-    assert f"{tmp_path}/none is no folder: it must be one such as" in capsys.readouterr().err
+    assert f"{tmp_path}/none is not a folder: give one such as" in capsys.readouterr().err
 
 
 def test_programs_have_their_ratios_words_and_images(tmp_path):

@@ -149,7 +149,7 @@ def filled(part):
 
 @pytest.mark.parametrize(
     ("page", "heading", "fewest"),
-    [("troubleshooting.md", "", 16), ("reference/guarantees.md", "## If something is refused", 11)],
+    [("troubleshooting.md", "", 16), ("reference/guarantees.md", "## Error messages", 11)],
 )
 def test_messages_to_troubleshoot_are_those_of_the_code(page, heading, fewest):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8").partition(heading or "# ")[2]
@@ -229,7 +229,7 @@ def test_a_link_is_rewritten_for_the_page_that_it_is_on():
         ),
         (
             {"a/records.jsonl.gz": "records.jsonl.gz"},
-            "{0}/device is a set itself, for it holds records.jsonl.gz",
+            "{0}/device is a set itself, because it holds records.jsonl.gz",
         ),
         ({"README.md": "other.md"}, "{0}/device has no README.md: scripts/redraw makes it"),
     ],

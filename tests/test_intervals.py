@@ -1,12 +1,25 @@
 """Intervals that hold what they promise, and words that follow from them."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from snn.analysis.intervals import mean_interval, mean_of, ratio, ratio_verdict, speedup_verdict
-from snn.measurement.protocol import student_quantile
+from snn.analysis.intervals import (
+    Ratio,
+    adjust,
+    holm,
+    mean_interval,
+    mean_of,
+    pool,
+    ratio,
+    ratio_verdict,
+    speedup_verdict,
+    with_best,
+)
+from snn.measurement.student import student_quantile, two_sided_p
 
 REPETITIONS = 2000
 FOUR_DEVIATIONS = pytest.approx(0.95, abs=4 * (0.95 * 0.05 / REPETITIONS) ** 0.5)  # neither narrow nor wide
@@ -97,7 +110,22 @@ def test_units_do_not_matter_and_the_inverse_is_the_inverse(a, b, unit):
     ("freedom", "exact"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (4, 2.7764), (10, 2.2281), (30, 2.0423)]
 )
 def test_student_quantiles(freedom, exact):
-    assert student_quantile(freedom) == pytest.approx(exact, rel=0.01 if freedom > 3 else 1e-9)
+    assert student_quantile(freedom) == pytest.approx(exact, abs=5e-5)
+
+
+@given(st.floats(1, 200), st.floats(0, 40))
+def test_the_p_value_is_the_integral_of_students_density(freedom, t):
+    """By Simpson's rule over the angle whose tangent is t / sqrt(freedom), to which the tail is bounded."""
+    angle = np.linspace(np.arctan(t / math.sqrt(freedom)), np.pi / 2, 20001)
+    weights = np.array([1, *[4, 2] * 9999, 4, 1]) * (angle[1] - angle[0]) / 3
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+    tails = 2 * scale * np.sum(weights * np.abs(np.cos(angle)) ** (freedom - 1))
+    assert two_sided_p(t, freedom) == pytest.approx(tails, abs=1e-4)
+
+
+@given(st.floats(1, 50), st.floats(1e-6, 0.9))
+def test_quantile_and_p_value_are_inverse(freedom, level):
+    assert two_sided_p(student_quantile(freedom, level), freedom) == pytest.approx(level, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +151,9 @@ def test_the_interval_is_students_over_rounds():
     logs = np.log([2, 4, 8])
     margin = student_quantile(2) * logs.std(ddof=1) / np.sqrt(3)
     mean = 14 / 3  # each round counts alike
-    assert found == pytest.approx((mean, mean * np.exp(-margin), mean * np.exp(margin), 3, logs.std(ddof=1)))
+    expected = (mean, mean * np.exp(-margin), mean * np.exp(margin), 3, logs.std(ddof=1))
+    assert found[:5] == pytest.approx(expected)
+    assert found.p == pytest.approx(two_sided_p(math.log(mean) * math.sqrt(3) / logs.std(ddof=1), 2))
 
 
 @pytest.mark.parametrize("limit", [1.0, 2.5])
@@ -152,7 +182,10 @@ def test_it_covers_the_ratio_as_often_where_slow_rounds_of_one_side_are_cut_shor
     ],
 )
 def test_a_single_round_tells_only_large_ratios_apart(base, other, word):
-    assert ratio_verdict(ratio(base, other), 0.02, 2) == word
+    found = ratio(base, other)
+    assert ratio_verdict(found, found.p, 0.02, 2) == word
+    if found.rounds > 1 and word != "same":
+        assert ratio_verdict(found, 0.05, 0.02, 2) == "not significant"
 
 
 def test_of_one_round_it_is_that_of_student_and_welch():
@@ -186,3 +219,53 @@ def test_units_do_not_matter_and_the_interval_holds_the_ratio(a, b, unit):
     low, high = mean_interval([a])
     assert low * (1 - 1e-9) <= np.mean(a) <= high * (1 + 1e-9)
     assert mean_interval([[unit * x for x in a]]) == pytest.approx((unit * low, unit * high))
+
+
+# ---- several comparisons
+
+
+def test_holm_multiplies_the_smallest_p_value_by_their_number():
+    assert adjust([0.01, 0.04, 0.03], holm) == pytest.approx([0.03, 0.06, 0.06])
+    assert adjust([], holm) == []
+
+
+def test_candidates_are_compared_with_the_best_as_pairs_that_are_left():
+    """Of four candidates there are six pairs; without the clearest three, then one."""
+    ps = [0.3, 0.02, 0.001]
+    assert adjust(ps, with_best) == pytest.approx([0.3, 0.06, 0.006])
+    assert adjust([0.02, 0.03, 0.04], with_best) == pytest.approx([0.04] * 3)  # all of them, so the best is
+    assert adjust([0.02], with_best) == [0.02]
+
+
+@given(st.lists(st.floats(0, 1) | st.just(math.nan), max_size=30), st.sampled_from([holm, with_best]))
+def test_adjusted_p_values_are_larger_and_in_the_same_order(ps, factors):
+    adjusted = adjust(ps, factors)
+    assert [math.isnan(p) for p in adjusted] == [math.isnan(p) for p in ps]
+    known = [(p, q) for p, q in zip(ps, adjusted, strict=True) if not math.isnan(p)]
+    assert all(p <= q <= 1 for p, q in known)
+    assert sorted(q for _, q in known) == [q for _, q in sorted(known)]
+
+
+def test_a_variance_is_half_its_own_and_half_that_of_the_family():
+    found = [Ratio(1.5, 1.4, 1.6, rounds, spread) for rounds, spread in ((5, 0.1), (5, 0.3), (8, 0.2))]
+    assert pool(found[:2]) == found[:2]
+    single = Ratio(2.0, 1.9, 2.1, 1, math.nan)
+    *pooled, same = pool([*found, single])
+    common = (0.01 + 0.09 + 0.04) / 3
+    for one, own in zip(pooled, found, strict=True):
+        assert one.spread == pytest.approx(math.sqrt((own.spread**2 + common) / 2))
+        t = math.log(1.5) * math.sqrt(own.rounds) / one.spread
+        assert one.p == pytest.approx(two_sided_p(t, 2 * (own.rounds - 1)))
+    assert math.isnan(same.p) and math.isnan(same.spread)
+
+
+@pytest.mark.parametrize("spreads", [[0.1] * 8, [0.02, 0.14] * 4])
+def test_equals_are_seldom_called_slower_than_the_one_with_the_shortest_mean(spreads):
+    random = np.random.default_rng(11)
+    wrong = 0
+    for _ in range(400):
+        cells = np.exp(np.array(spreads)[:, None] * random.standard_normal((8, 5)))[..., None].tolist()
+        first, *others = sorted(cells, key=np.mean)
+        ps = adjust([one.p for one in pool([ratio(other, first) for other in others])], with_best)
+        wrong += min(ps) < 0.05
+    assert wrong <= 0.05 * 400 + 4 * math.sqrt(400 * 0.05 * 0.95)

@@ -456,7 +456,7 @@ ON_HOST, MANAGED = {"host_alloc", "pinned", "pageable"}, {"managed", "managed_pr
     ("pins", "usable", "refused", "said"),
     [
         (True, None, MANAGED, "unsupported: .* at most half of what is free"),
-        (False, None, ON_HOST - {"pageable"}, "unsupported: .* refuses to pin 524288 bytes"),
+        (False, None, ON_HOST - {"pageable"}, "unsupported: .* cannot pin 524288 bytes"),
         (True, MIB, ON_HOST, "out_of_memory: .* more than a quarter of the host's memory"),
     ],
     ids=["managed memory", "pinned memory", "a host's memory"],

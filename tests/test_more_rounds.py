@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -15,12 +14,22 @@ from snn import cli
 from snn import more_rounds as command
 from snn.analysis import frame
 from snn.analysis.intervals import Ratio, ratio, speedup_verdict
-from snn.analysis.speedups import MOST, for_difference, for_width, is_wide, rounds_needed
+from snn.analysis.speedups import (
+    MOST,
+    detectable,
+    for_difference,
+    for_width,
+    is_wide,
+    look,
+    next_look,
+    rounds_needed,
+    share_of_look,
+)
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import more_rounds, naming, plans, sweeps
 from snn.hardware.devices import Device
-from snn.measurement.protocol import student_quantile
+from snn.measurement.student import student_quantile
 from snn.records import store
 
 THRESHOLDS = read_yaml(ROOT / "config/verdicts.yaml")
@@ -77,7 +86,7 @@ def test_a_single_round_needs_five():
 @pytest.mark.parametrize("rounds", [2, 3, 7, 20, 99])
 def test_the_rounds_are_the_first_that_are_enough(rounds):
     margin = student_quantile(rounds - 1) * 0.05 / math.sqrt(rounds)
-    difference = margin + NormalDist().inv_cdf(0.9) * 0.05 / math.sqrt(rounds)
+    difference = math.log(detectable(Ratio(1.0, 0.9, 1.1, rounds, 0.05), 0.05))
     for slack, expected in ((1e-9, rounds), (-1e-9, rounds + 1)):
         assert for_difference(0.05, difference * (1 + slack)) == expected
         assert for_width(0.05, math.exp(2 * margin * (1 + slack))) == expected
@@ -94,6 +103,25 @@ def test_a_ratio_is_wide_beyond_the_threshold_and_told_apart_by_its_own():
         unclear = Ratio(value, value * 0.75, value / 0.75, 5, 0.2)
         assert rounds_needed(unclear, wide | {"wide": 2}) == for_difference(0.2, math.log(1.3))
     assert rounds_needed(beyond, wide) == max(for_width(0.2, 1.5), for_difference(0.2, math.log(1.1)))
+
+
+@given(st.integers(2, 12), st.integers(0, 30))
+def test_each_further_look_has_a_number_of_its_own(first, more):
+    """So that the shares of the level that looks spend sum to at most 1."""
+    rounds, spent = first, [look(first, first)]
+    for extra in (more, 0, 2 * more, 1):
+        rounds = next_look(rounds, first) + extra
+        spent.append(look(rounds, first))
+    assert spent[0] == 1 and spent == sorted(set(spent))
+    assert sum(share_of_look(number, THRESHOLDS) for number in range(1, 60)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "first", "number"),
+    [(3, 5, 1), (5, 5, 1), (6, 5, 2), (10, 5, 2), (11, 5, 3), (40, 5, 4), (2, 2, 1), (5, 2, 2), (10, 2, 3)],
+)
+def test_the_rounds_tell_the_number_of_a_look(rounds, first, number):
+    assert look(rounds, first) == number
 
 
 @pytest.fixture
@@ -121,7 +149,7 @@ def test_only_what_is_unclear_and_its_baseline_get_rounds(planned, capsys):
     assert plan() == 0
     assert more_rounds.read() == {names["reference"]: 10, names["combined"]: 10}
     said = capsys.readouterr().out
-    assert "small 256: combined over reference: 0.965 (0.646 to " in said
+    assert "small 256: combined over reference: 0.965 (0.645 to " in said
     assert "after 5 rounds, likely settled after about" in said and "it gets 10" in said
     assert "snakemake --cores 1 results/tables/mine.csv --config grid=grid.yaml" in said
     assert plan() == 2  # what is planned is not measured yet
@@ -155,6 +183,19 @@ def test_what_is_not_comparable_gets_no_rounds_and_is_never_called_settled(plann
     assert said.count("not comparable, so it gets no rounds: the probe's costs drifted") == 2
     assert said.endswith("In mine everything that is comparable is settled: no rounds were added.\n")
     assert not more_rounds.FILE.exists()
+
+
+@pytest.mark.parametrize(("apart", "given"), [((4, 5), 2 + 2 * 3), ((1, 2, 3, 4, 5), 5 + 5)])
+def test_rounds_of_two_passes_are_measured_beyond_those_that_are_there(planned, capsys, apart, given):
+    names, plan = planned
+    (cells,) = (read.named for read in sweeps.read("grid.yaml", GPU, HOST).values())
+    for number in apart:
+        path, cell = Path(naming.record_path(names["combined"], number)), cells[names["combined"]]
+        path.unlink()
+        store.write(path, record(cell, [0.9, 0.9], number=number, started="2026-02-12T10:00:00+00:00"))
+    assert plan() == 0
+    assert more_rounds.read() == {names["reference"]: given, names["combined"]: given}
+    assert f"after {5 - len(apart)} rounds" in capsys.readouterr().out
 
 
 def test_a_grid_that_is_not_named_may_be_what_is_missing(planned, capsys):

@@ -163,7 +163,7 @@ def test_times_beside_a_neighbour_are_in_no_table_of_other_times(cells):
     paper = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in ("speedup", "depth", "neurons")}
     assert len(devices.build({"H200": records}, paper, "Tesla T4", THRESHOLDS)) == 5
     busy = {key: one for key, one in records.items() if one["cell"]["protocol"]["neighbour"] != "none"}
-    with pytest.raises(RecordError, match="every record is of a cell beside a neighbour"):
+    with pytest.raises(RecordError, match="every cell was measured next to a busy neighbour"):
         devices.build({"H200": busy}, paper, "Tesla T4", THRESHOLDS)
 
 

@@ -417,3 +417,15 @@ def test_of_many_failures_the_first_six_are_listed_and_the_others_counted(status
     assert [f"reason {i}." in said for i in range(count)] == [i < 6 for i in range(count)]
     assert re.findall(r"and (\d+) more,", said) == (["1"] if count > 6 else [])
     assert ("more," in said) == (count > 6)
+
+
+def test_the_cross_validated_speedup_chooses_without_the_round_that_it_measures():
+    """Each of three candidates is the fastest once, by luck: chosen by the other rounds, it gains nothing."""
+    baseline = [[2.0], [2.0], [2.0]]
+    lucky = [[[1.0], [2.0], [2.1]], [[2.0], [1.0], [2.1]], [[2.1], [2.0], [1.0]]]
+    assert overview.cross_validated(baseline, lucky) < 1.0 < 2.0 / 1.7
+    fast = [[1.0], [1.1], [0.9]]
+    expected = (2.0**3 / (1.0 * 1.1 * 0.9)) ** (1 / 3)
+    assert overview.cross_validated(baseline, [*lucky, fast]) == pytest.approx(expected)
+    assert overview.cross_validated(baseline[:2], [fast]) is None
+    assert overview.cross_validated(baseline, [[[1.0], [], [1.0]]]) is None

@@ -71,7 +71,7 @@ def test_the_prediction_is_what_was_measured_to_the_byte():
 
 def test_the_guide_says_how_near_the_prediction_is():
     text = " ".join((ROOT / "docs/howto/plan_memory.md").read_text(encoding="utf-8").split())
-    assert "the total is within 1% of what the driver saw, except for managed memory" in text
+    assert "the total is within 1% of the driver's figure, except for managed memory" in text
     assert "there it is up to 10% too high" in text
 
 
@@ -248,7 +248,7 @@ def test_of_a_flat_list_of_widths_a_plan_says_what_a_workflow_says(plan, grid):
 
 
 REFUSED = """
-    --free 11X => --free is '11X': it must be a size to 1 PB, as 11GiB
+    --free 11X => --free is '11X': it must be a size up to 1 PB
     --free 0GiB => --free is '0GiB'
     --free 1GiB --fraction 2 => --fraction is '2': it must be a number above 0
     --free 1GiB --fraction nan => --fraction is 'nan'
@@ -258,16 +258,16 @@ REFUSED = """
     --device nvidia-h200 => (did you mean 'NVIDIA H200'?): add it, give its memory alone with --free SIZE
     --device RTX3060 => (did you mean 'NVIDIA GeForce RTX 3060'?)
     --device v100_GPU_32gb => (did you mean 'Tesla V100-SXM2-32GB'?)
-    strateg=x --free 1GiB => strateg: there is no such key
+    strateg=x --free 1GiB => strateg: unknown key
     sweep=none --free 1GiB => has no sweep 'none': it has dataset_size
     --json / --free 1GiB => --json is '/'
-    sweep=cpu strategy=graph --free 1GiB => beside sweep=NAME there can be grid=FILE
+    sweep=cpu strategy=graph --free 1GiB => sweep=NAME can be combined with grid=FILE
     strategy=torch_eager --free 1GiB => torch allocates by itself: nothing is predicted
     strategy=threads --free 1GiB => trains on the CPU and uses no device memory
     network.hidden=[65536,65536] --free 99GiB => kernels count in 32 bits
-    strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS refuses to run while a stream
-    strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS refuses to run while a stream
-    strategy=ensemble --free 12GiB => of this GPU the number of SMs and their shared memory are not known
+    strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS does not run while a stream
+    strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS does not run while a stream
+    strategy=ensemble --free 12GiB => the number of SMs and their shared memory are unknown
     => name one of config/gpus.yaml with --device
 """
 
@@ -299,7 +299,7 @@ def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(
     (tmp_path / "link").symlink_to(file)
     asked = of_grid if name == "grid.yaml" else " ".join(f"{k}={v}" for k, v in settings.items())
     one = plan(f"{asked} {T4_} --json {tmp_path / 'link' if is_link else file}")
-    assert one.status == 2 and "--json is" in one.err and "an input, which would be lost" in one.err
+    assert one.status == 2 and "--json is" in one.err and "an input, which would be overwritten" in one.err
     assert file.read_text() == before
 
 
@@ -440,7 +440,7 @@ TOGETHER = "no groups of blocks: 128 blocks would run together, the device has"
             f"strategy=persistent kernel=tensor_core precision=tf32 {H200_}",
             "graph: training in one launch supports precision fp32, not tf32",
         ),
-        ("strategy=persistent --free 12GiB", "graph: of this GPU the number of SMs and their shared memory"),
+        ("strategy=persistent --free 12GiB", "graph: the number of SMs and their shared memory"),
         (
             f"dataset=large strategy=ensemble strategy.starts=200 {H200_}",
             "200 clusters of 16 blocks, 16 hidden neurons in each, or fewer blocks",

@@ -318,7 +318,7 @@ def test_memory_that_runs_out_afterwards_does_not_cost_what_was_measured(monkeyp
     pretend_cupy(monkeypatch, full, full)
     found = cell.run(composed([*SMALL, "profile=nvtx"]))
     assert (found["explanation"], found["status"], len(found["runs"])) == (None, "ok", 2)
-    assert "there are no NVTX ranges: planted" in capsys.readouterr().err
+    assert "no NVTX ranges: planted" in capsys.readouterr().err
 
 
 def test_of_a_long_epoch_the_first_steps_are_timed_and_scaled(monkeypatch):

@@ -325,7 +325,7 @@ def test_pages_are_written_only_if_that_is_asked_for(own_page, capsys):
     assert own_page.read_text() == before
     assert published_numbers.main([]) == 0
     assert own_page.read_text() == before.replace("about 9 s", "about 500 ms")
-    assert capsys.readouterr().out == "page.md: written anew\n"
+    assert capsys.readouterr().out == "page.md: rewritten\n"
 
 
 def test_no_page_is_written_where_one_is_wrong(own_page, capsys):

@@ -133,10 +133,12 @@ def test_two_do_not_publish_at_once(place, capsys):
 def test_what_is_there_and_no_set_is_kept(place, capsys):
     place.of_device.mkdir(parents=True)
     (place.of_device / "file").write_text("mine")
-    assert f"{place.of_device}/file: cannot be written: it is no folder" in place.refuses(capsys, "--as=file")
+    assert f"{place.of_device}/file: cannot be written: it is not a folder" in place.refuses(
+        capsys, "--as=file"
+    )
     (place.of_device / "thesis").mkdir()
     (place.of_device / "thesis/thesis.txt").write_text("mine")
-    assert "it holds thesis.txt, which is none of records" in place.refuses(capsys, "--as=thesis")
+    assert "it holds thesis.txt, which is not one of records" in place.refuses(capsys, "--as=thesis")
 
 
 def test_what_cannot_be_the_name_of_a_set_is_refused_first(place, capsys):
@@ -225,7 +227,7 @@ def test_a_record_is_of_the_device_that_it_names_not_of_its_folder(place, capsys
 
 def test_what_are_no_results_is_said(place, capsys):
     shutil.rmtree(place.results)
-    said = f"{place.results} is no folder of results: it has neither cells nor microbenchmarks"
+    said = f"{place.results} is not a folder of results: it has neither cells nor microbenchmarks"
     assert said in place.refuses(capsys)
     assert place.main(["--help"]) == 0
     assert capsys.readouterr().out.startswith("Usage: publish")
@@ -253,7 +255,7 @@ def test_the_published_lists_are_what_the_records_say(device):
 
 
 def test_a_set_that_lost_its_records_is_named(tmp_path):
-    said = f"^{re.escape(str(tmp_path))}: there are no records in it: publish it again"
+    said = f"^{re.escape(str(tmp_path))}: no records found: publish it again"
     with pytest.raises(RecordError, match=said):
         published_set.list_of({"all": tmp_path})
 
@@ -266,7 +268,7 @@ redraw = runpy.run_path(str(ROOT / "scripts/redraw"))["main"]
 def test_what_is_no_set_is_not_drawn(tmp_path, capsys):
     for path in (ROOT / "pyproject.toml", tmp_path, tmp_path / "none"):
         assert redraw([str(path)]) == 2
-        assert f"{path} is no published set: it must be a folder" in capsys.readouterr().err
+        assert f"{path} is not a published set: it must be a folder" in capsys.readouterr().err
 
 
 def test_tables_are_replaced_only_if_that_is_said(tmp_path, capsys, monkeypatch):
@@ -281,7 +283,7 @@ def test_tables_are_replaced_only_if_that_is_said(tmp_path, capsys, monkeypatch)
     table, whole = copy / "tables/networks.csv", (copy / "tables/networks.csv").read_bytes()
     table.write_bytes(whole[:-1])
     assert redraw([str(copy)]) == 2 and table.read_bytes() == whole[:-1]
-    assert "is not what the records give now: say --tables" in capsys.readouterr().err
+    assert "is not what the records give now: use --tables" in capsys.readouterr().err
     assert redraw([str(copy), "--tables"]) == 0 and table.read_bytes() == whole
     assert (copy / "figures/networks.svg").read_text() == "drawn"
     (copy / "tables/further.csv").write_text("a")

@@ -15,6 +15,7 @@ from recommend_calls import ASKED, ask, work_in
 from records_of import COSTS, QUIET, record
 
 from snn.analysis import frame
+from snn.analysis.speedups import next_look
 from snn.config.groups import read_yaml
 from snn.errors import ConfigError
 from snn.grid import sweeps
@@ -148,12 +149,17 @@ def asked(tmp_path):
     cells = sweeps.read(tmp_path / "grid.yaml", GPU, HOST)["mine"].named
     name_of = {cell["strategy"]["name"]: name for name, cell in cells.items()}
 
-    def ask(mse=41.0, drifted=(), contender=CONTENDER, **seconds):
+    def ask(mse=41.0, drifted=(), later=(), contender=CONTENDER, **seconds):
         slow = {moment: {key: 3 * cost for key, cost in COSTS.items()} for moment in ("before", "after")}
         machine = {True: QUIET | {"probe": slow}, False: QUIET}
         records = {
             f"{strategy} {number}": record(
-                cells[name_of[strategy]], runs, number=number, mse=mse, machine=machine[strategy in drifted]
+                cells[name_of[strategy]],
+                runs,
+                number=number,
+                mse=mse,
+                machine=machine[strategy in drifted],
+                started=f"2026-02-{12 if strategy in later else 11}T10:00:00+00:00",
             )
             for strategy, rounds in seconds.items()
             for number, runs in enumerate(rounds, 1)
@@ -202,6 +208,8 @@ MANY = times(1, MOST, 0.3)
             dict.fromkeys(("reference", "combined", "pinned", "graph"), FIRST),
         ),
         (CLEAR, {}),
+        # On another day than the others.
+        (CLEAR | {"later": ["combined"]}, {"combined": 2 * FIRST, "graph": 2 * FIRST}),
         ({"reference": times(1), "combined": times(1), "mse": math.inf}, {}),  # all diverged
         ({"reference": MANY, "combined": times(1.01, MOST, 0.2)}, {}),  # no more than the most
     ],
@@ -223,12 +231,13 @@ def test_rounds_fit_and_are_cut_alike(wants, data, left):
     has = {name: data.draw(st.integers(0, count)) for name, count in wants.items()}
     wants = {name: count for name, count in wants.items() if count > has[name]}
     seconds = {name: data.draw(st.floats(0.1, 20)) for name in has}
-    found = rounds_that_fit(wants, has, seconds, left)
+    found = rounds_that_fit(wants, has, seconds, left, FIRST)
     assert sum((found[name] - has[name]) * seconds[name] for name in found) <= left
     assert all(has[name] < found[name] <= wants[name] for name in found)
     most = max(found.values(), default=0)
     assert all(found.get(name, has[name]) >= min(count, most) for name, count in wants.items())
     if not found and wants:  # not even the least that is of use
-        most = max(min(LEAST, max(wants.values())), 1 + min(has[name] for name in wants))
+        least = max(next_look(has[name], FIRST) if has[name] > 1 else LEAST for name in wants)
+        most = max(min(least, max(wants.values())), 1 + min(has[name] for name in wants))
         lacking = {name: max(min(count, most) - has[name], 0) for name, count in wants.items()}
         assert sum(lack * seconds[name] for name, lack in lacking.items()) > left

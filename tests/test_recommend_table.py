@@ -133,9 +133,9 @@ KERNELS = {"strategy": "reference", "kernel": ["tiled", "naive"], "rounds": [2, 
     ("changes", "said", "unsaid"),
     [
         # Rounds and states of the machine
-        ({}, "\nTimes are of trainings of 100 epochs.\n", "Preliminary"),
+        ({}, "\nTimes are for training runs of 100 epochs.\n", "Preliminary"),
         ({"rounds": 1}, "\nPreliminary: measured in one round only", "Measured in one"),
-        ({"rounds": [1, 2]}, "\nRounds are unequal: a ratio is of those that both have", "quiet"),
+        ({"rounds": [1, 2]}, "\nRows differ in rounds: a ratio uses the rounds that both have", "quiet"),
         ({"rounds": [2, 1]}, "\nMeasured in one round only, because", "Preliminary"),
         ({"rounds": [2, 1]}, ": reference. Their intervals ", "combined, "),
         ({"rounds": [2, 1]}, "beyond a factor of 2.", ""),
@@ -195,12 +195,12 @@ def test_there_is_an_answer_in_reduced_precision():
 @pytest.mark.parametrize(
     ("length", "said"),
     [
-        (Length(7), "7 of the 100 epochs: what is done once per training weighs more"),
-        (Length(1, 512, 85), "1 of the 100 epochs, on 512 of the 60,000 rows: what is done once"),
+        (Length(7), "7 of the 100 epochs: one-off work weighs more"),
+        (Length(1, 512, 85), "1 of the 100 epochs, on 512 of the 60,000 rows: one-off work"),
     ],
 )
 def test_the_times_are_said_to_be_of_fewer_epochs(length, said):
-    assert f"Times are of trainings of {said}" in print_answer(rank(reference=4.0, combined=1.0), length)
+    assert f"Times are for training runs of {said}" in print_answer(rank(reference=4.0, combined=1.0), length)
 
 
 def test_why_rows_have_no_time_or_no_rank_is_said_in_a_few_lines():

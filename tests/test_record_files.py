@@ -364,7 +364,7 @@ def test_lines_are_read_up_to_a_size_and_an_archive_up_to_another(tmp_path, monk
     monkeypatch.setattr(untrusted, "MOST_ARCHIVE_BYTES", 3 << 20)
     path.write_bytes(gzip.compress(bytes(2 << 20)))
     said = refusal(list, untrusted.lines(path))
-    assert "to more than 1 MiB in a line, or 3 MiB in all: this is no archive of records" in said
+    assert "to more than 1 MiB in a line, or 3 MiB in all: it is not an archive of records" in said
 
 
 # ---- what is no archive
@@ -418,7 +418,7 @@ def test_an_archive_that_cannot_be_opened_is_named_and_not_the_output(tmp_path, 
     archived(tmp_path / "all/h100")
     assert cli.main(line.format("all").split()) == 2
     said = capsys.readouterr().err
-    assert "there are no records in it" in said and "all/gpu/calls, all/h100, all/laptop: name those" in said
+    assert "no records found" in said and "all/gpu/calls, all/h100, all/laptop: name those" in said
 
 
 def test_a_folder_of_cells_an_archive_and_what_is_not_there_are_asked_for_records(tmp_path):
@@ -436,7 +436,7 @@ SWEEPS = {
     "elsewhere": ({"../../../X": {"axes": [], "cells": [NAME]}}, "'../../../X' is not the name of a sweep"),
     "two lines": ({"x\n": {"axes": [], "cells": [NAME]}}, "is not the name of a sweep"),
     "reserved": ({"overview": {"axes": [], "cells": [NAME]}}, "the name is taken"),
-    "unknown axis": ({"mine": {"axes": ["verdict"], "cells": [NAME]}}, "'verdict' is no setting"),
+    "unknown axis": ({"mine": {"axes": ["verdict"], "cells": [NAME]}}, "'verdict' is not a setting"),
     "axis of text": ({"mine": {"axes": "strategy", "cells": [NAME]}}, "mine.axes is 'strategy'"),
     "cells of numbers": ({"mine": {"axes": [], "cells": [1]}}, "mine.cells[0] is 1"),
     "no cells": ({"mine": {"axes": [], "cells": []}}, "mine.cells is []"),

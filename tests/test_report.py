@@ -50,12 +50,12 @@ def test_it_begins_with_the_answer(report):
 
 def test_one_of_named_files_says_that_it_has_no_answer(report):
     opening = jinja2.Template((ROOT / "workflow/report/overview.rst").read_text())
-    said = "This report has the tables and figures that were named."
+    said = "This report has the requested tables and figures only."
     made = opening.render(files=[], snakemake=SimpleNamespace(config={}))
     assert said in made and said not in report.opening
     assert "Each run trained" not in made + report.opening
     shorter = opening.render(files=[], snakemake=SimpleNamespace(config={SHORTENED: "1 of the 100 epochs"}))
-    assert "Each run trained 1 of the 100 epochs: what is done once" in shorter
+    assert "Each run trained 1 of the 100 epochs: one-off work" in shorter
 
 
 def test_it_holds_everything_captioned(report):

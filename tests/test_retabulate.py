@@ -178,8 +178,8 @@ def test_a_published_folder_names_its_packages_and_what_its_commit_lacks():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "there are no records in it: it has neither cells nor records.jsonl.gz\n"),
-        ("", "there are no records in it"),
+        (None, "no records found: it has neither cells nor records.jsonl.gz\n"),
+        ("", "no records found"),
         ("{}\n", "line 1: the schema version is None"),
         ("{", "line 1: not a record"),
     ],

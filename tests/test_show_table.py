@@ -40,7 +40,7 @@ def test_all_columns_or_those_that_are_named(show):
     [
         ((), "FILE [COLUMN]..."),
         (("b.csv",), "b.csv: cannot be read: No such file or directory"),
-        (("a.csv", "mean"), "a.csv: there is no column mean: the columns are strategy, mean_s, note"),
+        (("a.csv", "mean"), "a.csv has no column mean: the columns are strategy, mean_s, note"),
     ],
 )
 def test_wrong_arguments_are_named(show, arguments, said):
@@ -62,7 +62,7 @@ def test_what_a_terminal_would_obey_is_printed_as_text(show, tmp_path, capsys):
         ["\\x1b]0;x\\x07", "1"],
         ["y\\rz\\u202e", "2.5"],
     ]
-    assert "there is no column c" in show("b\x1b.csv", "c\x1b")
+    assert "has no column c" in show("b\x1b.csv", "c\x1b")
 
 
 def test_a_reader_that_has_gone_is_no_traceback(tmp_path):

@@ -8,8 +8,19 @@ import pytest
 from records_of import THRESHOLDS
 
 from snn.analysis.intervals import Ratio, ratio
-from snn.analysis.speedups import common_rounds, joint, over_baselines, reason, warning
-from snn.tables.table import reference
+from snn.analysis.speedups import (
+    FAMILY,
+    common_rounds,
+    compare,
+    detectable,
+    joint,
+    left_out,
+    over_baselines,
+    reason,
+    warning,
+)
+from snn.records.origin import GPUS, HOSTS, PASSES, Origin, origin
+from snn.tables.table import mark_families, reference
 
 
 def row(*rounds, **values):
@@ -26,7 +37,7 @@ def table_of(*rows):
 @pytest.mark.parametrize(
     ("found", "note"),
     [
-        (ratio([], []), "there is no round in which both have a time"),
+        (ratio([], []), "there is no common round"),
         (Ratio(1.0, 0.9, 1.1, 1, np.nan), "one round: "),
         (Ratio(1.0, 0.8, 1.3, 2, 0.1), "wide interval, above a factor of 1.5; snn more-rounds adds rounds"),
         (Ratio(1.0, 0.8, 1.2, 2, 0.1), ""),
@@ -104,9 +115,127 @@ def test_why_two_times_may_not_be_divided(changes, said):
         assert bool(reason(b, a, THRESHOLDS)) == bool(said)
 
 
+HERE, HOUR = ("Linux", "EPYC", 16, "a", "b"), 3600.0
+OF_GPU = Origin("A", HERE, "run", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (OF_GPU, ""),
+        (OF_GPU._replace(gpu=None), ""),  # the CPU of its host
+        (OF_GPU._replace(gpu="B"), GPUS),
+        (OF_GPU._replace(started=9 * HOUR), ""),  # a long pass
+        (OF_GPU._replace(run="other", started=HOUR), ""),  # was killed and continued
+        (OF_GPU._replace(run="other", started=HOUR + 1), PASSES),
+        (OF_GPU._replace(run=None, started=HOUR + 1), PASSES),
+        (OF_GPU._replace(run=None, started=-HOUR - 1), PASSES),
+        (OF_GPU._replace(host=(*HERE[:3], None, None)), ""),  # an older record
+        (OF_GPU._replace(host=(*HERE[:2], 8, None, None)), HOSTS),
+        (OF_GPU._replace(host=(*HERE[:3], "c", "b")), HOSTS),
+        (OF_GPU._replace(host=(*HERE[:3], "a", "c")), HOSTS),
+        (OF_GPU._replace(gpu=None, host=(*HERE[:3], None, "c")), HOSTS),
+        (Origin("A"), ""),
+    ],
+)
+def test_rounds_are_paired_if_they_are_of_one_gpu_host_and_pass(other, why):
+    assert OF_GPU.apart(other) == other.apart(OF_GPU) == why
+
+
 @pytest.mark.parametrize("turned", [False, True])
-def test_rounds_of_two_gpus_are_left_out_and_those_of_a_host_stay(turned):
-    a = {"device_uuid": "A", "gpus": ["A", "A", "B", "A"], "rounds": [[1.0], [2.0], [3.0], [4.0]]}
-    b = {"device_uuid": "A", "gpus": ["A", "B", None], "rounds": [[5.0], [6.0], [7.0]]}
-    pair, kept = (a, b), ([[1.0], [], [3.0]], [[5.0], [], [7.0]])
-    assert common_rounds(*pair[:: -1 if turned else 1]) == kept[:: -1 if turned else 1]
+def test_rounds_that_are_apart_are_left_out_and_said(turned):
+    of_a = [OF_GPU, OF_GPU, OF_GPU._replace(gpu="B"), OF_GPU._replace(run="later", started=9 * HOUR), OF_GPU]
+    of_b = [OF_GPU, OF_GPU._replace(gpu="B"), OF_GPU._replace(gpu=None), OF_GPU]
+    a = row([1.0], [2.0], [3.0], [4.0], [5.0], origins=of_a)
+    b = row([5.0], [6.0], [7.0], [8.0], origins=of_b)
+    pair = (a, b)[:: -1 if turned else 1]
+    kept = ([[1.0], [], [3.0], []], [[5.0], [], [7.0], []])
+    assert common_rounds(*pair) == kept[:: -1 if turned else 1]
+    assert left_out(*pair) == f"left out: 1 round of {GPUS}, 1 round of {PASSES}"
+    assert not reason(*pair, THRESHOLDS)
+    found = over_baselines(table_of(a, b), [0, 0], THRESHOLDS)
+    assert found["note"].tolist()[1].startswith(left_out(*pair))
+
+
+@pytest.mark.parametrize(
+    ("other", "word", "note"),
+    [
+        ({"gpu": "B"}, "not comparable", "different devices: A and A"),
+        ({"host": ("Mac",)}, "not comparable", HOSTS),
+        ({"run": None, "started": 9 * HOUR}, "not significant", f"left out: 2 rounds of {PASSES}; "),
+    ],
+)
+def test_without_a_common_round_there_is_no_ratio(other, word, note):
+    """More rounds, of both in one pass, give one."""
+    a = row([1.0], [1.0], origins=[OF_GPU] * 2, device_uuid="A")
+    b = row([9.0], [9.0], origins=[OF_GPU._replace(**other)] * 2, device_uuid="A")
+    found = over_baselines(table_of(a, b), [0, 0], THRESHOLDS).to_dict("records")[1]
+    assert np.isnan(found["speedup"]) and found["verdict"] == word and found["note"].startswith(note)
+
+
+def test_the_origin_of_a_round_is_that_of_its_record():
+    where = {"device_uuid": "A", "started": "1970-01-01T01:00:00+00:00"}
+    assert origin(where) == ("A", (None,) * 5, None, HOUR)
+    where |= {"host": dict(zip(("system", "cpu", "cpus", "id", "boot"), HERE, strict=True))}
+    assert origin(where | {"workflow": {"run": "run"}}) == OF_GPU._replace(started=HOUR)
+    assert origin(where | {"workflow": None}).run is None
+
+
+# ---- families of comparisons, and looks
+
+
+def ratios_of(factor, noise, rounds=5):
+    """Rounds of a row whose ratio to one second has exactly this mean and spread of its logarithm."""
+    logs = np.resize([-1.0, 1.0], rounds) - np.mean(np.resize([-1.0, 1.0], rounds))
+    return [[float(factor * np.exp(noise * x / logs.std(ddof=1)))] for x in logs]
+
+
+REFERENCE = row(*[[1.0]] * 5, strategy="reference")
+
+
+def test_a_verdict_is_adjusted_for_the_other_comparisons_and_the_interval_is_not():
+    near = row(*ratios_of(0.85, 0.09))
+    alone = over_baselines(table_of(REFERENCE, near), [0, 0], THRESHOLDS)
+    others = [row(*ratios_of(1.0, 0.09)) for _ in range(20)]
+    among = over_baselines(table_of(REFERENCE, near, *others), [0] * 22, THRESHOLDS)
+    assert alone["verdict"].iloc[1] == "faster" and among["verdict"].iloc[1] == "not significant"
+    assert among[["speedup_ci_low", "speedup_ci_high"]].iloc[1].tolist() == pytest.approx(
+        alone[["speedup_ci_low", "speedup_ci_high"]].iloc[1].tolist()
+    )
+    assert among["speedup_ci_low"].iloc[1] > 1 and among["p_adjusted"].iloc[1] > 0.05
+    assert among["detectable"].iloc[1] > 1 / 0.85
+
+
+def test_primary_comparisons_are_a_family_of_their_own():
+    rows = [row(*ratios_of(0.85, 0.09), dataset="large")]
+    rows += [row(*ratios_of(1.0, 0.09), dataset="small") for _ in range(20)]
+    marked = mark_families(table_of(REFERENCE | {"dataset": "large"}, *rows), {"dataset": "large"})
+    assert over_baselines(marked, [0] * 22, THRESHOLDS)["verdict"].iloc[1] == "faster"
+    with_all = mark_families(marked.drop(columns=FAMILY), None)
+    assert over_baselines(with_all, [0] * 22, THRESHOLDS)["verdict"].iloc[1] == "not significant"
+
+
+def test_a_further_look_needs_more_than_the_first():
+    """The same ten rounds, planned at once or after a look at five of them."""
+    base, other = row(*[[1.0]] * 10), row(*ratios_of(0.9, 0.12, 10))
+    planned = [one | {"protocol.rounds": 10} for one in (base, other)]
+    added = [one | {"protocol.rounds": 5} for one in (base, other)]
+    once, again = (over_baselines(table_of(*two), [0, 0], THRESHOLDS).iloc[1] for two in (planned, added))
+    assert once["verdict"] == "faster" and again["verdict"] == "not significant"
+    assert again["p_adjusted"] == pytest.approx(once["p_adjusted"] * 0.7 / 0.15)
+    assert again["speedup_ci_low"] < 1 < once["speedup_ci_low"]
+    assert compare(*added, THRESHOLDS).low == pytest.approx(again["speedup_ci_low"])
+
+
+@pytest.mark.parametrize("level", [0.05, 0.001])
+def test_the_detectable_ratio_is_found_with_a_power_of_nine_tenths(level):
+    random = np.random.default_rng(4)
+    found = Ratio(1.0, 0.9, 1.1, 8, 0.12)
+    ratio_found = detectable(found, level)
+    hits = 0
+    for _ in range(1000):
+        logs = random.normal(np.log(ratio_found), 0.12, 8)
+        hits += ratio([[x] for x in np.exp(logs)], [[1.0]] * 8, level).low > 1
+    assert 860 <= hits <= 940
+    assert np.isnan(detectable(found._replace(rounds=1, spread=np.nan), level))
+    assert detectable(Ratio(1.0, 0.01, 100.0, 2, 3.0), level) == np.inf

@@ -42,12 +42,15 @@ PICTURE = "results/figures/speedup_vs_neurons.png"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--report", "r.html"], f"1 of 2 tables and figures of mine.yaml are not made, as {SHOWN[1]}: "),
+        (
+            ["--report", "r.html"],
+            f"1 of 2 tables and figures of mine.yaml are not made, such as {SHOWN[1]}: ",
+        ),
         (["--config", "grid=mine.yaml", "--report=r.html"], "1 of 2 tables and figures of mine.yaml are"),
-        (["--report", "r.html", PICTURE], "1 of 1 tables and figures of mine.yaml are not made, as "),
+        (["--report", "r.html", PICTURE], "1 of 1 tables and figures of mine.yaml are not made, such as "),
         (
             ["--report", "r.html", PICTURE, SHOWN[1]],
-            f"2 of 2 tables and figures of mine.yaml are not made, as {PICTURE}",
+            f"2 of 2 tables and figures of mine.yaml are not made, such as {PICTURE}",
         ),
         (["--report", "r.html", SHOWN[0]], None),
         (["--report", "r.html", "build_tables"], None),  # which tables a rule makes is Snakemake's to know

@@ -1,7 +1,7 @@
 """The pages of the site that follow from the code, the configuration and the published tables.
 
 A module has ``pages()``: Markdown by the path of a page in docs/_generated/, such as ``kernels.md``.
-It raises SnnError where what it is made from is wrong.
+It raises SnnError if its input is wrong.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ def pages() -> dict[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Make the folder hold these pages and no others; what is unchanged keeps its time stamp."""
+    """Make the folder hold these pages and no others; unchanged files keep their time stamps."""
     made = pages()
     for old in folder.rglob("*.md"):
         if str(old.relative_to(folder)) not in made:

@@ -22,7 +22,7 @@ def page() -> str:
 
 
 def help_of(name: str) -> str:
-    """What a command, or without a name the program, prints when it is asked for its help."""
+    """Help text of a command or, without a name, of the program."""
     with redirect_stdout(StringIO()) as printed:
         cli.main([name, "--help"] if name else ["--help"])
     return printed.getvalue()

@@ -34,7 +34,7 @@ def page() -> str:
             ["setting", "value", "default", "range, and its reason"],
             [*map(_setting, grid_file.AXES), *others],
         ),
-        "Settings of data sets, strategies and kernels are named `dataset.KEY`, `strategy.KEY` and "
+        "Settings of data sets, strategies and kernels have the keys `dataset.KEY`, `strategy.KEY` and "
         "`kernel.KEY`:",
         *(_group(group) for group in GROUPS),
         "## Microbenchmarks",
@@ -50,13 +50,13 @@ def _setting(key: str) -> list[str]:
 
 
 def _value(key: str) -> str:
-    """What the value of a key must be."""
+    """Allowed values of a key."""
     kind = KINDS[key]
     return " or ".join(f"`{one}`" for one in getattr(kind, "allowed", ())) or kind.right
 
 
 def _default(section: str, name: str) -> str:
-    """As config.yaml has it: a choice, or a key of the training."""
+    """The default in config.yaml: of a choice, or of a key in a section."""
     text = (CONFIG / "config.yaml").read_text(encoding="utf-8")
     if name:
         block = re.search(rf"^{section}:\n((?: .*\n)+)", text, re.MULTILINE)
@@ -76,7 +76,7 @@ def _range(of: Range | None) -> str:
 
 
 def _group(group: str) -> str:
-    """The choices of a group: what each is, and its keys with their values."""
+    """The choices of a group, each with a description and its keys and values."""
     rows = []
     for name in names(group):
         text = (CONFIG / group / f"{name}.yaml").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ TOPICS = {
     ".": "Products and element-wise work",
     "convolution": "Convolutions",
     "layers": "Other layers and losses",
-    "persistent": "A whole training in one launch",
-    "persistent/special": "A whole training in one launch, for special shapes",
+    "persistent": "One-launch training",
+    "persistent/special": "One-launch training for special shapes",
     "access": "Patterns of memory access",
     "limits": "Limits of the device",
 }
@@ -44,7 +44,7 @@ def folders() -> list[str]:
 
 
 def header(path: Path) -> str:
-    """The first comment of a CUDA file. Raises ValueError where it has none."""
+    """The first comment of a CUDA file. Raises ValueError if it has none."""
     found = re.match(r"((?://[^\n]*\n)+)", path.read_text(encoding="utf-8"))
     if not found:
         raise ValueError(f"{path}: a kernel file begins with a comment that says what it computes")

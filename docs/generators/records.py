@@ -31,7 +31,7 @@ def page() -> str:
 
 
 def keys(schema: Schema, of: Schema, path: str) -> Iterator[tuple[str, str, str]]:
-    """The keys below one of a schema, those of lists with [], with what each must be."""
+    """The keys below one of a schema, with their allowed values; keys in lists have []."""
     of = _resolved(schema, of)
     if "items" in of:
         yield from keys(schema, of["items"], f"{path}[]")

@@ -27,7 +27,7 @@ def pages() -> dict[str, str]:
 
 
 def device(folder: Path, of_it: list[Path]) -> str:
-    """The sets of a device, from the README.md of its folder. Raises RecordError where that is missing."""
+    """The sets of a device, from the README.md of its folder. Raises RecordError if it is missing."""
     source = folder / README
     if not source.is_file():
         raise RecordError(f"{folder} has no {README}: scripts/redraw makes it")
@@ -38,7 +38,7 @@ def device(folder: Path, of_it: list[Path]) -> str:
 
 
 def published(folder: Path) -> str:
-    """What the set is, its tables to download, and its figures."""
+    """A set's README, its tables to download, and its figures."""
     source = folder.relative_to(ROOT) / "README.md"
     page = Path("docs/_generated/published") / f"{name_of(folder)}.md"
     up = "../../../../" + str(folder.relative_to(ROOT))
@@ -58,7 +58,7 @@ def published(folder: Path) -> str:
 
 
 def in_words(figure: Path) -> str:
-    """The title and the description that an SVG file has of itself; its name where it has none."""
+    """The title and description in an SVG file; its file name if it has none."""
     root = ElementTree.parse(figure).getroot()
     said = [root.findtext(f"{{*}}{name}") for name in ("title", "desc")]
     return ". ".join(filter(None, said)) or figure.stem

@@ -1,4 +1,4 @@
-"""What every strategy is, allocates and copies: from its class, its YAML file and published ledgers."""
+"""A page on what every strategy allocates and copies: from classes, YAML files and published ledgers."""
 
 import csv
 import inspect
@@ -36,10 +36,10 @@ def page() -> str:
         "# What a strategy allocates and copies",
         "Each section is the docstring of the strategy's class and its file in `config/strategy/`. "
         "[Strategies](../reference/strategies.md) puts them in order.",
-        "## Counts of one training",
-        "Blocks from pools and managed memory are no device allocations, and pages that move by themselves "
-        "are no copies. A graph's launch starts all kernels of an epoch, and that of `persistent` a whole "
-        "training. CPU baselines have no device, so all their counts are 0 and they are left out.",
+        "## Counts of one run",
+        "Blocks from pools and managed memory do not count as device allocations, nor do pages that move by "
+        "themselves count as copies. A graph's launch starts all kernels of an epoch, and a launch of "
+        "`persistent` a whole run. CPU baselines have no device: their counts are 0, and they are left out.",
         counts("strategies", "large"),
         "The network of the CNN report, also with strategies that the table above does not have:",
         counts("cnn_strategies", "fashion"),
@@ -48,7 +48,7 @@ def page() -> str:
 
 
 def counts(sweep: str, dataset: str) -> str:
-    """The ledgers of a published sweep: a row per cell that has one, with what tells the cells apart."""
+    """The ledgers of a published sweep: a row per cell that has one, with the settings that differ."""
     path = source(sweep)
     rows = [row for row in _rows(path) if row["dataset"] == dataset and row["backend"] == "cuda"]
     rows = [row for row in rows if row["mallocs"]]
@@ -61,14 +61,14 @@ def counts(sweep: str, dataset: str) -> str:
     ]
     where = path.relative_to(ROOT)
     return paragraphs(
-        f"Exact counts of one training of the network {first['network']} on `{dataset}`, from "
+        f"Exact counts of one run of the network {first['network']} on `{dataset}`, from "
         f"[{path.stem}](../../{where}), measured on {first['device']}:",
         table([*told_apart, *COUNTS.values()], lines),
     )
 
 
 def source(sweep: str) -> Path:
-    """The published table of a sweep with the most rows of a GPU. Raises LookupError where there is none."""
+    """The published table of a sweep with the most rows of a GPU. Raises LookupError if there is none."""
     rows = {path: _rows(path) for path in sorted(PUBLISHED.glob(f"*/*/tables/{sweep}.csv"))}
     found = {path: sum(row["backend"] == "cuda" for row in of_path) for path, of_path in rows.items()}
     if not any(found.values()):
@@ -77,7 +77,7 @@ def source(sweep: str) -> Path:
 
 
 def section(name: str) -> str:
-    """One strategy: what the first line of its file and its class say, and its options."""
+    """One strategy: the first line of its file, its class's docstring, and its options."""
     given = read_yaml(CONFIG / "strategy" / f"{name}.yaml")
     cls = class_of(given)
     lines = (CONFIG / "strategy" / f"{name}.yaml").read_text(encoding="utf-8")

@@ -16,7 +16,8 @@ from snn.tables.table import find_table
 
 CAPTIONS = ROOT / "workflow/report"
 ANY_SWEEP = "any_sweep"
-COMMANDS = {"comparison": "snn compare A B OUTPUT", "devices": "snn merge FOLDER ..."}
+_MERGED = dict.fromkeys(("cards", "devices"), "snn merge FOLDER ...")
+COMMANDS = {"comparison": "snn compare A B OUTPUT", **_MERGED}
 """Tables that no rule makes."""
 
 _MOST_ROWS = 200
@@ -31,7 +32,7 @@ def pages() -> dict[str, str]:
     index = paragraphs(
         "# Tables and their columns",
         "Every table is a CSV file in `results/tables/`, and a sortable page in the report. A sweep without "
-        f"a table of its own has the columns of [any sweep]({ANY_SWEEP}.md). [Words](words.md) explains "
+        f"a special table has the columns of [any sweep]({ANY_SWEEP}.md). [Words](words.md) explains "
         "verdicts, machine states and statuses.",
         f"```{{toctree}}\n:maxdepth: 1\n\nwords\n{order}\n```",
     )
@@ -40,13 +41,13 @@ def pages() -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """The tables with a form of their own, and the form of any sweep's."""
+    """The special tables, and the general one of any sweep."""
     own = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
     return [ANY_SWEEP, *sorted(own)]
 
 
 def page(name: str) -> str:
-    """What one table holds."""
+    """The page of one table."""
     published = [folder for folder in sets() if _csv(folder, name)]
     listed, example = _columns(name, published), _example(name, published)
     rows = [
@@ -67,7 +68,7 @@ def page(name: str) -> str:
 
 
 def _others(name: str) -> str:
-    """What the list of columns leaves out."""
+    """A remark on columns that the list leaves out."""
     return {
         ANY_SWEEP: "Each axis has a column, such as `training.batch_size`, unless one above shows it.",
         "devices": "A column of one device has its name after a space: `speedup NVIDIA H200`.",
@@ -75,7 +76,7 @@ def _others(name: str) -> str:
 
 
 def command(name: str) -> str:
-    """What makes the table."""
+    """The command that makes the table."""
     if name in COMMANDS:
         return COMMANDS[name]
     return f"snakemake --cores 1 results/tables/{'SWEEP' if name == ANY_SWEEP else name}.csv"
@@ -96,7 +97,7 @@ def caption(name: str) -> str:
 
 
 def _columns(name: str, published: Sequence[Path]) -> list[str]:
-    """Its columns in order: those of published tables, or else those that have a description of their own."""
+    """Its columns in order: from published tables, or else those with a description for this table alone."""
     found: list[str] = []
     for folder in published:
         for path in _csv(folder, name):
@@ -127,7 +128,7 @@ def _shown(value: str) -> str:
 
 
 def _merge(known: list[str], others: Sequence[str]) -> None:
-    """Put the columns that are not known behind those they follow."""
+    """Insert unknown columns after the columns that they follow."""
     place = 0
     for column in others:
         if column in known:
@@ -144,7 +145,8 @@ def _csv(folder: Path, name: str) -> list[Path]:
         special = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
         return [path for path in tables if path.stem not in special]
     own = [path for path in tables if path.stem == name]
-    return own + (sorted(PUBLISHED.glob("devices*.csv")) if name == "devices" and folder == sets()[0] else [])
+    is_merged = name in _MERGED and folder == sets()[0]
+    return own + (sorted(PUBLISHED.glob(f"{name}*.csv")) if is_merged else [])
 
 
 def words() -> str:

@@ -162,6 +162,14 @@ TABLES = {
 }
 """Tables with a form of their own, and the cells that each is of."""
 
+PRIMARY: Mapping[str, Mapping[str, str]] = {
+    "strategies": {"dataset": "large"},
+    "kernels": {"dataset": "medium"},
+    "cpu": {"dataset": "large"},
+}
+"""What a table is asked first: comparisons of cells with these settings, whose p-values are adjusted for one
+another and not for the other comparisons of the table. Elsewhere all comparisons are equally important."""
+
 FIGURES = {
     "speedup_vs_neurons": Figure(PAPER_FIGURES, "1 speedup by neurons", "neurons"),
     "time_by_depth": Figure(PAPER_FIGURES, "2 time by depth", "depth"),

@@ -1,4 +1,4 @@
-"""The one judge of what every strategy learned: a forward pass in NumPy over the weights that it trained."""
+"""Evaluates every strategy's trained weights in the same way: a forward pass in NumPy."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -15,15 +15,15 @@ from snn.strategies.factory import Job
 
 _ROWS = 64  # of a batch: few enough that a convolution's patches stay in a processor's cache
 _UNTRAINED_ROWS = 256
-"""So many of the last rows are enough for the order of magnitude of a loss before training."""
+"""Last rows that suffice for the order of magnitude of a loss before training."""
 
 
 class Errors(NamedTuple):
-    """How far predictions are from targets; infinite or NaN where an output is, or its square.
+    """Errors of predictions; infinite or NaN if an output or its square is.
 
     ``mse`` is the mean squared error as the loss has it, ``rmse`` its root in the units of the user's data,
-    and ``r2`` = 1 - sum((y - f)^2) / sum((y - mean(y))^2), None where all targets y are equal: 1 is exact,
-    and 0 as good as to predict their mean.
+    and ``r2`` = 1 - sum((y - f)^2) / sum((y - mean(y))^2), None if all targets y are equal: 1 is exact,
+    and 0 as good as predicting their mean.
     """
 
     mse: float
@@ -34,8 +34,10 @@ class Errors(NamedTuple):
 def errors(
     network: Network, weights: list[np.ndarray], X: np.ndarray, targets: np.ndarray, unit: float
 ) -> Errors:
-    """The errors of a network with one output on rows X (n, features), float32, with these targets (n,). A
-    target of 1 is ``unit`` in the user's units. Computed in float64 from the float32 outputs."""
+    """The errors of a network with one output on rows X (n, features), float32, with these targets (n,).
+
+    A target of 1 is ``unit`` in the user's units. Computed in float64 from the float32 outputs.
+    """
     with np.errstate(all="ignore"):
         y = targets.astype(np.float64)
         mse = float(np.mean(np.square(predicted(network, weights, X)[:, 0] - y)))

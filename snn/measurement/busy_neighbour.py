@@ -1,9 +1,9 @@
 """A busy neighbour: a process that trains on another GPU of the host all the time that a cell is measured.
 
-Both ends are here: ``beside`` starts the process in the one that measures; ``main`` is what it runs. What to
-train is on its standard input. Its standard output is a file: the UUID of its GPU, then a line for a moment,
-with the number of epochs finished until then. Moments are those of ``time.monotonic``, which all processes
-of a machine share.
+The measuring process calls ``beside``, which starts the neighbour; the neighbour runs ``main``. It reads what
+to train from standard input. Its standard output is a file: the UUID of its GPU, then lines with a moment and
+the number of epochs finished by then. Moments are readings of ``time.monotonic``, which all processes of a
+machine share.
 """
 
 import json
@@ -34,7 +34,7 @@ _MOST_WAIT = 120.0
 _EPOCHS_BEFORE = 2  # epochs that it has finished by then
 
 _PAUSE, _LONG = 1.0, 10.0
-"""An epoch of more seconds, and longer than so many mean ones, is one in which it was not at work."""
+"""The neighbour paused if an epoch took more than ``_PAUSE`` s and more than ``_LONG`` mean epochs."""
 
 
 class NeighbourError(SnnError):
@@ -42,7 +42,7 @@ class NeighbourError(SnnError):
 
 
 class BusyNeighbour:
-    """The process beside a cell, from its start; ``output`` and ``errors`` are files that it writes."""
+    """The process that trains while a cell is measured; it writes to the files ``output`` and ``errors``."""
 
     def __init__(self, strategy: str, order: IO[bytes], output: IO[bytes], errors: IO[bytes]) -> None:
         self._strategy, self._output, self._errors = strategy, output, errors
@@ -72,8 +72,10 @@ class BusyNeighbour:
         self._since, self._epochs_before = time.monotonic(), epochs
 
     def account(self) -> dict[str, Any]:
-        """What the neighbour did since ``await_work``: strategy, GPU, epochs, seconds. Raises NeighbourError
-        unless it was at work all the time."""
+        """The neighbour's work since ``await_work``: strategy, GPU, epochs, seconds.
+
+        Raises NeighbourError unless it worked all the time.
+        """
         self._check_alive()
         now, (uuid, noted) = time.monotonic(), self._noted()
         mean = (noted[-1][1] - noted[0][1]) / noted[-1][0]
@@ -91,7 +93,7 @@ class BusyNeighbour:
         return found | {"epochs": epochs, "seconds": seconds}
 
     def _noted(self) -> tuple[str, list[tuple[int, float]]]:
-        """The UUID of its GPU, and by moment the epochs that it has finished: 0 at first."""
+        """The UUID of its GPU, and pairs of epochs finished and moment: (0, 0.0) at first."""
         file = self._output.fileno()  # the process writes at its position: it stays
         text = os.pread(file, os.fstat(file).st_size, 0).decode()
         uuid, *lines = text[: text.rfind("\n") + 1].splitlines() or [""]
@@ -102,8 +104,8 @@ class BusyNeighbour:
         status = self.process.poll()
         if status is not None:
             raise NeighbourError(
-                f"protocol.neighbour: {self._strategy} ended with status {status} ({self._said()}): nothing "
-                "is recorded of a cell that it was to be busy beside"
+                f"protocol.neighbour: {self._strategy} ended with status {status} ({self._said()}): its "
+                "cell is not recorded"
             )
 
     def _said(self) -> str:
@@ -116,10 +118,10 @@ class BusyNeighbour:
 def beside(
     cell: Cell, device: Device, devices: Sequence[Device], data: str | None
 ) -> Iterator[BusyNeighbour | None]:
-    """Start the neighbour that a cell asks for, if it does, on another device; it ends with this context.
+    """Start the neighbour that a cell asks for, if any, on another device; it ends with this context.
 
-    It trains what the cell trains, with the strategy ``protocol.neighbour``; on the CPU it shares the cell's.
-    ``data`` is the prepared copy of the data set, if any. Raises Unsupported if there is no other GPU.
+    It trains the cell's network with the strategy ``protocol.neighbour``; on the CPU it shares the cell's.
+    ``data`` is the prepared copy of the data set, if any. Raises Unsupported without another GPU.
     """
     strategy = cell.strategy_beside
     if strategy is None:
@@ -128,8 +130,8 @@ def beside(
     others = [asdict(one) for one in devices if one.uuid != device.uuid]
     if device.uuid is not None and not others:
         raise Unsupported(
-            f"protocol.neighbour={strategy} needs a second {device.name} beside the one that is measured, "
-            "and this process sees one: take a machine with two, or let CUDA_VISIBLE_DEVICES show both"
+            f"protocol.neighbour={strategy} needs a second {device.name} next to the measured one, and this "
+            "process sees only one: take a machine with two, or let CUDA_VISIBLE_DEVICES show both"
         )
     its_cell = {**cell, "strategy": groups.load("strategy", strategy)}
     with ExitStack() as files:
@@ -159,7 +161,7 @@ def main() -> int:
 
 def _train(cell: Cell, data: str | None, gpus: list[Device], parent: int) -> None:
     notes = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is not a note
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output of libraries is not a note
     threads.assign()  # before NumPy is imported
 
     import numpy as np
@@ -175,13 +177,13 @@ def _train(cell: Cell, data: str | None, gpus: list[Device], parent: int) -> Non
         strategy = start(job, backend)
         held.callback(strategy.close)
         strategy.prepare(job.epochs)
-        with np.errstate(all="ignore"):  # its losses are of no interest
+        with np.errstate(all="ignore"):  # its losses do not matter
             strategy.load(next(strategy.starts(job.network, job.seed)))
             strategy.epoch()  # the first one takes longer
             backend.synchronize()
             epochs, last = 0, time.monotonic()
             print(f"{uuid or ''}\n{epochs} {last}", file=notes)
-            while os.getppid() == parent:  # where the kernel does not end this process with that one
+            while os.getppid() == parent:  # in case the kernel does not end this process with its parent
                 strategy.load(next(strategy.starts(job.network, job.seed)))
                 for _ in range(job.epochs):
                     strategy.epoch()

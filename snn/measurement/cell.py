@@ -75,7 +75,7 @@ def _run(config: Cell) -> dict[str, Any]:
         except Unsupported as error:
             measurement = Measurement("unsupported", str(error))
         else:
-            gc.freeze()  # what is there stays: every timed run collects garbage first, and would look at it
+            gc.freeze()  # timed runs collect garbage first, and need not look at existing objects
             rules = of_round(cell["protocol"], number)
             measurement, explanation, machine = measured(job, rules, backend, device, progress, number)
             if neighbour:
@@ -114,13 +114,13 @@ def _check_ranges(cell: Cell, instrument: str) -> None:
 
 
 def _annotate(job: Job, backend: Backend) -> None:
-    """The pass with NVTX ranges; memory that has become too little for it does not cost what was measured."""
+    """The pass with NVTX ranges; if it runs out of memory, the measurement is kept."""
     from cupy.cuda import nvtx as ranges
 
     try:
         nvtx.annotate(job, backend, ranges.RangePush, ranges.RangePop)
     except OutOfMemory as error:
-        print(f"snn: there are no NVTX ranges: {error}", file=sys.stderr)
+        print(f"snn: no NVTX ranges: {error}", file=sys.stderr)
 
 
 # ---- the record
@@ -138,8 +138,8 @@ def build_record(
 ) -> dict[str, Any]:
     """Everything that the tables need of one cell, as JSON values, with a digest of it all.
 
-    ``data`` describes the table that was trained on (``snn.datasets.described``), ``untrained`` is the loss
-    of a network before it is trained on it. NaN and infinity become null.
+    ``data`` describes the table that was trained on (``snn.datasets.described``), ``untrained`` is the
+    network's loss before training. NaN and infinity become null.
     """
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
     found = vars(measurement).copy()
@@ -180,7 +180,7 @@ def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
 def _summary(
     runs: Sequence[Mapping[str, Any]], members: int, setup_seconds: float | None, squared: bool
 ) -> dict[str, float | int | None]:
-    """The summary of a round's runs, as JSON values. A mean is null if it is of no run, or not finite."""
+    """The summary of a round's runs, as JSON values. A mean is null without runs, or if it is not finite."""
     seconds = [run["seconds"] for run in runs]
     mean = _mean(seconds)
     summary: dict[str, float | int | None] = {

@@ -34,7 +34,7 @@ _REPEATS = 15
 
 
 def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
-    """What a cell trains, on the data set's table. Raises ConfigError or DataError where they do not fit."""
+    """The training job of a cell on its data set's table. Raises ConfigError or DataError on a mismatch."""
     training, name = cell["training"], cell["dataset"]["name"]
     batch_size = training["batch_size"]
     learned, tested = datasets.parts(table.values, cell["dataset"])
@@ -43,7 +43,7 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
     _check_task(cell, network, table.facts)
     test, is_classification = None, network.loss is CROSS_ENTROPY
     if tested is not None and (is_classification or "held_out" in cell["dataset"]):  # not labels as numbers
-        network.loss.targets(tested[:, -1:], network.outputs)  # refuses labels that there are no outputs for
+        network.loss.targets(tested[:, -1:], network.outputs)  # rejects labels without an output
         rows = _whole(len(tested), batch_size) if training["drop_last"] else len(tested)
         targets = tested[:rows, -1].astype(np.int64 if is_classification else np.float32)
         unit = table.facts.get("target_scale", 1.0)
@@ -64,7 +64,7 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
 
 
 def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, Any]) -> None:
-    """Raise ConfigError where a table was made for another loss, or of more classes than outputs."""
+    """Raise ConfigError if a table was made for another loss, or has more classes than outputs."""
     task, classes = cell["dataset"].get("task"), facts.get("classes", [])
     if task not in (None, network.loss.task):
         raise ConfigError(
@@ -84,7 +84,7 @@ def _whole(rows: int, batch_size: int) -> int:
 
 
 class Progress(Protocol):
-    """What is told of a measurement: its runs, how far a long one is, and samples of the machine."""
+    """Callbacks of a measurement: after each run, during a long one, and with samples of the machine."""
 
     def __call__(self, runs: list[Run]) -> None: ...
 
@@ -96,8 +96,10 @@ class Progress(Protocol):
 def measured(
     job: Job, rules: Round, backend: Backend, device: Device, progress: Progress, number: int
 ) -> tuple[Measurement, dict[str, Any] | None, dict[str, Any]]:
-    """The measurement of a job in the round of this number, its profile, the machine's state meanwhile.
-    Memory that is too full for the probe, an advice or the profile does not cost what was measured."""
+    """The measurement of a job in the round of this number, its profile, and the machine's state meanwhile.
+
+    The measurement is kept even if the probe, the advice or the profile runs out of device memory.
+    """
     with Sampler(device, progress.live) as sampler:
         before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 
@@ -120,7 +122,7 @@ def measured(
 
 
 def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:
-    """What ``do`` returns; None if the device's memory is too full for it, or upon one of these errors."""
+    """The result of ``do``; None if it runs out of device memory or raises one of these errors."""
     expected: tuple[type[Exception], ...] = (OutOfMemory, *errors)
     try:
         return do()
@@ -131,8 +133,8 @@ def _unless_full(do: Callable[[], T], *errors: type[Exception]) -> T | None:
 def probe(backend: Backend) -> dict[str, float]:
     """Median microseconds of an allocation, a copy to the device, a launch, and a 256 x 256 product.
 
-    It reveals drift over time, and frees what it allocates, even on errors. The first is of 4 MiB: a small
-    block costs a tenth where a page is partly used by anybody in the process, such as PyTorch.
+    It reveals drift over time, and frees what it allocates, even on errors. The allocation has 4 MiB: a small
+    block costs a tenth of that if the process (PyTorch, for example) has a partly used page.
     """
     matrix = np.ones((_SIDE, _SIDE), dtype=np.float32)
     costs = {"malloc_us": _median(backend, lambda: backend.free(backend.malloc(_ALLOCATED)))}

@@ -30,7 +30,7 @@ _SHOWN = (
     *(("utilisation", "{:.0f}% busy"), ("temperature_c", "{:.0f} C"), ("power_w", "{:.0f} W")),
     *(("sm_mhz", "{:.0f} MHz"), ("load", "load {:.1f}"), ("throttled", "{}")),
 )
-"""What a line shows of a sample, with its unit."""
+"""Values of a sample that a line shows, with their units."""
 
 
 def work(cell: Mapping[str, Any], rows: int, features: int) -> float:
@@ -78,7 +78,7 @@ def note_done(cell: Mapping[str, Any], number: int, output: Path) -> None:
 
 
 def _kind(cell: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """What the work of a job follows from."""
+    """Everything that determines the work of a job."""
     data = {key: cell["dataset"].get(key) for key in ("rows", "features", "shape")}
     network = {key: value for key, value in cell["network"].items() if key != "seed"}
     work = {"training": cell["training"], "protocol": cell["protocol"]}

@@ -1,17 +1,15 @@
-"""Stopping rules: how often a cell trains in one round; and the quantiles of Student's t behind them."""
+"""Stopping rules: how often a cell trains in one round."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 from typing import Any
+
+from snn.measurement.student import student_quantile
 
 _STEADY = 0.02
 _WINDOWS = 4
-
-CONFIDENCE = 0.95
-_EXACT = {1: 12.7062, 2: 4.3027, 3: 3.1824}
-"""Quantiles of few degrees of freedom, which the expansion does not reach."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
 
 
 def first_run(protocol: Mapping[str, Any], number: int) -> int:
-    """How many of a cell's runs the rounds before round ``number``, from 1, have."""
+    """Number of a cell's runs in the rounds before round ``number``, which counts from 1."""
     return protocol["runs"] * (number - 1) // protocol["rounds"]
 
 
@@ -70,26 +68,6 @@ def relative_error(seconds: Sequence[float]) -> float:
     if len(seconds) < 3:
         return float("inf")
     return student_quantile(len(seconds) - 1) * stdev(seconds) / sqrt(len(seconds)) / fmean(seconds)
-
-
-def student_quantile(freedom: float) -> float:
-    """The 97.5% quantile of Student's t distribution, by the Cornish-Fisher expansion.
-
-    Within 1% of the exact value from 3 degrees of freedom on, and exact for 1, 2 and 3. Between these it is
-    interpolated, and up to a quarter too large.
-    """
-    if freedom in _EXACT:
-        return _EXACT[int(freedom)]
-    if freedom < 3:  # between the exact values, by their logarithms
-        low = int(freedom)
-        return float(_EXACT[low] ** (low + 1 - freedom) * _EXACT[low + 1] ** (freedom - low))
-    z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / 2)
-    return (
-        z
-        + (z**3 + z) / (4 * freedom)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * freedom**3)
-    )
 
 
 class Steadiness:

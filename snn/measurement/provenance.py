@@ -17,7 +17,8 @@ import numpy as np
 import pynvml
 
 from snn.files import outputs, revision
-from snn.hardware import driver
+from snn.grid import order
+from snn.hardware import driver, host
 from snn.hardware.devices import Device, check_cuda, find, is_part, open_gpu, usable_processors
 from snn.hardware.locks import device_lock
 from snn.hardware.sampling import gpu_state
@@ -25,7 +26,7 @@ from snn.hardware.threads import blas_threads
 from snn.records import store
 
 VARIABLES = ("CUDA_LAUNCH_BLOCKING", "NVIDIA_TF32_OVERRIDE", "XLA_FLAGS")
-"""Of the environment: launches that wait, the precision of NVIDIA's libraries, the compiler of JAX."""
+"""Environment variables: launches that wait, the precision of NVIDIA's libraries, JAX's compiler."""
 
 _NODES, _PCI = Path("/sys/devices/system/node"), Path("/sys/bus/pci/devices")
 _MOST_LETTERS = 1000  # of a variable that a record keeps
@@ -33,7 +34,7 @@ _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Device, driver, library versions, source revision and host, as JSON values."""
+    """Device, driver, library versions, source revision, workflow and host, as JSON values."""
     cupy = import_module("cupy") if device.backend == "cuda" else None
     return {
         "device": device.name,
@@ -52,10 +53,12 @@ def describe(device: Device) -> dict[str, Any]:
         "blas_threads": blas_threads(),
         "surroundings": describe_surroundings(device),
         "git": revision.git(),
+        "workflow": order.describe_job(),
         "host": {
             "system": f"{platform.system()} {platform.machine()}",
             "cpu": find("cpu").name,
             "cpus": usable_processors(),
+            **host.identity(),
             "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
         },
     }
@@ -70,10 +73,10 @@ def _version(package: str) -> str | None:
 
 
 def describe_surroundings(device: Device) -> dict[str, Any]:
-    """What changes this process's times from outside, as JSON values; None for what the system does not say.
+    """Outside influences on this process's times, as JSON values; None if the system does not report one.
 
     ``schedule``: how a thread waits for the GPU (cudaGetDeviceFlags): auto, spin, yield or blocking.
-    ``numa_nodes`` are those of the CPUs that the process may use.
+    ``numa_nodes``: the nodes whose CPUs the process may use.
     """
     given = {name: os.environ.get(name, "").strip()[:_MOST_LETTERS] for name in VARIABLES}
     encoded = {name: value.encode(errors="backslashreplace") for name, value in given.items()}
@@ -112,8 +115,10 @@ def gpu_numa_node(uuid: str) -> int | None:
 def measure_device(
     device: Device, measure: Callable[[], Mapping[str, Any]], source_hash: Callable[[], str]
 ) -> dict[str, Any]:
-    """A record of a device itself, sealed: what ``measure`` finds while nothing else uses the device. With
-    its state before and after, where and when."""
+    """A sealed record of a device itself: the result of ``measure`` while nothing else uses the device.
+
+    It includes the device's state before and after, and where and when it was measured.
+    """
     with device_lock(device):
         started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
         before, found, after = gpu_state(device), measure(), gpu_state(device)

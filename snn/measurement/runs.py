@@ -26,7 +26,7 @@ from snn.strategies.factory import Job, start
 _COUNTED_EPOCHS = 3
 
 _LONG_EPOCH = 0.5
-"""Seconds of an epoch whose first steps, in which a device may still change its clocks, are few of all."""
+"""Seconds of an epoch so long that its first steps, while clocks may still change, hardly count."""
 
 
 class Epoch(NamedTuple):
@@ -40,10 +40,10 @@ class Epoch(NamedTuple):
 class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
-    ``began`` is its start by ``time.perf_counter``. With several networks per launch, the seconds are those
-    of the launch, ``losses`` has one loss per network, and ``final_loss`` is their mean. Of a classification,
-    ``epochs`` has every epoch, whose seconds add up to the run's. With test rows there are, of a
-    classification, the accuracy on them and the seconds of predicting them, else the ``test_errors``.
+    ``began`` is its start by ``time.perf_counter``. With several networks per launch, ``seconds`` are the
+    launch's, ``losses`` has one loss per network, and ``final_loss`` is their mean. For a classification,
+    ``epochs`` has every epoch, whose seconds add up to the run's. With test rows, a classification has the
+    accuracy on them and the seconds of predicting them, a regression the ``test_errors``.
     """
 
     seconds: float
@@ -66,7 +66,7 @@ class WarmUp(NamedTuple):
 
 @dataclass
 class Measurement:
-    """The result of measuring a cell in one round: what a record has under the same keys.
+    """The result of measuring a cell in one round; a record has the same keys.
 
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members`` are
     the networks that one launch trains, if several; ``plan`` is how a strategy trains, if it has a choice.
@@ -99,10 +99,10 @@ def measure(
     """Count one run, then time the runs of the round. Raises LeakError if something is not freed.
 
     Raises MeasurementError if the device did not train all steps of a run. ``progress`` is called after each
-    run, ``of_run`` during a long one, as far as the host has nothing else to do.
+    run, ``of_run`` during a long one, whenever the host has nothing else to do.
 
-    The time of a run is that of its epochs until the device has finished. It excludes setup, drawing weights,
-    reading losses, and predicting test rows, which has a time of its own.
+    A run is timed from its first epoch until the device has finished the last. Setup, drawing weights and
+    reading losses are excluded; predicting test rows is timed separately.
     """
     measurement = Measurement()
     try:
@@ -128,9 +128,9 @@ def measure(
 def count(job: Job, backend: Backend) -> tuple[dict[str, int], dict[str, Any]]:
     """The ledger of one run including setup, and its memory use, from a separate instrumented pass.
 
-    Both are empty for a strategy with a runtime of its own, whose calls cannot be observed. The counts are
-    exact, though only three epochs are run: calls depend on shapes alone, so if the second and the third
-    epoch make the same, all later ones do. Otherwise every epoch is run.
+    Both are empty for a strategy with its own runtime, whose calls cannot be observed. The counts are exact,
+    though only three epochs are run: calls depend on shapes alone, so if the second and the third epoch make
+    the same calls, all later ones do. Otherwise every epoch is run.
     """
     if factory.class_of(job.strategy).own_runtime:
         return {}, {}

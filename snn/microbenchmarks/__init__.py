@@ -1,1 +1,1 @@
-"""What single operations on memory cost, measured without a training: one module per microbenchmark."""
+"""Costs of single memory operations, measured without training: one module per microbenchmark."""

@@ -158,7 +158,7 @@ class Allocations(Observer):
 def recorded(
     make: Callable[[Backend], Strategy], network: Network, batch: int, epochs: int = 2
 ) -> Iterator[Event]:
-    """What a strategy asks for in a training of two and a half batches per epoch; nothing is computed."""
+    """A strategy's allocations while it trains 2.5 batches per epoch; nothing is computed."""
     allocations = Allocations()
     rows = 2 * batch + batch // 2
     X, Y = (np.zeros((rows, width), np.float32) for width in (prod(network.inputs), network.outputs))
@@ -196,7 +196,7 @@ TRACES = (*_RULES, *_RECORDED)
 
 
 def trace(name: str, nbytes: int, calls: int, seed: int) -> Trace:
-    """A trace by its name; one made by a rule has ``nbytes`` in use at most, and about so many ``calls``."""
+    """A trace by its name; one made by a rule has ``nbytes`` in use at most, and about ``calls`` calls."""
     if name in _RECORDED:
         return Trace(name, tuple(_RECORDED[name]()))
     return Trace(name, tuple(_RULES[name](nbytes, calls, random.Random(f"{name} {seed}"))))
@@ -250,7 +250,7 @@ class FirstFit:
 
 @contextmanager
 def allocator(backend: Backend, name: str) -> Iterator[Allocator]:
-    """An allocator by its name, new. Raises Unsupported where the device has none of that name."""
+    """An allocator by its name, new. Raises Unsupported if the device has none of that name."""
     with ExitStack() as stack:
         if name == MALLOC:
             yield Allocator(backend.malloc, backend.free)
@@ -271,8 +271,8 @@ def allocator(backend: Backend, name: str) -> Iterator[Allocator]:
 def replay(trace: Trace, of: Allocator, after: Callable[[int, Any], None] | None = None) -> None:
     """Make all allocations and frees of a trace in their order.
 
-    ``after`` is told the number of each event, and the block that it has allocated, None for a free. Where an
-    allocation fails, all blocks are freed, and OutOfMemory is raised, with the number of the event in
+    ``after`` is called with the number of each event and the block that it has allocated, None for a free. If
+    an allocation fails, all blocks are freed, and OutOfMemory is raised, with the number of the event in
     ``Served``.
     """
     held: dict[int, Any] = {}
@@ -308,10 +308,10 @@ def watch(
 
 
 def reserved_bytes(backend: Backend) -> Callable[[], int]:
-    """A function for the bytes that the system has handed out since now: of the device, or to malloc.
+    """Return a function for the bytes that the system hands out from now on: of the device, or to malloc.
 
-    On a CPU free parts of the process's heap count too, as malloc keeps them. Raises Unsupported where malloc
-    does not say what it has.
+    On a CPU free parts of the process's heap count, too, since malloc keeps them. Raises Unsupported if
+    malloc does not report its memory.
     """
     if not backend.is_processor:
         free = backend.memory()[0]
@@ -320,7 +320,7 @@ def reserved_bytes(backend: Backend) -> Callable[[], int]:
         library = ctypes.CDLL(None)
         mallinfo2, trim = library.mallinfo2, library.malloc_trim
     except (AttributeError, OSError) as error:
-        raise Unsupported("what malloc reserves is known of glibc 2.33 or later only") from error
+        raise Unsupported("only glibc 2.33 or later reports the memory that malloc has reserved") from error
     mallinfo2.restype = _Mallinfo2
     trim(0)
     before = mallinfo2()
@@ -334,7 +334,7 @@ def reserved_bytes(backend: Backend) -> Callable[[], int]:
 
 
 class _Mallinfo2(ctypes.Structure):
-    """What glibc has of the system: ``arena`` bytes by sbrk, ``uordblks`` in use; ``hblkhd`` by mmap."""
+    """glibc's bytes from the system: ``arena`` by sbrk, ``uordblks`` of them in use; ``hblkhd`` by mmap."""
 
     _fields_ = [
         (name, ctypes.c_size_t)
@@ -347,10 +347,10 @@ class _Mallinfo2(ctypes.Structure):
 
 @contextmanager
 def ballast(backend: Backend, leave: int) -> Iterator[None]:
-    """Hold all of the device's memory but so many bytes. Raises OutOfMemory where there are fewer."""
+    """Hold all of the device's memory but ``leave`` bytes. Raises OutOfMemory if fewer are free."""
     free = backend.memory()[0]
     if free <= leave:
-        raise OutOfMemory(f"{free} bytes are free, and {leave} shall be left")
+        raise OutOfMemory(f"{free} bytes are free, and {leave} must stay free")
     block = backend.malloc(free - leave)
     try:
         yield

@@ -27,7 +27,7 @@ from snn.profiling.memory import CHUNK
 FIRST, AGAIN, CAP = "first", "again", "cap"
 """The kinds of readings: through a new allocator, one that has served the trace before, and under a cap."""
 
-_ROOM = 64 << 20  # bytes that are left beside the largest cap
+_ROOM = 64 << 20  # bytes that stay free with the largest cap
 
 
 def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
@@ -47,7 +47,7 @@ def _point(kind: str, traced: Trace, of: str) -> Point:
 
 
 def _replayed(device: Backend, traced: Trace, of: str, effort: Effort) -> Iterator[Reading]:
-    """Seconds of a replay through a new allocator, and again through the same one where it keeps memory."""
+    """Seconds of a replay through a new allocator, and again through the same one if it keeps memory."""
     first, again = (_point(kind, traced, of) for kind in (FIRST, AGAIN))
     try:
         reserved = reserved_bytes(device)
@@ -85,9 +85,9 @@ def _left(traced: Trace, percent: int) -> int:
 
 
 def _capped(device: Backend, traced: Trace, caps: Sequence[int]) -> Iterator[Reading]:
-    """By allocator the caps, percentages of the peak in use, up to the least one that suffices."""
+    """Readings by allocator at rising caps, percentages of the peak in use, until one suffices."""
     room, free = _left(traced, caps[-1]) + _ROOM, device.memory()[0]
-    reason = f"{room} bytes are not free, but {free}" if free <= room else ""
+    reason = f"{room} bytes are needed, but only {free} are free" if free <= room else ""
     reason = "the memory of a host is not filled up" if device.is_processor else reason
     if reason:
         for of in ALLOCATORS:
@@ -103,7 +103,7 @@ def _capped(device: Backend, traced: Trace, caps: Sequence[int]) -> Iterator[Rea
 
 
 def _under(device: Backend, traced: Trace, of: str, percent: int) -> Reading:
-    """One replay with so much memory left; of one that fails, how many calls were served."""
+    """One replay with ``percent`` of the peak in use left; if it fails, the number of calls served."""
     point = _point(CAP, traced, of) | {"percent": percent, "served": 0}
 
     def served(at: int, block: Any) -> None:

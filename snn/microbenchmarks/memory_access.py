@@ -14,8 +14,8 @@ from snn.microbenchmarks.readings import Point, Reading, reading, refused
 def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
     """A reading per pattern, value and direction, in seconds per pass over a buffer of ``bytes``.
 
-    ``useful_bytes`` of a point are those asked for, ``moved_bytes`` those of all sectors (on a CPU: lines of
-    the cache) that they lie in; both count reading and writing.
+    ``useful_bytes`` of a point are the requested bytes, ``moved_bytes`` all bytes of the sectors (on a CPU:
+    cache lines) that contain them; both count reading and writing.
     """
     device = import_module(f"snn.backends.{backend}.access")
     n = settings["bytes"] // 4
@@ -34,5 +34,5 @@ def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
         with device.timed(settings["bytes"], ROOT) as seconds:
             for access in accesses(settings):
                 yield reading(point(access), partial(seconds, access, settings["samples"]))
-    except OutOfMemory as error:  # of the buffer: that of a reading is in it
+    except OutOfMemory as error:  # of the buffer; a reading reports its own
         yield from (refused(point(access), error) for access in accesses(settings))

@@ -1,6 +1,6 @@
 """Time of the calls that allocate and move memory, by size: allocations, copies, first touches, and overlap.
 
-The last is of copies to the device and of kernels on what they bring, in chunks, on one to several streams.
+Overlap is measured between copies to the device and kernels on the copied chunks, on one to several streams.
 """
 
 import math
@@ -22,7 +22,7 @@ from snn.microbenchmarks.allocators import CUPY_POOL, MALLOC, MALLOC_ASYNC, allo
 from snn.microbenchmarks.readings import Effort, Point, Reading, reading, refused
 
 KERNELS = ("kernels/elementwise.cu", "kernels/naive.cu")
-"""What is launched: an access to memory, and a product of a chunk and a matrix."""
+"""Sources of the launched kernels: an access to memory, and a product of a chunk and a matrix."""
 
 HOST_ALLOC, MANAGED_ALLOC = "host_alloc", "managed_alloc"
 COPY, SPARSE, FIRST_TOUCH = "copy", "sparse", "first_touch"
@@ -34,7 +34,7 @@ _MOVES = (
     *product((SPARSE,), (PINNED, MANAGED), (TO_DEVICE,)),
     *product((FIRST_TOUCH,), (MANAGED,), (BY_DEVICE, BY_HOST)),
 )
-"""What is done, with which kind of memory, and to where or by whom."""
+"""The measured operations, each with the kind of memory and the direction or the processor."""
 
 FROM_PINNED, FROM_PAGEABLE = "overlap", "overlap_pageable"
 """Kinds of readings of overlap, by the host memory that is copied from."""
@@ -97,7 +97,7 @@ def check_host(nbytes: int) -> None:
 
 
 def pinned(backend: Backend, shape: tuple[int, ...]) -> Any:
-    """A pinned host array. Raises Unsupported where the system refuses, and on a CPU, which has none.
+    """A pinned host array. Raises Unsupported if the system cannot pin it, and always on a CPU backend.
 
     Raises OutOfMemory for more than a share of the host's memory, which would leave too little for others.
     """
@@ -108,7 +108,7 @@ def pinned(backend: Backend, shape: tuple[int, ...]) -> Any:
     array = backend.host_alloc(shape)
     if backend.pageable_fallbacks > refused:
         backend.host_free(array)
-        raise Unsupported(f"the system refuses to pin {4 * shape[0]} bytes of host memory")
+        raise Unsupported(f"the system cannot pin {4 * shape[0]} bytes of host memory")
     return array
 
 
@@ -128,9 +128,9 @@ def copies(backend: Backend, sizes: Sequence[int], effort: Effort) -> Iterator[R
 def _explicit(
     backend: Backend, kind: str, call: str, direction: str, nbytes: int, effort: Effort
 ) -> list[float]:
-    """Consecutive copies between a host array whose pages exist and device memory; the last is waited for.
+    """Seconds per copy between a host array whose pages exist and device memory, with a wait for the last.
 
-    A sparse access is a copy of a whole pinned array, of which the device then accesses a few pages.
+    For a sparse access, a whole pinned array is copied, and the device then accesses a few of its pages.
     """
     check_host(nbytes)
     shape = (-(-nbytes // 4),)
@@ -156,11 +156,11 @@ def _explicit(
 def _managed(
     backend: Backend, kind: str, call: str, direction: str, nbytes: int, effort: Effort
 ) -> list[float]:
-    """Until all of a new array whose pages lie on one side has been accessed on the other, prefetched or not.
+    """Seconds until all of a new array on one side has been accessed on the other, prefetched or not.
 
-    A sparse access is one of the device to a few pages; at a first touch the pages are made. Each sample has
-    an array of its own: the driver treats pages that come and go in another way. Raises Unsupported where
-    host and device cannot share an array, or where it exceeds the budget.
+    In a sparse access the device reads a few pages; a first touch creates the pages. Each sample uses a new
+    array: the driver treats pages that come and go differently. Raises Unsupported if host and device cannot
+    share an array, or if it exceeds the budget.
     """
     probe = backend.managed_alloc((_PAGE,))
     try:

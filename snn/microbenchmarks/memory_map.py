@@ -27,7 +27,7 @@ def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
 
 
 def _mapped(device: Backend, traced: Trace, of: str) -> dict[str, list[int]]:
-    """Of each block the calls that allocate and free it, its place and bytes, and all that is held then."""
+    """For each block: the calls that allocate and free it, its place and bytes, and all bytes held then."""
     reserved = reserved_bytes(device)
     with allocator(device, of) as made:
         after_each, addresses = watch(device, traced, made, reserved)

@@ -1,4 +1,4 @@
-"""What a microbenchmark finds at one point: seconds, or the reason why there are none."""
+"""Readings of microbenchmarks: seconds at one point, or the reason why there are none."""
 
 import math
 import time
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from snn.errors import OutOfMemory, Unsupported
 
 Point = dict[str, Any]
-"""What a reading is of: names and numbers, by what they say."""
+"""The coordinates of a reading: names and numbers by key."""
 
 LEAST_SAMPLES = 6
 """The fewest samples whose range is a 95% interval of their median."""
@@ -25,7 +25,7 @@ OK, UNSUPPORTED, OUT_OF_MEMORY = "ok", "unsupported", "out_of_memory"
 class Reading:
     """The samples at one ``point``, in seconds; without any there is a ``reason``, and the ``status``.
 
-    ``series``: in place of samples, lists of whole numbers of one length.
+    ``series``: lists of integers of equal length, instead of samples.
     """
 
     point: Point
@@ -43,7 +43,7 @@ class Reading:
 
 
 def reading(point: Point, take: Callable[[], Iterable[float]]) -> Reading:
-    """The reading at a point; what the device does not support or hold is one with that status."""
+    """The reading at a point; its status tells if the device does not support or hold it."""
     try:
         return Reading(point, tuple(take()))
     except (Unsupported, OutOfMemory) as error:
@@ -58,14 +58,14 @@ def refused(point: Point, error: Unsupported | OutOfMemory) -> Reading:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many samples to take, within how many seconds; ``LEAST_SAMPLES`` are taken in any case."""
+    """Limits on the samples and seconds of a reading; ``LEAST_SAMPLES`` are always taken."""
 
     samples: int
     seconds: float
 
     def repeated(self, call: Callable[[], object], wait: Callable[[], object] = lambda: None) -> list[float]:
-        """Seconds per call: each sample is of many consecutive calls, and of one ``wait`` for the last."""
-        call()  # what is loaded or grown at the first call is not timed
+        """Seconds per call: each sample times many consecutive calls, and one ``wait`` for the last."""
+        call()  # loading and growing at the first call are not timed
         wait()
         calls, seconds = 1, _timed(call, wait)
         while seconds < _LEAST_SECONDS:
@@ -79,7 +79,7 @@ class Effort:
         before: Callable[[], object],
         after: Callable[[], object] = lambda: None,
     ) -> list[float]:
-        """Seconds of one call per sample, each with work before and after it that is not timed."""
+        """Seconds of one call per sample; the work before and after it is not timed."""
 
         def take() -> float:
             before()
@@ -92,7 +92,7 @@ class Effort:
         return self._taken(take)
 
     def together(self, calls: Sequence[Callable[[], object]]) -> list[list[float]]:
-        """Seconds of each of several calls, a sample of each in turn; the calls wait for their work."""
+        """Seconds of several calls, sampled in turn; the calls wait for their work."""
 
         def take() -> list[float]:
             return [_timed(call) for call in calls]

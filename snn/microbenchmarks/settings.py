@@ -28,7 +28,7 @@ def _size(least: int) -> Kind:
         nbytes = _meaning(value) if isinstance(value, str) else None
         return isinstance(nbytes, int) and least <= nbytes <= _MOST_BYTES
 
-    return Form(f"a size from {least}B to {_MOST_BYTES >> 30}GiB, as 256B, 64KiB or 1GiB", holds)
+    return Form(f"a size from {least}B to {_MOST_BYTES >> 30}GiB, such as 256B, 64KiB or 1GiB", holds)
 
 
 def _whole(least: int, most: int) -> Kind:
@@ -90,13 +90,13 @@ SETTINGS: Mapping[str, Mapping[str, Kind]] = {
         "seconds": _SECONDS,
     },
 }
-"""By microbenchmark and setting: what it must be. All settings are required."""
+"""Allowed values by microbenchmark and setting. All settings are required."""
 
 
 def resolved(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a microbenchmark, sizes in bytes, sorted by key.
 
-    Raises ConfigError, naming key and value, for what is missing, unknown or not right.
+    Raises ConfigError, naming key and value, for missing, unknown or invalid settings.
     """
     kinds = SETTINGS[name]
     for key in settings:

@@ -1,7 +1,7 @@
 """Time of a training step by shape: networks and batches drawn at random, in one launch and as a CUDA graph.
 
-As a cell a shape costs seconds of a GPU, and tenths of a second here: the process, the context and the
-kernels of ``graph`` are there, and what is compiled for one shape alone is compiled for many at once.
+A shape takes seconds of GPU time as a cell, but tenths of a second here: the process, the context and the
+kernels of ``graph`` already exist, and the kernels for single shapes are compiled for many shapes at once.
 """
 
 import math
@@ -31,7 +31,7 @@ PRODUCTS = {"cuda": "tiled_fused", "cpu": "naive"}
 """The kernel of the products of ``graph``, by backend: the fastest one in fp32."""
 
 KERNELS = ("kernels/tiled_fused.cu", "kernels/split_k.cu")
-"""What is launched: the times depend on it."""
+"""Sources of the launched kernels: the times depend on them."""
 
 PERSISTENT, GRAPH = "persistent", "graph"
 _BATCH, _WIDTH, _FEATURES, _OUTPUTS = (32, 1024), (8, 2048), (1, 1024), (2, 100)
@@ -79,7 +79,7 @@ class Drawn:
 
     @property
     def point(self) -> Point:
-        """What its readings say of it."""
+        """The shape's coordinates in its readings."""
         return {
             "shape": self.number,
             "batch": self.batch,
@@ -91,7 +91,7 @@ class Drawn:
 
     @property
     def steps(self) -> int:
-        """Batches of an epoch: few where they are large, or take long."""
+        """Batches of an epoch: few if they are large or take long."""
         forward = sum(math.prod(one.shape) for one in self.network.parameters)
         fitting = min(_ELEMENTS // self.features, _PRODUCTS // forward) // self.batch
         return max(_STEPS[0], min(_STEPS[1], fitting))
@@ -114,7 +114,7 @@ def drawn(seed: int, number: int) -> Drawn:
 def measure(backend: str, settings: Mapping[str, Any]) -> Iterator[Reading]:
     """Seconds per step of the first ``shapes`` of a ``seed``: of ``persistent``, ``graph`` and ``peers``.
 
-    Peers train the first ``peered`` shapes only. A shape that no plan in one launch takes has the reasons.
+    Peers train the first ``peered`` shapes only. A shape without a plan in one launch has the reasons.
     """
     device = backends.make(backend, groups.load("kernel", PRODUCTS[backend]))
     effort = Effort(settings["samples"], settings["seconds"])
@@ -136,7 +136,7 @@ def compiled_together(device: Backend, shapes: Sequence[Drawn]) -> Iterator[Draw
 
 
 def kernel_shapes(shape: Drawn) -> list[TrainingShape]:
-    """What a kernel for a training in one launch may be compiled for, the one to be preferred first."""
+    """The shapes that a one-launch kernel may be compiled for, in order of preference."""
     layered = layered_shape(shape.network, shape.batch)
     if not shape.network.widths:
         return [layered]

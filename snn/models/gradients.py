@@ -1,8 +1,8 @@
-"""What is descended along: the gradient, or what a published program computes in its place.
+"""The direction of descent: the gradient, or what a published program computes instead.
 
-Two CUDA programs for the same convolutional network were published beside a report, and neither computes
-its gradient. Both are described here as changes to a training step, so that every strategy can train as they
-do, and the report's figures can be reproduced beside those of the gradient.
+Two CUDA programs for the same convolutional network were published with a report, and neither computes its
+gradient. Both are described here as changes to a training step, so that every strategy can train as they do,
+and the report's figures can be reproduced next to figures with the exact gradient.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Gradient:
     """Whether it reads the gradient of what a convolution wrote before it was pooled."""
 
     def loss_op(self, op: str) -> str:
-        """The operation that takes the place of a loss's own."""
+        """The operation that replaces a loss's ``op``."""
         return op
 
     def written(self, rows: int, outputs: int) -> int:
-        """How many of the rows x outputs gradients of a batch's outputs are computed."""
+        """Number of the rows x outputs gradients of a batch's outputs that are computed."""
         return rows * outputs
 
     def of_outputs(self, step: Step, dy: str, outputs: int) -> None:
@@ -53,7 +53,7 @@ class Gradient:
 
 @dataclass(frozen=True)
 class PublishedNaive(Gradient):
-    """That of the naive program: the first logits' gradients, and 0 for all others.
+    """The naive program's direction: the first logits' gradients, and 0 for all others.
 
     Its kernel needs a thread for each of the rows x outputs logits. It is launched with whole blocks of
     ``block`` threads for as many threads as there are rows, so that ceil(rows / block) x block gradients are
@@ -75,11 +75,11 @@ class PublishedNaive(Gradient):
 
 @dataclass(frozen=True)
 class PublishedOptimised(Gradient):
-    """That of the optimised program: no convolution but the last is trained, and of that one parameter in 32.
+    """The optimised program's direction: of the convolutions, it trains one in 32 parameters of the last.
 
     The kernel for the input gradient of its second convolution asks for blocks of 4,096 threads and never
     runs, so that nothing reaches the first one. The kernel for the gradient of the weights gives each
-    thread in a block of 32 a parameter of its own and every 32nd position, then adds up the threads as if
+    thread in a block of 32 a different parameter and every 32nd position, then adds up the threads as if
     they had shared one, and writes one sum (``published_wgrad``). The gradients of a linear layer are right;
     their sums over a batch are in the program's order (``published_linear_wgrad``), and its softmax takes the
     device's approximation of the exponential (``published_softmax``), so that results agree to the digit.
@@ -122,7 +122,7 @@ GRADIENTS = (EXACT.name, PublishedNaive.name, PublishedOptimised.name)
 
 
 def of(name: str, block: Sequence[int]) -> Gradient:
-    """The gradient of this name, of a program whose blocks have so many threads."""
+    """The gradient of this name, for a program whose blocks have this shape."""
     if name == PublishedNaive.name:
         return PublishedNaive(prod(block))
     return PublishedOptimised() if name == PublishedOptimised.name else EXACT

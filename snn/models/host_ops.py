@@ -74,4 +74,4 @@ IN_PLACE: dict[str, Callable[..., None]] = {
     "sum_squares": sum_squares,
     "clipped_update": clipped_update,
 }
-"""What the host does to a matrix instead of the CPU backend's operation of that name."""
+"""Operations that the host applies to a matrix instead of the CPU backend's of the same name."""

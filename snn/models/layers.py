@@ -1,7 +1,7 @@
 """The layers of a network: their shapes, their parameters, and what each adds to a training step.
 
 A new layer is a class here. The operations that it launches are described in ``snn.backends.ops``, computed
-in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are those of one sample.
+in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are per sample.
 """
 
 import re
@@ -41,10 +41,10 @@ class Layer(ABC):
 
     @abstractmethod
     def output(self, shape: Shape) -> Shape:
-        """The output's shape. Raises ConfigError where the layer does not fit its input."""
+        """The output's shape. Raises ConfigError if the layer does not fit its input."""
 
     def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
-        """What is trained, in the order in which it is initialised, saved and loaded."""
+        """The trainable arrays, in the order in which they are initialised, saved and loaded."""
         return ()
 
     @abstractmethod
@@ -245,9 +245,9 @@ class Conv2d(Layer):
 
 @dataclass(frozen=True)
 class MaxPool2d(Layer):
-    """The largest of each ``size`` x ``size`` window, windows side by side; what is left over is not read.
+    """The maximum of each ``size`` x ``size`` window; windows do not overlap, and the remainder is ignored.
 
-    Of equal values the first in row-major order has the gradient.
+    The first of equal values in row-major order gets the gradient.
     """
 
     size: int
@@ -283,9 +283,9 @@ _WHOLE = re.compile("[0-9]{1,9}")
 
 
 def parse(text: object) -> Layer:
-    """A layer from its text: its name and its whole numbers in turn, as ``conv2d 16 3`` or ``relu``.
+    """A layer from its text: its name and integers in order, such as ``conv2d 16 3`` or ``relu``.
 
-    Raises ConfigError with what would be right.
+    Raises ConfigError, with the valid forms.
     """
     known = {cls.__name__.lower(): cls for cls in Layer.__subclasses__()}
     name, *words = str(text).split() or [""]

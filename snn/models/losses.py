@@ -11,7 +11,7 @@ class Loss(ABC):
     """A mean over the rows of a batch.
 
     ``op`` writes the errors E and the gradient of the outputs, which it scales by ``factor`` / rows, or by
-    ``factor`` where the network descends along the gradient of the sum. ``task`` is what is learned with it.
+    ``factor`` if the network descends along the gradient of the sum. ``task`` is what is learned with it.
     """
 
     name: str
@@ -33,9 +33,9 @@ class Loss(ABC):
 
     @abstractmethod
     def targets(self, Y: np.ndarray, outputs: int) -> np.ndarray:
-        """What the network is to predict, float32 (rows, outputs), from the target column Y, (rows, 1).
+        """The targets, float32 (rows, outputs), from the target column Y, (rows, 1).
 
-        Raises ConfigError or DataError where the network's outputs, or a target, do not fit this loss.
+        Raises ConfigError or DataError if the network's outputs, or a target, do not fit this loss.
         """
 
 

@@ -29,10 +29,10 @@ class Network:
 
     ``update_order`` says whether the error is propagated through the updated weights (``sequential``, as in
     the paper's programs) or through the old ones (``simultaneous``, the textbook). ``clip_norm`` bounds the
-    L2 norm of each parameter's gradient. ``reduction`` says whether the gradient is that of the mean of a
-    batch's losses or of their sum; a loss that is reported is always the mean. A batch is computed as
+    L2 norm of each parameter's gradient. ``reduction`` says whether the gradient is taken of the mean of a
+    batch's losses or of their sum; a reported loss is always the mean. A batch is computed as
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
-    in the backward pass (``snn.models.remedies``). Raises ConfigError where a layer does not fit the one
+    in the backward pass (``snn.models.remedies``). Raises ConfigError if a layer does not fit the one
     before it, or a remedy the network.
     """
 
@@ -49,7 +49,7 @@ class Network:
 
     def __post_init__(self) -> None:
         if not self.parameters:
-            raise ConfigError("network.layers has no layer with weights: add one, as linear 1")
+            raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
         if isinstance(self.layers[0], ReLU):
             raise ConfigError("network.layers begins with relu, which would overwrite the data: leave it out")
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
@@ -64,7 +64,7 @@ class Network:
 
     @cached_property
     def layer_parameters(self) -> tuple[tuple[Parameter, ...], ...]:
-        """What each layer trains."""
+        """The parameters of each layer."""
         every = enumerate(zip(self.layers, self.layer_shapes, strict=False))
         return tuple(layer.parameters(i, shape) for i, (layer, shape) in every)
 
@@ -81,12 +81,12 @@ class Network:
 
     @property
     def shapes(self) -> list[Shape]:
-        """The shapes of all parameters: of an MLP's weight i (inputs, outputs)."""
+        """The shapes of all parameters; an MLP's weight i has (inputs, outputs)."""
         return [parameter.shape for parameter in self.parameters]
 
     @property
     def outputs(self) -> int:
-        """How many numbers the network predicts for a sample."""
+        """Number of outputs per sample."""
         return prod(self.layer_shapes[-1])
 
     @cached_property
@@ -145,7 +145,7 @@ def label(hidden: Sequence[int]) -> str:
 def network_label(network: Mapping[str, Any]) -> str:
     """The name of a cell's ``network`` in tables and paths.
 
-    ``256-1024-256`` of the widths in ``hidden``; of the texts in ``layers``, ``conv16x3-relu-linear10``.
+    ``256-1024-256`` from the widths in ``hidden``, ``conv16x3-relu-linear10`` from the texts in ``layers``.
     """
     if layers := network.get("layers"):
         words = (layer.split() for layer in layers)

@@ -1,7 +1,7 @@
 """Two ways to train in less device memory: micro-batches, and outputs that are computed again.
 
-``training.accumulate``: the gradients of n micro-batches are added up before one update, that of the whole
-batch, to rounding. ``network.recompute``: the outputs of these layers are not kept for the backward pass.
+``training.accumulate``: the gradients of n micro-batches are added up before one update, which equals the
+whole batch's to rounding. ``network.recompute``: these layers' outputs are not kept for the backward pass.
 
 Chen, Xu, Zhang and Guestrin, "Training deep nets with sublinear memory cost" (2016): the layers between two
 whose outputs are kept are computed again together, right before the first of them is needed. Buffers that
@@ -18,23 +18,23 @@ from snn.models.step import Launch, Step
 
 
 def check(accumulate: int, recompute: Sequence[int], update_order: str, gradient: Gradient) -> None:
-    """Raise ConfigError where a network cannot be trained in this way."""
+    """Raise ConfigError if a network cannot be trained in this way."""
     if accumulate > 1 and update_order == "sequential":
         raise ConfigError(
             f"training.accumulate is {accumulate}: with network.update_order=sequential an error passes "
-            "through weights that the whole batch has updated, of which a micro-batch knows only a part: "
+            "through weights that the whole batch has updated, but a micro-batch is only a part of it: "
             "choose network.update_order=simultaneous"
         )
     key = "training.accumulate" if accumulate > 1 else "network.recompute" if recompute else ""
     if key and gradient != EXACT:
         raise ConfigError(
-            f"{key} is set: training.gradient={gradient.name} is what a program computes of a whole batch "
-            "whose outputs it keeps: choose training.gradient=exact"
+            f"{key} is set: training.gradient={gradient.name} is what a program computes from a whole "
+            "batch whose outputs it keeps: choose training.gradient=exact"
         )
 
 
 def check_divides(accumulate: int, batch_size: int) -> None:
-    """Raise ConfigError unless a batch is so many micro-batches of one size."""
+    """Raise ConfigError unless a batch can be divided into ``accumulate`` equal micro-batches."""
     if batch_size % accumulate:
         divisors = [n for n in range(1, min(batch_size, 4096) + 1) if batch_size % n == 0]
         near = sorted(sorted(divisors, key=lambda n: abs(n - accumulate))[:2])
@@ -45,9 +45,9 @@ def check_divides(accumulate: int, batch_size: int) -> None:
 
 
 def choices(network: Mapping[str, Any]) -> list[int]:
-    """What a network's key ``recompute`` may name: layers whose outputs are kept for the backward pass.
+    """Values for a network's key ``recompute``: layers whose outputs are kept for the backward pass.
 
-    Of an MLP its hidden layers, of ``layers`` their numbers in that list; all from 1.
+    For an MLP the hidden layers, for ``layers`` the numbers in that list; both count from 1.
     """
     if "hidden" in network:
         return list(range(1, len(network["hidden"]) + 1))
@@ -131,8 +131,8 @@ def sharing(steps: Iterable[Step], sizes: Mapping[str, int]) -> list[list[str]]:
     """Transient buffers of one purpose that are never in use at the same time, the largest of each first.
 
     A buffer is in use from the first launch of the forward part that names it to the last, and likewise in
-    the backward part. ``sizes`` are in any unit. The largest are placed first, each beside the first that
-    it can share with.
+    the backward part. ``sizes`` are in any unit. The largest are placed first, each with the first
+    group that it can share with.
     """
     used: dict[str, list[tuple[int, int]]] = {}
     purposes: dict[str, str] = {}

@@ -1,18 +1,18 @@
-"""A training step as data: the launches that it is made of, to which each layer adds its own."""
+"""A training step as data: a list of launches to which each layer appends."""
 
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import NamedTuple
 
 Shape = tuple[int, ...]
-"""Of one sample: (features,), or (channels, height, width) of an image."""
+"""Shape of one sample: (features,), or (channels, height, width) for an image."""
 
 
 @dataclass(frozen=True)
 class Tensor:
     """The activations of a layer: a buffer, and the shape of one sample in it.
 
-    ``rectified``: max(., 0) was taken, so a gradient of it is zero where the activation is.
+    ``rectified``: max(., 0) was applied, so the gradient is zero wherever the activation is.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Tensor:
 class Launch(NamedTuple):
     """An operation of ``snn.backends.ops`` on named buffers: X and Y are the batch, E the errors.
 
-    ``label`` says for which layer it is, as ``layer 1 Linear forward``; a fused launch is for its product's.
+    ``label`` names the layer: ``layer 1 Linear forward``; a fused launch has its product's label.
     """
 
     op: str
@@ -41,7 +41,7 @@ class Launch(NamedTuple):
 
 
 def transposed(W: str) -> str:
-    """The buffer of W^T, where that is kept."""
+    """The buffer of W^T, if that is kept."""
     return f"{W}^T"
 
 
@@ -58,14 +58,14 @@ FUSED = {
     ("conv2d_dgrad", "mask"): "conv2d_dgrad_mask",
     ("conv2d_dgrad_pooled", "mask"): "conv2d_dgrad_pooled_mask",
 }
-"""What a fused kernel does in one launch: an operation, and the one that follows on its result."""
+"""Fused kernels by the two operations that they do in one launch, the second on the first's result."""
 
 LARGEST_FUSED_WINDOW = 4
-"""Of a pooling in a convolution's kernel: a block must hold whole windows."""
+"""Largest pooling window in a convolution's kernel: a block must hold whole windows."""
 
 WHOLE, FIRST, LATER = "whole", "first", "later"
-"""What a step computes: a whole batch; the first micro-batch of one, which writes the gradients of the
-parameters; or a later one, which adds its own to them."""
+"""Parts of a batch that a step computes: the whole batch; its first micro-batch, which writes the
+parameters' gradients; or a later micro-batch, which adds to them."""
 
 ADDING = -1.0
 """The rate at which an update is a sum: dW -= -1 G. A product with -1 is exact."""
@@ -77,16 +77,16 @@ class Step:
 
     ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient;
     ``label`` names the layer that launches now. ``part``: ``WHOLE``, or which micro-batch it computes; the
-    parameters in ``due``, their shapes and whether W^T is kept, are updated behind the last one.
-    ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: W^T is kept beside
-    the W of each linear layer but the first, so that a gradient is propagated by a plain product.
-    ``rounds_once``: an update is one fused multiply-add, where nothing else is done with it.
+    parameters in ``due``, with their shapes and whether W^T is kept, are updated after the last one.
+    ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: each linear layer
+    but the first keeps W^T as well as W, so that a plain product propagates a gradient.
+    ``rounds_once``: an update is one fused multiply-add, if nothing else is done with it.
     ``keeps_unpooled``: the activations before a pooling are written, and their gradients.
     ``convolves``: the kernel has direct convolutions.
-    ``windows``: of activations that were pooled in the kernel that computed them, and so never written, the
-    buffer that tells the largest of each window, and the side of a window.
-    ``layers``: of each layer the number of launches in front of it, and its output's buffer; ``forward``: how
-    many launches there are before the loss. ``transient``: buffers that hold nothing from the forward part to
+    ``windows``: for activations that were pooled in the kernel that computed them, and so never written, the
+    buffer with the position of each window's maximum, and the side of a window.
+    ``layers``: for each layer the number of launches before it, and its output's buffer; ``forward``: the
+    number of launches before the loss. ``transient``: buffers that hold nothing from the forward part to
     the backward part (``snn.models.remedies``).
     """
 
@@ -126,7 +126,7 @@ class Step:
     def parameter_gradient(self, name: str) -> str:
         """The gradient of a parameter, ``W0`` or ``b0``, for what this step computes.
 
-        Of a later micro-batch it is added to that of the batch right away: layers share its buffer.
+        A later micro-batch adds it to the batch's gradient right away: layers share its buffer.
         """
         return self.buffer(f"G{name[0]}", "gradients") if self.part == LATER else self.gradient(name)
 
@@ -137,9 +137,9 @@ class Step:
     def updated_at_once(
         self, W: str, b: str, with_transposed: bool = False
     ) -> tuple[list[str], float] | None:
-        """What a launch writes that sums the gradients of W and b and updates with them, and its rate.
+        """Buffers written by a launch that sums the gradients of W and b and updates with them; its rate.
 
-        W^T follows W where it is kept. None where the gradients are written before they are used.
+        W^T follows W if it is kept. None if the gradients are written before they are used.
         """
         if self.fused and self.part == LATER:
             return [self.gradient(W), self.gradient(b)], ADDING
@@ -153,9 +153,9 @@ class Step:
         self.launch("mask", (dx, x.name), (self.rows * x.size,))
 
     def descend(self, W: str, dW: str, shape: Shape, with_transposed: bool = False) -> None:
-        """W -= rate dW, clipped where the network says so; W^T is written, too, where it is kept.
+        """W -= rate dW, clipped if the network says so; W^T is written, too, if it is kept.
 
-        Of a micro-batch, dW becomes a part of the batch's gradient, and W is updated later.
+        For a micro-batch, dW becomes a part of the batch's gradient, and W is updated later.
         """
         if self.part != WHOLE:
             self.due[W] = shape, with_transposed, self.label
@@ -176,7 +176,7 @@ class Step:
         self.launch(f"clipped_update{both}", (*weights, dW, sums), (*sizes, self.rate, limit))
 
     def launch(self, op: str, operands: tuple[str, ...], numbers: tuple[float, ...]) -> None:
-        """Add a launch; or, where the kernel can, do it in the launch before, whose result it works on."""
+        """Add a launch or, if the kernel can, fuse it with the launch before, whose result it works on."""
         before = self.launches[-1] if self.launches else Launch("", (), ())
         fused = FUSED.get((before.op, op)) if self.fused else None
         if fused == "conv2d_relu_pool":

@@ -1,4 +1,4 @@
-"""A network's training step: forward, loss and backward, as the list of launches that it is made of.
+"""A network's training step: forward, loss and backward, as a list of launches.
 
 A device-driven strategy launches each of them; a host-driven one sends the products through its ``matmul``
 and does the rest on the host.
@@ -36,7 +36,7 @@ def batch_steps(
     pretransposed: bool = False,
     convolves: bool = False,
 ) -> list[Step]:
-    """The steps of a batch of so many rows in micro-batches of ``micro``, of which the last may be smaller.
+    """The steps of a batch in micro-batches of ``micro`` rows; the last may be smaller.
 
     Their gradients are added up, and the last step ends with the update of all parameters.
     """

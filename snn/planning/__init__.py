@@ -1,1 +1,1 @@
-"""What a cell will need, before anything is trained: device memory by kind, a budget, and remedies."""
+"""Predictions before anything is trained: a cell's device memory by kind, its budget, and remedies."""

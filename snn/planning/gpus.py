@@ -1,4 +1,4 @@
-"""A GPU that need not be here: its memory and SMs, what the CUDA runtime takes, and a backend in its role."""
+"""A GPU that need not be present: its memory and SMs, the CUDA runtime's memory, and a stand-in backend."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,14 +20,14 @@ from snn.errors import ConfigError, Unsupported
 from snn.profiling.rehearsal import Needs
 
 _MEASURED = "NVIDIA H200"
-"""The GPU whose runtime figures stand in where a GPU has none of its own."""
+"""The GPU whose runtime figures replace those that another GPU lacks."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """``nbytes`` of memory; ``runtime`` in MiB by what takes it, measured on the GPU ``runtime_of``.
+    """``nbytes`` of memory; ``runtime``: MiB by what takes it, measured on the GPU ``runtime_of``.
 
-    ``capability`` is None where it is not known.
+    ``capability`` is None if unknown.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Gpu:
     runtime_of: str
 
     def runtime_bytes(self, kernel: str, needs: Needs) -> int:
-        """What the CUDA runtime takes beyond what a strategy asks for."""
+        """Bytes that the CUDA runtime takes in addition to the strategy's allocations."""
         taken = ["context"]
         taken += ["cublas"] if kernel == "cublas" else []
         taken += ["managed"] if needs.has_managed else []
@@ -45,7 +45,7 @@ class Gpu:
 
     @property
     def pool_step(self) -> int:
-        """How many bytes the driver's pool takes from the system at a time."""
+        """Bytes that the driver's pool takes from the system at a time."""
         return MIB * self.runtime["pool_step"]
 
 
@@ -63,7 +63,7 @@ def named(name: str) -> Gpu:
 
 
 def of_memory(name: str, nbytes: int) -> Gpu:
-    """A GPU with so many bytes of memory: that of config/gpus.yaml if it is there, else one not known."""
+    """A GPU with ``nbytes`` of memory, otherwise as in config/gpus.yaml, or unknown if it is not there."""
     return replace(named(name), nbytes=nbytes) if name in groups.known_gpus() else _gpu(name, nbytes, None)
 
 
@@ -74,9 +74,9 @@ def _gpu(name: str, nbytes: int, capability: DeviceCapability | None) -> Gpu:
 
 
 class PlannedGpu(CpuBackend):
-    """Takes the decisions of the CUDA backend with a kernel of ``config/kernel``, and does nothing on a GPU.
+    """Decides as the CUDA backend does with a kernel of ``config/kernel``, but does nothing on a GPU.
 
-    ``capability`` is the GPU's, None where it is not known: no training in one launch is planned then.
+    ``capability`` is the GPU's; if it is None (unknown), no one-launch training is planned.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class PlannedGpu(CpuBackend):
         check_precision(self.precision)
         if self._capability is None:
             raise Unsupported(
-                "of this GPU the number of SMs and their shared memory are not known: name one with "
+                "the number of SMs and their shared memory are unknown for this GPU: name one with "
                 "--device, or add it to config/gpus.yaml"
             )
         reasons: list[str] = []
         for launch in shape.configurations(self._capability):
             if isinstance(launch, LaunchConfiguration):
-                # Which of several is the best for many networks is known when they are compiled.
+                # The best of several for many networks is only known after compiling them.
                 some = ", or fewer blocks with more if that is faster" if shape.members > 1 else ""
                 return TrainingLaunch("; ".join([f"{launch.words}{some}", *reasons]), launch)
             reasons.append(launch)

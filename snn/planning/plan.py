@@ -27,8 +27,8 @@ from snn.strategies.factory import Job
 from snn.strategies.host_driven import HostDriven
 
 _FLOAT = 4  # bytes
-_COPIES_OF_ROWS = 3  # that a rehearsal fills, at most: X and Y, and those that a strategy keeps on the host
-_COPIES_OF_WEIGHTS = 5  # of a host-driven strategy, more than are held in its rehearsal
+_COPIES_OF_ROWS = 3  # that a rehearsal fills, at most: X and Y, and a strategy's copies on the host
+_COPIES_OF_WEIGHTS = 5  # more than a host-driven strategy holds in its rehearsal
 _OF_ROWS = ("rows", "test_rows", "held_out")
 _FEW = 128  # rows: the launches of a larger batch are not known before it is rehearsed
 _MOST_LAUNCHES = 2000  # of a step that is rehearsed
@@ -51,14 +51,14 @@ def _check_here(nbytes: int, what: str, instead: str) -> None:
 
 
 def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> dict[str, Any]:
-    """What a cell needs on a GPU, and what would help it into the budget, as JSON values; sizes are in bytes.
+    """A cell's memory on a GPU, and what would make it fit the budget, as JSON values; sizes are in bytes.
 
-    ``bytes`` are those of ``predicted``, ``peak_bytes`` their sum. ``largest_batch`` is None if no batch
-    fits; ``limit``, if a larger one would not exceed the budget: "rows" if there are no more, or else why a
-    larger one is not planned. ``plan`` is that of a strategy which chooses among ways to train, as records
-    and tables have it. ``remedies`` are changes of settings, those that save most first, also some that are
-    often named and save nothing: each has ``setting``, ``peak_bytes`` and ``fits`` with it, ``cost`` in
-    words, and ``saves_bytes`` compared with the change ``than``, or with the cell as it is.
+    ``bytes`` is the result of ``predicted``, ``peak_bytes`` the sum. ``largest_batch`` is None if no batch
+    fits; ``limit``, if a larger one would not exceed the budget: "rows" if no rows are left, or else why a
+    larger one is not planned. ``plan`` describes how a strategy with several ways to train would train, as
+    in records and tables. ``remedies`` are changes of settings, the largest saving first, including some
+    that are often proposed but save nothing: each has ``setting``, ``peak_bytes`` and ``fits`` with it,
+    ``cost`` in words, and ``saves_bytes`` compared with the change ``than``, or with the unchanged cell.
 
     Raises ConfigError for a strategy whose memory cannot be known, Unsupported if it cannot train.
     """
@@ -103,18 +103,18 @@ def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> dict[str, Any]
 def predicted(cell: Mapping[str, Any], gpu: Gpu) -> dict[str, int]:
     """The bytes of device memory at the peak of a cell's training, by kind.
 
-    The kinds are the purposes of ``snn.profiling.memory``; ``rounding``, what the driver maps beyond what is
-    asked for; and ``runtime``, what the CUDA runtime takes for itself. Raises as ``plan`` does.
+    The kinds are the purposes of ``snn.profiling.memory``; ``rounding``, which the driver maps in
+    addition to what is asked for; and ``runtime``, which the CUDA runtime takes. Raises as ``plan`` does.
     """
     cell = Cell(cell)
     return _by_kind(cell, gpu, _needs(cell, gpu))
 
 
 def largest_batch(needed: Callable[[int], float], budget: int, rows: int, known: int = 1) -> int | None:
-    """The largest batch, of at most all rows, that needs no more than the budget; None where the one that is
-    ``known`` not to need more, or to be the smallest, does.
+    """The largest batch, of at most all rows, within the budget; None if even the ``known`` one exceeds it.
 
-    A larger batch hardly ever needs less; one that is not planned needs ``inf``. Found to half a percent.
+    ``known``: a batch that is expected to fit, or the smallest one. A larger batch hardly ever needs less;
+    one that is not planned needs ``inf``. Accurate to half a percent.
     """
     fits, too_many = known, rows
     least, most = needed(fits), needed(too_many)
@@ -136,7 +136,7 @@ def largest_batch(needed: Callable[[int], float], budget: int, rows: int, known:
 
 
 def _apart(fits: int) -> int:
-    """How far from a batch that fits the least one may be that is known not to."""
+    """Allowed distance between a batch that fits and the smallest one known not to."""
     return max(1, fits // 200)
 
 
@@ -167,9 +167,9 @@ def _of_batch(cell: Cell, batch: int, rehearsed: Callable[[int], Needs]) -> Need
 
 
 def _rehearsed(cell: Cell, gpu: Gpu) -> Needs:
-    """The needs of a cell, rehearsed; raises TooLargeHere where it asks for more than this machine has.
+    """The needs of a cell, rehearsed. Raises TooLargeHere if it asks for more than this machine has.
 
-    Matrices of the host are asked for, but hardly any is filled, so that all but the largest are granted.
+    Host matrices are allocated, but hardly any is filled, so that all but the largest allocations succeed.
     """
     job, rows = planned(cell)
     try:
@@ -191,7 +191,7 @@ def _by_kind(cell: Cell, gpu: Gpu, needs: Needs) -> dict[str, int]:
 
 
 def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | None) -> list[Remedy]:
-    """What saves memory, the most first; behind it, what other steps and bf16 do not save."""
+    """Changes that save memory, the largest saving first; last, other steps and bf16, which save none."""
     peak, batch = sum(_by_kind(cell, gpu, needs).values()), cell.batch_size
     network = planned(cell).job.network
 
@@ -228,7 +228,7 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
     if factory.class_of(cell["strategy"]).remedies and cell.gradient == EXACT.name:
         divisors = remedies.micro_batches(cell)
         found += [steps(n) for n in divisors if n in remedies.USUAL]
-        # Of the layers to compute again those that save most.
+        # The choice of layers to compute again that saves most.
         ways = [(steps(recompute=layers), layers) for layers in remedies.layers_again(cell)]
         again = min(ways, key=lambda way: way[0]["peak_bytes"], default=None)
         found += [again[0]] if again else []
@@ -252,7 +252,7 @@ def _batch(cell: Cell, batch: int) -> Cell:
     return cell.replace(training={"batch_size": batch})
 
 
-# ---- what a cell trains, without its data and without its device: enough to rehearse it
+# ---- a cell's training job without its data and device: enough to rehearse it
 
 
 class Planned(NamedTuple):
@@ -268,10 +268,10 @@ class Planned(NamedTuple):
 
 
 def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
-    """What a cell trains, with the rows of a few batches in place of its own. ``batches``: at most so many.
+    """A cell's training job, with the rows of at most ``batches`` batches instead of all of them.
 
-    Raises DataError where its data set's size cannot be found, ConfigError where it does not fit the network
-    or, as TooLargeHere, this machine.
+    Raises DataError if the data set's size cannot be found, ConfigError if it does not fit the network, and
+    TooLargeHere if it does not fit this machine.
     """
     (table_rows, columns), facts = _table_shape(cell["dataset"])
     rows, _ = datasets.counts(table_rows, cell["dataset"])
@@ -291,8 +291,10 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
 
 
 def _table_shape(choice: Mapping[str, Any]) -> tuple[tuple[int, int], Mapping[str, Any]]:
-    """Rows and columns of a data set's table, without making it where its choice says them; and the facts of
-    one that is made."""
+    """Rows and columns of a data set's table, and the facts of one that must be made.
+
+    The table is only made if its choice does not give the size.
+    """
     known = datasets.completed(choice)
     shape = known.get("shape") or ([known["features"]] if known.get("features") else None)
     if known.get("rows") is None or shape is None:

@@ -31,14 +31,14 @@ _COSTS = {
 
 
 class Change(NamedTuple):
-    """Settings in place of a cell's own, as ``python -m snn`` takes them, and the cell with them."""
+    """Settings to change in a cell, as ``python -m snn`` takes them, and the cell with them."""
 
     settings: str
     cell: Cell
 
 
 def changed(cell: Cell, accumulate: int | None = None, recompute: Sequence[int] = ()) -> Change:
-    """The cell in so many micro-batches, with the update order that they need, and with layers again."""
+    """The cell with micro-batches, the update order that they need, and layers to compute again."""
     settings, network, training = [], dict[str, Any](), dict[str, Any]()
     if accumulate is not None:
         training["accumulate"] = accumulate
@@ -61,8 +61,7 @@ def micro_batches(cell: Cell) -> list[int]:
 def layers_again(cell: Cell) -> list[list[int]]:
     """Ways to choose the layers that are computed again: every second kept, every third, ...
 
-    Of many equal layers the least is held where about as many are kept as the root of their number (Chen et
-    al., 2016).
+    With n equal layers, memory is lowest if about sqrt(n) of them are kept (Chen et al., 2016).
     """
     known = remedies.choices(cell["network"])
     ways = [known[::2], known[1::2]]
@@ -84,7 +83,7 @@ def choices(cell: Cell, group: str) -> list[Change]:
 
 
 def rounded(cell: Cell) -> Change | None:
-    """The cell in bf16, with another kernel where its own has none; None where it is in bf16 already."""
+    """The cell in bf16, with another kernel if its own lacks bf16; None if it is in bf16 already."""
     if cell.precision == "bf16":
         return None
     precise = cell.replace(precision=groups.load("precision", "bf16"))
@@ -95,17 +94,17 @@ def rounded(cell: Cell) -> Change | None:
     return Change(f"precision=bf16 kernel={kernel['name']}", precise | {"kernel": kernel})
 
 
-ROUNDED = "everything is held in float32: bf16 is only what a product's inputs are rounded to, on the chip"
+ROUNDED = "everything is held in float32: only a product's inputs are rounded to bf16, on the chip"
 
 
 def steps(before: int, after: int) -> str:
-    """What an epoch of so many steps in place of another number costs, in words."""
+    """Cost of changing an epoch's number of steps, in words."""
     many = "as many steps" if before == after else f"{after / before:.3g} times as many steps"
     return f"{many} an epoch, and other weights"
 
 
 def calls(before: Mapping[str, int], after: Mapping[str, int]) -> str:
-    """What a step asks for more often than before, in words; both are ``Needs.per_step``."""
+    """Calls and bytes that a step needs in addition, in words; both arguments are ``Needs.per_step``."""
     said = []
     for key, words in _COSTS.items():
         more = after.get(key, 0) - before.get(key, 0)
@@ -115,7 +114,7 @@ def calls(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 
 
 def work(before: Network, after: Network, batch_size: int, backend: Backend) -> str:
-    """What a step of a device-driven strategy does beyond before, in words."""
+    """Additional work of a device-driven strategy's step, in words."""
     own, others = (_launches(network, batch_size, backend) for network in (before, after))
     more, again = (len(others) - len(own), _flop(others, again=True) - _flop(own, again=True))
     said = [f"per step {more} more launches" if more > 0 else "no more launches per step"]

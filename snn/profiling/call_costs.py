@@ -1,7 +1,7 @@
-"""What each call of a strategy costs by itself, and how long its calls should take together.
+"""Cost of each call of a strategy by itself, and the predicted time of all its calls together.
 
-For the costs the calls of a trace are made again, one at a time, without training, on memory of the same
-sizes. A schedule of the costs in the order of the trace predicts the time of all.
+To measure the costs, the calls of a trace are repeated one at a time, without training, on memory of the same
+sizes. Scheduling the costs in the order of the trace predicts the total time.
 """
 
 import time
@@ -34,8 +34,8 @@ class CallCost(NamedTuple):
 def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) -> dict[Signature, CallCost]:
     """The median cost of each call of a trace. Everything allocated for it is freed.
 
-    The calls are made again in the trace's order, since a call costs more after others than after itself,
-    each waited for before the next. Work that the host does not wait for is timed three times: the call, the
+    The calls are repeated in the trace's order, since a call costs more after others than after itself, with
+    a wait after each. Work that the host does not wait for is timed three times: the call, the
     call until it is done, and, with marks around it, the device's part; the rest of the second is latency.
     """
     if not traced.events:
@@ -43,7 +43,7 @@ def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) 
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
     with ExitStack() as stack, np.errstate(all="ignore"):  # what is computed does not matter
         replay = Replay(backend, traced, stack)
-        for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # what is loaded or grown late is not timed
+        for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # late loading and growing are not timed
             replay.run()
         for _ in _for_seconds(seconds):
             replay.run(host, total)
@@ -75,7 +75,7 @@ _Seconds = Mapping[Signature, list[float]]
 
 
 class Replay:
-    """Makes a trace's calls again, over resources of its own, which the exit stack frees."""
+    """Repeats a trace's calls with new resources, which the exit stack frees."""
 
     def __init__(self, backend: Backend, traced: Trace, stack: ExitStack) -> None:
         self._backend, self._events = backend, traced.events
@@ -90,7 +90,7 @@ class Replay:
                 continue
             buffer = getattr(backend, call.name)(*self._arguments(call))
             self._take(call, buffer)
-            if call.name in ("malloc", "pool_malloc"):  # a training in one launch waits for counters of 0
+            if call.name in ("malloc", "pool_malloc"):  # one-launch training waits for counters of 0
                 zeros = backend.host_alloc(((call.nbytes or 0) // 4,), "workspace", False)
                 zeros.fill(0.0)
                 backend.copy_in(buffer, zeros)
@@ -128,7 +128,7 @@ class Replay:
                 device[signature].append(backend.seconds_between(first, last))
 
     def _take(self, call: Call, result: Any) -> None:
-        """Keep what a call has made, forget what it has ended."""
+        """Keep the resource that a call has made, and drop the one that it has ended."""
         if call.makes is not None:
             self._made_by[call.makes], self._handles[call.makes] = call, result
         if call.ends is not None:
@@ -139,7 +139,7 @@ class Replay:
             self._written.add(call.arguments[0].number)
 
     def _arguments(self, call: Call) -> list[Any]:
-        """A call's arguments with the replay's own resources in place of those of the trace."""
+        """A call's arguments with the replay's resources instead of the trace's."""
         stream = () if call.stream is None else (call.stream,)
         return [self._argument(argument) for argument in (*call.arguments, *stream)]
 
@@ -159,7 +159,7 @@ class Replay:
         return handle
 
     def _prepare(self, call: Call) -> None:
-        """What training would have written is there before it is copied or moved, and numbers are numbers."""
+        """Write finite numbers where training would have written, before a copy or a move reads them."""
         if call.name == "copy_in":
             number = call.arguments[1].number
             if number not in self._written:
@@ -214,8 +214,8 @@ def simulate(events: Sequence[Event], costs: Mapping[Signature, CallCost]) -> fl
     """Seconds of these calls without anything between them.
 
     The host pays each call's cost and goes on. Work that it does not wait for begins when its latency has
-    passed, its stream has done what was asked before, and its engine (copies in, copies out, kernels) is
-    free; a synchronisation returns when that of its stream, of an event, or of all, is done.
+    passed, its stream has done all earlier work, and its engine (copies in, copies out, kernels) is free; a
+    synchronisation returns when the work of its stream, of an event, or of all streams is done.
     """
     host = 0.0
     streams: dict[int, float] = {}

@@ -1,7 +1,7 @@
 """The calls of a backend, one line for each, and backends that pass them on or drop them.
 
-A new backend call is a method of the backends and a line of ``EveryCall``: what the instrumented passes
-observe, count, time or leave out follows from that line.
+A new backend call is a method of the backends and a line of ``EveryCall``, which determines how the
+instrumented passes observe, count and time it.
 """
 
 import inspect
@@ -23,13 +23,13 @@ METHODS: dict[str, "Method"] = {}  # by name, in the order of ``EveryCall``
 
 
 class Method:
-    """A line of ``EveryCall``: what the instrumented passes know of a method of ``Backend``.
+    """A line of ``EveryCall``, which describes a method of ``Backend`` to the instrumented passes.
 
-    It becomes a method that hands its arguments to ``do``. ``parameters``: by name the default values.
-    ``part``: of a run's time, to which its seconds count. ``counts``: the fields of a ledger to which it adds
-    1 and, if there are two, its bytes. ``makes``: a kind of memory, or the noun of another resource, which
-    the method ``ended_by`` ends. ``is_work``: whether the device does something in the order of a stream: a
-    copy, a prefetch or a launch.
+    It becomes a method that passes its arguments to ``do``. ``parameters``: default values by name.
+    ``part``: the part of a run's time to which its seconds count. ``counts``: the fields of a ledger to which
+    it adds 1 and, if there are two, its bytes. ``makes``: a kind of memory, or the noun of another resource,
+    which the method ``ended_by`` ends. ``is_work``: whether it is work of the device in the order of a
+    stream: a copy, a prefetch or a launch.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Method:
 
 
 class _Question:
-    """A method that ``inner`` answers, and that no pass is told of."""
+    """A method that is passed to ``inner`` without being observed."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         setattr(owner, name, lambda backend, *arguments: getattr(backend.inner, name)(*arguments))
@@ -131,8 +131,10 @@ MADE_BY = {noun: name for name in ENDED_BY if (noun := METHODS[name].makes) not 
 
 
 class NullBackend(EveryCall):
-    """Device memory of no bytes: copies and launches do nothing, host matrices are zero. Strategies take the
-    decisions that they take on the ``real`` backend."""
+    """A backend whose device memory is empty: copies and launches do nothing, host matrices are zero.
+
+    Strategies decide as they do on the ``real`` backend.
+    """
 
     def __init__(self, real: Backend) -> None:
         super().__init__(CpuBackend(real.fused, real.pretransposed, real.convolves))
@@ -140,7 +142,7 @@ class NullBackend(EveryCall):
         self._real = real
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """What the call makes; raises Unsupported as the real backend does."""
+        """Return what the call makes. Raises Unsupported as the real backend does."""
         if method.name == "graph_begin" and self.no_capture:
             raise Unsupported(self.no_capture)
         if method.makes in (HOST, MANAGED):
@@ -166,10 +168,10 @@ class NullBackend(EveryCall):
 
 
 class Unlaunched(EveryCall):
-    """The backend given, of which an operation runs once for the same numbers, and a graph once.
+    """A backend that runs each operation once for the same numbers, and each graph once.
 
-    For passes that only count: what a strategy asks for does not depend on what was computed. What is
-    captured in a graph is whole. A training in one launch runs one step, and counts as one launch.
+    For passes that only count: what a strategy asks for does not depend on what was computed. Graphs are
+    captured in full. One-launch training runs one step, and counts as one launch.
     """
 
     def __init__(self, inner: Backend) -> None:
@@ -200,5 +202,5 @@ class Unlaunched(EveryCall):
 
     def steps_per_launch(self, shape: TrainingShape) -> int:
         """One launch for all steps: the counts must not depend on a measured time."""
-        self.inner.steps_per_launch(shape)  # may be refused
+        self.inner.steps_per_launch(shape)  # may raise Unsupported
         return MOST_STEPS

@@ -9,15 +9,15 @@ from snn.profiling.memory import CHUNK, PURPOSES, size
 from snn.profiling.observed import Call, Live, Observer, Resource
 
 _PAGEABLE = {"host_alloc": ("pageable_allocs", "pageable_alloc_bytes"), "host_free": ()}
-"""What a call of a host array that is not page-locked counts as, instead of its line in ``EveryCall``."""
+"""Counters for a host array that is not page-locked, instead of its line in ``EveryCall``."""
 
 
 class Ledger(Observer):
     """An observer that counts the calls that reach the device, and the most bytes alive at once.
 
-    Its fields are those that the lines of ``EveryCall`` name. ``mallocs`` are cudaMalloc's; what pools and
-    managed memory give is counted apart. Device bytes are those of all three, ``peak_pool_bytes`` those that
-    pools have had from the system. A graph's launches are ``graph_kernels`` each time it is launched.
+    The lines of ``EveryCall`` name its fields. ``mallocs`` counts cudaMalloc alone; pools and managed
+    memory have separate counters. Device bytes include all three; ``peak_pool_bytes`` is the most that pools
+    have reserved from the system. A graph's launches are ``graph_kernels`` each time it is launched.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Ledger(Observer):
 
 
 class Layout(NamedTuple):
-    """How live blocks lie in the chunks that they hold, in bytes.
+    """Layout of live blocks in the chunks that they hold, in bytes.
 
     ``reserved_bytes``: all chunks that a block touches. ``largest_free_bytes``: the longest run between
     blocks in them. ``fragmentation``: the share of their free bytes that lies outside of it, 0 to 1.
@@ -127,7 +127,7 @@ class Space:
         }
 
     def _look(self) -> Layout:
-        """The layout of what is alive now, which may be the worst."""
+        """The layout of the live blocks, remembered if it is the worst."""
         now = layout((block.address, block.nbytes) for block in self.blocks.values())
         self.worst = max(self.worst, now, key=lambda layout: layout.stranded_bytes)
         return now
@@ -168,7 +168,7 @@ class MemoryMap(Observer):
 
 
 def by_purpose(blocks: Iterable[Resource]) -> dict[str, int]:
-    """Bytes for each purpose; what was never copied to or from is workspace."""
+    """Bytes for each purpose; memory that was never copied to or from is workspace."""
     total = dict.fromkeys(PURPOSES, 0)
     for block in blocks:
         total[block.purpose or "workspace"] += block.nbytes

@@ -1,4 +1,4 @@
-"""What memory is for, the chunks in which it is mapped, and bytes in words."""
+"""Purposes of memory, the chunks in which it is mapped, and sizes in words."""
 
 PURPOSES = ("data", "weights", "activations", "gradients", "workspace")
 CHUNK = 2 << 20

@@ -18,9 +18,9 @@ _STEPS = 3
 class Ranges(Observer):
     """An observer that pushes a range before each call and pops it afterwards.
 
-    ``labels`` are those of the launches of a step in turn; a range's name begins with that of the launch that
-    it belongs to. For a device-driven strategy that is each call ``launch``; a host-driven one, which makes
-    several calls for a launch, calls ``next_launch`` itself.
+    ``labels``: the labels of a step's launches in order; a range's name begins with the label of its launch.
+    For a device-driven strategy each call ``launch`` is one; a host-driven strategy, which makes several
+    calls for a launch, calls ``next_launch`` itself.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Ranges(Observer):
         if call.name == "launch":
             op, _, numbers = call.arguments
             name = f"{op} {'x'.join(str(n) for n in numbers if isinstance(n, int))}"
-            if self._by_call and op != "transpose":  # of no step: of a load
+            if self._by_call and op != "transpose":  # belongs to a load, not to a step
                 self.next_launch(self._labels[self._launches % len(self._labels)])
                 label = self._label
         elif call.name == "train":
@@ -55,7 +55,7 @@ class Ranges(Observer):
 
 
 def annotate(job: Job, backend: Backend, push: Callable[[str], object], pop: Callable[[], object]) -> None:
-    """Train a few steps with a range around every call; as many before them load what is loaded late."""
+    """Train a few steps with a range around every call, after as many steps for late loading."""
     is_host_driven = issubclass(factory.class_of(job.strategy), HostDriven)
     kernel = (False, False, False)
     if not is_host_driven:

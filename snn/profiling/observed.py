@@ -1,7 +1,7 @@
-"""A backend that observes another: every call becomes a ``Call``, is checked, and is told to observers.
+"""A backend that observes another: it checks every call and passes it to observers as a ``Call``.
 
-A ledger, a memory map, a trace and NVTX ranges are made from the same calls by observers, in separate
-instrumented passes; a timed run talks to the backend itself.
+From these calls, observers make a ledger, a memory map, a trace and NVTX ranges in separate instrumented
+passes; a timed run talks to the backend itself.
 """
 
 import itertools
@@ -30,8 +30,10 @@ from snn.profiling.memory import count, size
 
 
 class Ref(NamedTuple):
-    """A resource among a call's arguments: its number and, of memory, which part of it, in bytes. ``shape``:
-    of a host array; device memory has none."""
+    """A resource among a call's arguments: its number and, for memory, which part of it, in bytes.
+
+    ``shape`` is a host array's; device memory has none.
+    """
 
     number: int
     offset: int = 0
@@ -40,12 +42,12 @@ class Ref(NamedTuple):
 
 
 class Call(NamedTuple):
-    """One call of a backend method: all that is needed to count it, to draw it or to make it again.
+    """One call of a backend method: all that is needed to count, draw or repeat it.
 
-    ``arguments`` are those of the method without the stream, with a ``Ref`` in place of every resource; of
-    ``graph_end`` the calls that were ``captured``, which are recorded into a graph, not done. ``makes`` and
-    ``ends`` are numbers of resources; ``nbytes`` and ``purpose`` are of the memory that it is about,
-    ``page_locked`` of its host array.
+    ``arguments``: the method's arguments without the stream, with a ``Ref`` for every resource; for
+    ``graph_end``, the ``captured`` calls, which were recorded into the graph but not executed. ``makes`` and
+    ``ends`` are numbers of resources; ``nbytes`` and ``purpose`` describe the memory that the call uses,
+    ``page_locked`` its host array.
     """
 
     name: str
@@ -67,7 +69,7 @@ class Call(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Memory:
-    """Device memory as an ``ObservedBackend`` hands it out: where it is, and the inner backend's handle."""
+    """Device memory as ``ObservedBackend`` returns it: its place, and the inner backend's handle."""
 
     ref: Ref
     handle: Any
@@ -75,8 +77,10 @@ class Memory:
 
 @dataclass(eq=False, slots=True)
 class Resource(Memory):
-    """What a call has made and none has ended: memory, a pool, a stream, an event or a graph. A ``purpose``
-    that is not ``explicit_purpose`` is None until something is copied in or out."""
+    """A live resource that a call has made: memory, a pool, a stream, an event or a graph.
+
+    A ``purpose`` that is not ``explicit_purpose`` is None until something is copied in or out.
+    """
 
     made_by: Call
     address: int = 0
@@ -89,10 +93,10 @@ class Resource(Memory):
 
 
 class Live:
-    """Every resource that is alive, by its number, and the totals of its bytes.
+    """Every live resource by its number, and the totals of their bytes.
 
-    Raises LeakError if one is used or freed that is not alive, or freed by a call that it does not belong to.
-    The rule of bounds: a copy or a launch must fit the part of a block that it was given.
+    Raises LeakError if a call uses or frees a dead resource, or frees one with the wrong function. Bounds are
+    checked, too: a copy or a launch must fit the part of a block that it was given.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -104,7 +108,7 @@ class Live:
         self._arrays: dict[int, Resource] = {}
 
     def update(self, call: Call, result: Any) -> Any:
-        """Take note of a call that was made; returns the resource if it made one, else its result."""
+        """Record a finished call; return the resource if it made one, else its result."""
         if call.captured and call.stream is not None:
             self.capturing[call.stream.number].append(call)
         elif call.name == "graph_begin" and call.stream is not None:
@@ -127,7 +131,7 @@ class Live:
         return buffer.ref
 
     def array(self, array: np.ndarray, *makers: str) -> Ref:
-        """Which allocated array this is, or is a part of: one of these calls made it."""
+        """The allocated array, made by one of these calls, that this one is or is a part of."""
         if array.dtype != np.float32 or not array.flags.c_contiguous:
             raise LeakError(f"it needs a C-contiguous float32 array, not {array.dtype} {array.strides}")
         address = _address(array)
@@ -203,10 +207,10 @@ class Live:
 
 
 class Observer:
-    """Is told of every call ``before`` it is made, and ``after`` it was made or when it has ``failed``.
+    """Receives every call ``before`` it is made, and ``after`` it or when it has ``failed``.
 
-    ``live`` holds what is alive: before a call what it ends, after it what it makes. ``started`` and
-    ``ended`` are seconds of ``time.perf_counter`` right around the call.
+    ``live`` holds the live resources: before a call the one it ends, after it the one it makes. ``started``
+    and ``ended`` are seconds of ``time.perf_counter`` right around the call.
     """
 
     def before(self, call: Call, live: Live) -> None: ...
@@ -223,8 +227,8 @@ _ENDINGS = {ended_by: calls.METHODS[name].makes for name, ended_by in calls.ENDE
 class ObservedBackend(EveryCall):
     """Passes every call on to ``inner``; raises LeakError as ``Live`` does, before the call is made.
 
-    Device memory, pools, streams, events and graphs are handed out as handles of its own. An OutOfMemory also
-    says what held how much device memory, and who asked for more.
+    It returns its own handles for device memory, pools, streams, events and graphs. An OutOfMemory also says
+    what held how much device memory, and who asked for more.
     """
 
     def __init__(self, inner: Backend, *observers: Observer) -> None:
@@ -232,7 +236,7 @@ class ObservedBackend(EveryCall):
         self.live, self._observers = Live(inner), observers
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Check a call, tell it to the observers and make it; returns the handle of what it makes."""
+        """Check a call, pass it to the observers and make it; return the handle of its resource."""
         if method.name in _ENDINGS:
             call, handles = self._ending_call(method.name, *arguments)
         else:
@@ -292,7 +296,7 @@ class ObservedBackend(EveryCall):
             given["buffer"] = self.live.device_memory(given["buffer"], nbytes or 0, user)
             handles["buffer"] = handles["buffer"].handle
             block = self.live.resources[given["buffer"].number]
-            if array and not block.explicit_purpose:  # that of what is copied; of several, workspace
+            if array and not block.explicit_purpose:  # the copied memory's; workspace if there are several
                 purpose = self.live.resources[array.number].purpose
                 block.purpose = purpose if block.purpose in (None, purpose) else "workspace"
         if "buffers" in given:
@@ -349,7 +353,7 @@ class ObservedBackend(EveryCall):
 
 
 def held(blocks: Iterable[Resource]) -> str:
-    """What holds memory, largest first, each with its call site: for messages."""
+    """Text of the blocks that hold memory, largest first, each with its call site: for messages."""
     sites: dict[tuple[str, str], list[int]] = {}
     for block in blocks:
         noun = f"{block.purpose} block" if block.purpose else "block"
@@ -358,7 +362,7 @@ def held(blocks: Iterable[Resource]) -> str:
     return ", ".join(f"{count(len(n), noun)} with {size(sum(n))} from {site}" for (noun, site), n in lines)
 
 
-# What passes a call on: these two packages, and by their names the functions by which a strategy allocates.
+# Frames that a call site skips: these two packages, and a strategy's allocating functions by name.
 _PACKAGES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, backends.__file__))
 _HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of")
 

@@ -1,8 +1,8 @@
 """The profile of a cell: why it takes the time it takes, from separate passes after the timed runs.
 
-In the time breakdown each call that a strategy makes of its backend is timed. A host-driven strategy is one
-thread, so its calls and the host arithmetic between them add up to the whole. What the device does meanwhile
-appears where the host waits: in synchronisations and synchronous copies.
+The time breakdown times each call of a strategy to its backend. A host-driven strategy is one thread, so its
+calls and the host arithmetic between them add up to the whole. Work of the device shows up as waiting of the
+host, in synchronisations and synchronous copies.
 """
 
 import time
@@ -23,12 +23,14 @@ from snn.strategies.factory import Job, start
 
 _LEAST_SECONDS = 0.3
 
-_MOST_STEPS = 128  # of an epoch that is timed call by call: more tell nothing new, and may take seconds
+_MOST_STEPS = 128  # of an epoch that is timed call by call: more steps show nothing new, and may take seconds
 
 
 class TimingBackend(EveryCall):
-    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part. It
-    is no observer: looking up what a call is about would take longer than a short call does."""
+    """A backend that passes every call on and keeps, in ``seconds``, how long the host was in each part.
+
+    It is not an observer: looking up what a call is about would take longer than a short call does.
+    """
 
     PARTS = ("allocation", "host_allocation", "copy_in", "copy_out", "launch", "waiting", "streams")
 
@@ -87,7 +89,7 @@ def break_down(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str
 
 
 def _timer_seconds(calls: int = 2000) -> float:
-    """What a timer takes around a call, outside of what it measures, in seconds."""
+    """Overhead of a timer around a call, outside the time that it measures, in seconds."""
     timing = TimingBackend(CpuBackend())
     started = time.perf_counter()
     for _ in range(calls):
@@ -98,7 +100,7 @@ def _timer_seconds(calls: int = 2000) -> float:
 def profile(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, Any]:
     """Why a run takes its time, as a record holds it: ``explanation``. Raises OutOfMemory.
 
-    ``attribution`` is the time breakdown, ``trace`` that of two steps, ``calls`` a run's calls by signature
+    ``attribution`` is the time breakdown, ``trace`` covers two steps, ``calls`` are a run's by signature
     with their costs, ``predicted_calls_seconds`` the time of these alone, without host arithmetic. No pass
     goes on for much longer than ``max_seconds``.
     """
@@ -107,8 +109,8 @@ def profile(job: Job, backend: Backend, max_seconds: float = 0.0) -> dict[str, A
     counts = Counter(event.signature for event in traced.events)
     costs = call_costs(backend, traced, min(LEAST_SECONDS, max_seconds))
     breakdown = break_down(job, backend, max_seconds)
-    # The kernels as a part of their own: out of the waiting that hides them, or, where a launch returns only
-    # when all is done, out of the launches.
+    # Make the kernels a separate part: subtract them from the waiting that hides them or, if a launch returns
+    # only when all is done, from the launches.
     parts, hidden_in = breakdown["seconds"], "waiting" if backend.asynchronous else "launch"
     parts["kernels"] = min(steps * _kernel_seconds(traced), parts[hidden_in])
     parts[hidden_in] -= parts["kernels"]

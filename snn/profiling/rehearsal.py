@@ -19,7 +19,7 @@ _BATCHES = (2, 3)
 
 COUNTED = ("h2d_bytes", "d2h_bytes", "launches", "mallocs")
 
-_UNIT = 512  # bytes: what an allocation is rounded up to
+_UNIT = 512  # bytes: the granularity of an allocation
 
 
 class Peak(Observer):
@@ -52,9 +52,9 @@ class Block(NamedTuple):
 def mapped(sizes: Iterable[int]) -> int:
     """Bytes that a driver maps for blocks of these sizes, in their order.
 
-    It maps 2 MiB at a time. A block of more has such pages of its own; smaller ones share pages, each in the
-    first that has room. ``reserved_bytes`` of nvidia-h200/cnn are by this rule; those of the strategies
-    with tiles in other published sets may be one page more.
+    It maps 2 MiB at a time. Larger blocks have separate pages; smaller ones share pages, each in the first
+    with room. ``reserved_bytes`` of nvidia-h200/cnn follow this rule; in other published sets, strategies
+    with tiles may take one page more.
     """
     own, rooms = 0, list[int]()
     for nbytes in sizes:
@@ -73,7 +73,7 @@ class Needs:
     """The blocks of device memory at the fullest moment.
 
     ``has_managed`` and ``has_driver_pool``: whether managed memory and the driver's pool are used;
-    ``per_step``: what a step adds to the fields ``COUNTED`` of a ledger. ``plan``: ``Strategy.plan``.
+    ``per_step``: a step's increments of the fields ``COUNTED`` of a ledger. ``plan``: ``Strategy.plan``.
     """
 
     blocks: tuple[Block, ...]
@@ -87,8 +87,10 @@ class Needs:
         return sum(block.nbytes for block in self.blocks)
 
     def by_kind(self, pool_step: int) -> dict[str, int]:
-        """The bytes by kind, and under ``rounding`` what the driver maps beyond them. The driver's pool takes
-        ``pool_step`` bytes from the system at a time."""
+        """The bytes by kind, with the driver's additional bytes as ``rounding``.
+
+        The driver's pool takes ``pool_step`` bytes from the system at a time.
+        """
         kinds = dict.fromkeys(PURPOSES, 0)
         for block in self.blocks:
             kinds[block.kind] += block.nbytes
@@ -100,10 +102,10 @@ class Needs:
 
 
 def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
-    """What the strategy of a job holds at most with so many rows: set up, or in a step.
+    """The most memory that a job's strategy holds with ``rows`` rows, during set-up or in a step.
 
-    Two trainings of a few batches of the job are rehearsed, and what grows with the data is extrapolated.
-    ``backend`` takes the decisions of the real one. Raises Unsupported if it cannot train the network.
+    The job is rehearsed twice on a few batches, and what grows with the data is extrapolated. ``backend``
+    decides as the real one does. Raises Unsupported if it cannot train the network.
     """
     rest = rows % job.batch_size
     counts = [n * job.batch_size + rest for n in _BATCHES]
@@ -120,7 +122,7 @@ def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
 
 
 def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs], dict[str, int]]:
-    """What is held at most until the strategy is set up, and from then on; and the counts of an epoch."""
+    """The most memory held until the strategy is set up, and after that; and the counts of an epoch."""
     peak, ledger = Peak(), Ledger()
     observed = ObservedBackend(NullBackend(backend), peak, ledger)
     strategy = start(replace(job, X=job.X[:rows], Y=job.Y[:rows], test=None), observed)
@@ -142,7 +144,7 @@ def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs],
 
 
 def extrapolated(few: Needs, more: Needs, times: float) -> Needs:
-    """The needs ``times`` the step from ``few`` to ``more`` beyond ``few``: all on straight lines."""
+    """Linear extrapolation of the needs: ``few`` + ``times`` (``more`` - ``few``)."""
     if len(few.blocks) != len(more.blocks):
         raise Unsupported("its number of blocks depends on the rows, so they cannot be extrapolated")
     blocks = [

@@ -14,12 +14,12 @@ from snn.strategies.factory import Job, start
 
 
 class Signature(NamedTuple):
-    """What a call's cost depends on.
+    """Everything that a call's cost depends on.
 
-    ``size``: bytes, or the numbers of what was launched, whose name ``call`` then is. ``page_locked``: of the
-    host array. ``streamed``: whether a stream was given. ``context``: ``alone`` for an allocation while
-    nothing else is held, and the free that leaves nothing; ``fresh`` for the first work on a new stream;
-    ``driver`` for what the driver's pool gives, ``cupy`` for CuPy's.
+    ``size``: bytes or, for a launch, its numbers; ``call`` is then the name of what was launched.
+    ``page_locked``: whether the host array is. ``streamed``: whether a stream was given. ``context``:
+    ``alone`` for an allocation while nothing else is held, and for the free that leaves nothing; ``fresh``
+    for the first work on a new stream; ``driver`` for memory of the driver's pool, ``cupy`` for CuPy's.
     """
 
     call: str
@@ -50,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of ``steps`` steps of training in order, and the calls that made what was held before."""
+    """The events of ``steps`` training steps in order, and the calls that made the resources held before."""
 
     steps: int
     events: list[Event]
@@ -174,7 +174,7 @@ class Tracer(Observer):
         return Signature(name, size, call.page_locked, call.stream is not None, context)
 
     def _context(self, call: Call, live: Live) -> str:
-        """What else the cost of a call that is no work depends on: see ``Signature``."""
+        """The ``context`` in the signature of a call that is not device work."""
         if call.name == "advise":
             return call.arguments[1]
         if call.name in ("malloc", "free"):

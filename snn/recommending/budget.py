@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from snn.analysis.intervals import Ratio, ratio, ratio_verdict
+from snn.analysis.intervals import LEVEL, Ratio, pool, ratio, ratio_verdict, with_best
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import common_rounds, rounds_needed
+from snn.analysis.speedups import common_rounds, look, next_look, rounds_needed, share_of_look
 from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.config.cell import Cell
 from snn.config.groups import ROOT
@@ -258,27 +258,37 @@ def wanted_rounds(
     """
 
     def is_out(found: Ratio) -> bool:  # for want of runs it may have no interval
-        verdict = ratio_verdict(found, thresholds["same"], thresholds["one_round"])
-        return found.value > contender and (isnan(found.low) or verdict != NOT_SIGNIFICANT)
+        word = ratio_verdict(found, found.p, thresholds["same"], thresholds["one_round"])
+        return found.value > contender and (isnan(found.low) or word != NOT_SIGNIFICANT)
 
     def rounds(found: Ratio) -> int:
         if found.rounds < 2:
             return first
-        needed = rounds_needed(found, thresholds)
-        return min(needed, max(2 * found.rounds, first)) if needed > found.rounds else 0  # it is settled
+        further = next_look(found.rounds, first)
+        share = share_of_look(look(further, first), thresholds)
+        needed = rounds_needed(found, thresholds, LEVEL * share / with_best(len(field))[0])
+        if needed <= found.rounds:
+            return 0  # it is settled
+        return max(min(needed, 2 * found.rounds), further, first)
 
     competing = overview.ranked(cells, thresholds)
     if len(competing) < 2 or competing[0]["status"] != "ok":
         return {}
     best, *others = competing
-    ratios = {other["cell"]: ratio(*common_rounds(other, best)) for other in others}
+    found = pool([ratio(*common_rounds(other, best)) for other in others])
+    ratios = dict(zip((other["cell"] for other in others), found, strict=True))
     field = [name for name, found in ratios.items() if not is_out(found)]
     wants = {name: 2 for name, found in ratios.items() if isnan(found.low)}
     wants |= {other["cell"]: first for other in others if other["strategy"] == "reference"}
     is_compared = cells["cell"].isin([row["cell"] for row in competing])
     is_near = (cells["mean_s"] <= contender * best["mean_s"]) & (cells["status"] == "ok")
     apart = cells[~is_compared & is_near].to_dict("records")
-    asked = max([0, *(rounds(ratios[name]) for name in field)])
+    asked = 0
+    for row in others:
+        of_both = ratios[row["cell"]]
+        if row["cell"] in field and (more := rounds(of_both)):
+            unpaired = min(len(row["rounds"]), len(best["rounds"])) - of_both.rounds  # of two hosts or passes
+            asked = max(asked, more + unpaired)
     if any(len(row["rounds"]) < first for row in apart):
         asked = max(asked, first)
     if asked:
@@ -292,15 +302,17 @@ def wanted_rounds(
 
 
 def rounds_that_fit(
-    wants: Mapping[str, int], has: Mapping[str, int], seconds: Mapping[str, float], left: float
+    wants: Mapping[str, int], has: Mapping[str, int], seconds: Mapping[str, float], left: float, first: int
 ) -> dict[str, int]:
     """As many of the rounds that cells want as fit into the seconds left; empty if too few do.
 
     ``has`` are the rounds that there are, ``seconds`` what one takes. All cells are cut at the same number of
-    rounds, since only common rounds are compared; not below ``LEAST``.
+    rounds, since only common rounds are compared; not below ``LEAST``, nor below the rounds of a further look
+    at those that have been compared. ``first`` is as for ``wanted_rounds``.
     """
     wanted_most = max(wants.values(), default=0)
-    for most in range(wanted_most, min(LEAST, wanted_most) - 1, -1):
+    fewest = max((next_look(has[name], first) if has[name] > 1 else LEAST for name in wants), default=0)
+    for most in range(wanted_most, min(fewest, wanted_most) - 1, -1):
         given = {name: min(want, most) for name, want in wants.items() if min(want, most) > has[name]}
         cost = sum((rounds - has[name]) * seconds[name] for name, rounds in given.items())
         if given and cost <= left:

@@ -1,4 +1,4 @@
-"""The candidates for one training: their grid, which is one sweep, and what was measured of it."""
+"""The candidates for one training job: their grid, which is one sweep, and its measured records."""
 
 import hashlib
 import io
@@ -42,10 +42,9 @@ Records = Mapping[str, Sequence[frame.Record]]
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid that is written; ``path`` is relative to the project's folder, in which the workflow runs.
+    """A grid file; ``path`` is relative to the project's folder, in which the workflow runs.
 
-    ``length`` is what its runs train of the question's training, and ``without`` are the cells that are left
-    out.
+    ``length`` is the part of the training job that its runs train, and ``without`` are the cells left out.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""What can be said of a GPU that is not here: published results, and the planner's bytes."""
+"""Information on a GPU that this machine lacks: archived results, and predicted memory."""
 
 import re
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ from snn.strategies.factory import own_runtime
 DEFAULT = "NVIDIA H200"
 _SHOWN = 3
 _OTHER_LAYER = 10.0
-"""The distance of a layer more, or of another kind; of two widths it is the logarithm of their ratio."""
+"""The distance for an extra layer or another kind; for two widths it is the logarithm of their ratio."""
 _SIMILAR = 4.0
-"""By which factor the widths of two similar networks may differ at most."""
+"""Largest factor by which the widths of two similar networks may differ."""
 _UNLIKE = "No network like this one is published"
 _PAIR = "but of one strategy and the reference alone: others may be faster"
 _NOT_KNOWN = (
@@ -39,31 +39,30 @@ _TYPES: dict[Any, type] = dict.fromkeys(("strategies", "mean_s", "speedup"), flo
 _TYPES |= dict.fromkeys(
     ("case", "answer", "dataset", "network", "fastest", "fastest_status", "device", "backend"), str
 )
-"""The columns that are read of an overview."""
+"""The columns that are read from an overview."""
 _ALIKE = 1.05
-"""Times of one training on two cards that differ by no more are alike: that with a speedup is shown."""
+"""Ratio of training times on two cards up to which they count as equal: the one with a speedup is shown."""
 
 
 def describe(asked: Question) -> str:
-    """All that is known of a training without the device that is asked for. Raises ConfigError for one not
-    known."""
+    """Everything known about a training job on an absent device. Raises ConfigError for an unknown device."""
     rows, device = _rows(), asked.device
     known = sorted({*rows.loc[rows["backend"] == "cuda", "device"], *groups.known_gpus()})
     if device not in known:
         raise ConfigError(
-            f"--device is {shown(device)}, which is neither here nor known{parts_of(known, device)}: it must "
-            f"be auto, cuda, cpu or one of {', '.join(known)}"
+            f"--device is {shown(device)}, which is neither in this machine nor known"
+            f"{parts_of(known, device)}: it must be auto, cuda, cpu or one of {', '.join(known)}"
         )
     return f"{device} is not here, so nothing was measured.\n{on_a_gpu(asked.cell, device)}"
 
 
 def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
-    """The published answers for the nearest networks on a GPU, the memory needed there, and what is open.
+    """The archived answers for the nearest networks on a GPU, the memory needed there, and open questions.
 
-    Of networks unlike this one, in their layers or by more than ``_SIMILAR`` in a width, there are some only
-    if none is nearer, and they are said to be that. One that was compared with the reference alone, as in the
-    paper's sweeps of networks, is no answer: others may be faster. Of this very network it is shown, with
-    these words, if there is no answer; then networks unlike it are not.
+    Networks that differ in their layers, or in a width by more than ``_SIMILAR``, are shown only if none is
+    nearer, with a note. A strategy compared with the reference alone, as in the paper's sweeps of networks,
+    is not an answer: others may be faster. If this very network has no answer, such a pair is shown with a
+    note, and networks unlike it are not shown.
     """
     answers = _answers(cell)
     is_pair = (answers["strategies"] <= 2) & answers["speedup"].notna()
@@ -101,9 +100,9 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
 
 
 def _answers(cell: Cell) -> pd.DataFrame:
-    """The published winners on GPUs, each with the ``distance`` of its network from the cell's.
+    """The archived winners on GPUs, each with the ``distance`` of its network from the cell's.
 
-    A winner that diverged is no answer, nor is a peer or the reference: they win only if a sweep, as that of
+    Winners that diverged are left out, and so are peers and the reference: they win only if a sweep, such as
     the tile sizes, compared few others with them.
     """
     peers = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
@@ -120,7 +119,7 @@ def _answers(cell: Cell) -> pd.DataFrame:
 
 
 def _rows() -> pd.DataFrame:
-    """The published overviews, each with the name of its set. Raises RecordError for what is none."""
+    """The archived overviews, each with the name of its set. Raises RecordError for any other table."""
     tables = [
         read(path, "overview", _TYPES, dtype=_TYPES).assign(folder=published_sets.name_of(folder))
         for folder in published_sets.sets()
@@ -130,8 +129,10 @@ def _rows() -> pd.DataFrame:
 
 
 def _factors(one: str, other: str) -> list[float]:
-    """Layer by layer, how many times as wide the wider of two networks is; infinite for layers of two kinds,
-    and for each layer that one of them lacks."""
+    """Ratio of the wider to the narrower of two networks, layer by layer.
+
+    Infinite for layers of different kinds, and for each layer that one of them lacks.
+    """
     a, b = _layers(one), _layers(other)
     if len(a) != len(b):
         return [inf] * abs(len(a) - len(b))
@@ -142,20 +143,20 @@ def _factors(one: str, other: str) -> list[float]:
 
 
 def _layers(label: str) -> list[str]:
-    """The layers of a label; of linear ones with ReLU the hidden widths alone, as the label of an MLP has."""
+    """The layers of a label; for linear layers with ReLU only the hidden widths, as in an MLP's label."""
     if re.fullmatch(r"(linear\d+-relu-)+linear\d+", label):
         return re.findall(r"linear(\d+)-relu", label)
     return label.split("-")
 
 
 def _memory(cell: Cell, name: str, fastest: Sequence[str]) -> str:
-    """What the cell would take on a GPU, and with these strategies, named as in an overview."""
+    """Text of the cell's memory on a GPU, as it is and with these strategies, named as in an overview."""
     try:
         gpu = gpus.named(name)
         needed = [f"{size(sum(predicted(cell, gpu).values()))} with {cell['strategy']['name']}"]
         for found in filter(None, map(_CHOICE.fullmatch, fastest)):
             chosen = {group: groups.load(group, of) for group, of in found.groupdict().items() if of}
-            with suppress(Unsupported):  # as a graph is with the kernel of the cell
+            with suppress(Unsupported):  # graph, for example, with the kernel of the cell
                 needed.append(f"{size(sum(predicted({**cell, **chosen}, gpu).values()))} with {found[0]}")
     except (ConfigError, Unsupported) as error:
         return f"not known ({error})"
@@ -163,10 +164,10 @@ def _memory(cell: Cell, name: str, fastest: Sequence[str]) -> str:
 
 
 _CHOICE = re.compile(r"(?P<strategy>\w+)(?: \(kernel (?P<kernel>\w+)\))?")
-"""A strategy of an overview, and its kernel if that is named: ``graph (kernel tiled_fused)``."""
+"""An overview's strategy, with its kernel if given: ``graph (kernel tiled_fused)``."""
 
 
-# ---- the paper, of whose GPU there are no records
+# ---- the paper, whose GPU has no records
 
 _STRATEGIES = ("combined", "pinned", "streams")
 _NETWORKS = {1: "one_hidden", 2: "two_hidden", 3: "three_hidden"}
@@ -174,9 +175,9 @@ _NETWORKS = {1: "one_hidden", 2: "two_hidden", 3: "three_hidden"}
 
 
 def _of_paper(cell: Cell, name: str) -> list[str]:
-    """What the paper says of a cell's network and data on a GPU; empty if it has no such row or GPU.
+    """Lines with the paper's speedups for a cell's network and data on a GPU; empty if it has none.
 
-    How many epochs the cell trains from which weights, by which strategy and kernel, does not matter.
+    The cell's number of epochs, initial weights, strategy and kernel do not matter.
     """
     network = _NETWORKS.get(len(cell["network"].get("hidden") or ()))
     if network is None or name != read_yaml(CONFIG / "paper/gpu.yaml")["device"]:

@@ -1,4 +1,4 @@
-"""What ``snn recommend`` is asked: a training, given as for ``snn run``, its budget, device and folder."""
+"""Arguments of ``snn recommend``: a training job, given as for ``snn run``, budget, device and folder."""
 
 import re
 import shlex
@@ -22,23 +22,23 @@ MOST_OF_BATCH = 64
 
 _SECONDS = {"": 1, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _LEAST = 20.0
-"""Seconds: less does not suffice for one round."""
+"""Seconds; one round needs at least this many."""
 
 _TABLES = (".csv", ".tsv", ".txt", ".data")
-"""What the name of a table ends with."""
+"""Endings of a table's file name."""
 
 _NOT_OF_TRAINING = ("strategy", "protocol", "device", *BESIDE_THE_CELL)
 """Keys of ``snn run`` that a recommendation chooses itself."""
 
 _TAKES_IMAGES = re.compile(r"\[\W*(conv2d|maxpool2d)\b")
-"""How the layers of a network begin that needs images."""
+"""Matches the first layer of a network that needs images."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """``cell`` is the training; ``sweep`` has the settings that were given, as a grid has them.
+    """``cell`` is what is trained; ``sweep`` has the settings that were given, in a grid's form.
 
-    ``table`` is the user's, if it is a CSV file. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
+    ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
     name, ``choice`` the list of candidates, ``few`` or ``all``.
     """
 
@@ -104,7 +104,7 @@ def ask(
 def _seconds(budget: str) -> float:
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([a-z]*)", budget.strip().lower())
     if not found or found[2] not in _SECONDS:
-        raise ConfigError(f"--budget is {shown(budget)}: it must be a time, as 90s, 2min or 1h")
+        raise ConfigError(f"--budget is {shown(budget)}: it must be a time, such as 90s, 2min or 1h")
     seconds = float(found[1]) * _SECONDS[found[2]]
     if not _LEAST <= seconds <= 7 * 24 * 3600:
         raise ConfigError(f"--budget is {budget!r}: it must be from {_LEAST:.0f}s to 168h")
@@ -123,7 +123,7 @@ def _table_settings(csv: str | None, target: str | None) -> list[str]:
 
 
 def _texts(settings: Sequence[str]) -> dict[str, str]:
-    """The text of each value by key. Raises ConfigError for what is not a setting of the training."""
+    """The text of each value by key. Raises ConfigError for anything but settings of the training job."""
     found: dict[str, str] = {}
     for one in settings:
         key, equals, text = one.partition("=")
@@ -166,8 +166,11 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
 
 
 def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:
-    """The settings for so many classes: cross-entropy, an output each, and a larger learning rate, since its
-    gradients are smaller than those of squared errors. Raises ConfigError if they choose a network."""
+    """The settings for ``count`` classes: cross-entropy, an output each, and a larger learning rate.
+
+    Gradients of the cross-entropy are smaller than those of squared errors. Raises ConfigError if the
+    settings choose a network.
+    """
     for key in ("network", "network.layers", "network.loss"):
         if key in texts:
             raise ConfigError(
@@ -183,11 +186,11 @@ def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:
 
 
 def _count_classes(table: Table, dataset: Mapping[str, Any]) -> int:
-    """How many classes a table has. Raises ConfigError if it is one."""
+    """Number of a table's classes. Raises ConfigError for fewer than two."""
     classes: list[str] = table.facts["classes"]
     if len(classes) < 2:
         raise ConfigError(
-            f"--classify: the column {dataset['target']!r} of {dataset['path']} has one class alone "
-            f"({classes[0]}): there is nothing to tell apart"
+            f"--classify: the column {dataset['target']!r} of {dataset['path']} has only one "
+            f"class ({classes[0]}): there is nothing to learn"
         )
     return len(classes)

@@ -1,4 +1,4 @@
-"""What ``snn recommend`` prints: the training, the answer, and the ranked table."""
+"""Text of ``snn recommend``: the training job, the answer, and the ranked table."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ _OWN_KERNEL = "its own"
 
 
 def announcement(asked: Question, device: Device, candidates: int) -> str:
-    """One line: what is trained, of a user's table its target and sizes, where, and the candidates."""
+    """One line: what is trained, with a user's table its target and sizes, where, and the candidates."""
     training, dataset, table = asked.cell["training"], asked.cell["dataset"], asked.table
     of = dataset.get("path") or dataset["name"]
     if table is not None:
@@ -50,16 +50,14 @@ def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, ce
     else:
         lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
     part = trained.part_of(cell)
-    times = (
-        f"{part}: what is done once per training weighs more than in a whole one" if part else trained.words()
-    )
+    times = f"{part}: one-off work weighs more than in full training runs" if part else trained.words()
     lines += filter(None, [preliminary(ranking, thresholds)])
-    notes = [f"Times are of trainings of {times}.", *_notes(ranking, thresholds)]
+    notes = [f"Times are for training runs of {times}.", *_notes(ranking, thresholds)]
     return "\n".join(["", *lines, "", table(ranking), *notes])
 
 
 def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str]:
-    """What a reader of the table must know of its rows."""
+    """Notes that readers need to understand the table's rows."""
     with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
     names = ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
     is_ranked, ended_well = ranking["rank"].notna(), ranking["status"] == OK
@@ -75,7 +73,7 @@ def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str
         for note, of_note in rows.groupby("note"):
             yield f"{word}{', '.join(names[of_note.index])}: {note}."
     if ranking.loc[is_ranked, "rounds"].nunique() > 1:
-        yield "Rounds are unequal: a ratio is of those that both have, not of the two times shown."
+        yield "Rows differ in rounds: a ratio uses the rounds that both have, not the two times shown."
     once = names[(ranking["rounds"] == 1) & is_ranked]
     if 0 < len(once) < is_ranked.sum():  # if all, the answer says so
         yield (
@@ -91,8 +89,10 @@ def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str
 
 
 def _reasons(failed: pd.DataFrame, names: pd.Series) -> Iterator[str]:
-    """Why candidates have another status than ``ok``, in a line for each reason, and in a few per status:
-    each that diverged has its own loss."""
+    """Reasons for each status but ``ok``, one per line, and a few per status.
+
+    Candidates that diverged all have different reasons, with their losses.
+    """
     for status, of_status in failed.groupby("status", sort=False):
         word = str(status).replace("_", " ").capitalize()
         by_reason = list(of_status.groupby("reason", sort=False))
@@ -103,7 +103,7 @@ def _reasons(failed: pd.DataFrame, names: pd.Series) -> Iterator[str]:
 
 
 def _failures(ranking: pd.DataFrame, cell: Cell) -> str:
-    """Who failed how; for a training that diverged, what may help: a smaller rate, or other weights."""
+    """Failed candidates by status and, if any diverged, advice: a smaller rate, or other weights."""
     failed = ranking[~ranking["status"].isin([OK, "unsupported"])]
     words = "; ".join(f"{status}: {', '.join(of['strategy'])}" for status, of in failed.groupby("status"))
     if not (failed["status"] == DIVERGED).any():

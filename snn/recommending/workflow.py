@@ -37,7 +37,7 @@ JOBS_FAILED = 4
 """The exit status of the workflow if a job failed, and not Snakemake itself."""
 
 _WAITS = FOLDER / "waits"
-"""What its jobs have waited for other measurements on this machine."""
+"""Times that its jobs have waited for other measurements on this machine."""
 
 
 class WorkflowError(SnnError):
@@ -70,15 +70,17 @@ def held() -> Iterator[None]:
 
 
 def measure(grid: "Grid") -> float:
-    """Measure what is missing; the seconds that this has waited for other measurements on this machine.
-    Raises WorkflowError."""
+    """Measure what is missing; return the seconds spent waiting for other measurements on this machine.
+
+    Raises WorkflowError.
+    """
     return _snakemake(grid, [*chain(*grid.present().values()), "--keep-going"])
 
 
 def report(grid: "Grid", part: str) -> None:
     """Make the tables and the figure, and put them into one page, ``PAGE``. Raises WorkflowError.
 
-    ``part`` of a training is what each run trained, in words; empty if it was all of it.
+    ``part``: the part of the training job that each run trained, in words; empty if all of it.
     """
     made = [TABLE, ANSWER, FIGURE]
     _remove(*made)
@@ -88,14 +90,14 @@ def report(grid: "Grid", part: str) -> None:
 
 
 def _remove(*made: Path) -> None:
-    """Have these made again: without its notes, Snakemake takes another grid's tables for these."""
+    """Remove these files, so that Snakemake rebuilds them instead of taking another grid's tables."""
     for path in made:
         with outputs.reported(ROOT / path):
             (ROOT / path).unlink(missing_ok=True)
 
 
 def _snakemake(grid: "Grid", arguments: Sequence[str | Path], *config: str) -> float:
-    """Run it, and print what it and its jobs do; the seconds that its jobs have waited."""
+    """Run Snakemake and print its progress; return the seconds that its jobs have waited."""
     _remove(_WAITS)
     command = [sys.executable, "-m", "snn.recommending.workflow", "--cores", "1", *map(str, arguments)]
     command += ["--config", f"grid={grid.path}", f"device={grid.plan.device.backend}", f"folder={SWEEP}"]
@@ -114,13 +116,13 @@ def _snakemake(grid: "Grid", arguments: Sequence[str | Path], *config: str) -> f
         try:
             for line in run.stdout:
                 print(line, end="", file=sys.stderr, flush=True)
-        except BaseException:  # such as nobody reading the lines any more
+        except BaseException:  # a closed pipe, for example
             kill_jobs()
             raise
     waited = locks.waited(ROOT / _WAITS)
     if run.returncode:
         raise WorkflowError(
-            f"the workflow ended with status {run.returncode}, as it says above; what was measured is kept, "
+            f"the workflow ended with status {run.returncode}, as it says above; its records are kept, "
             "and the same command continues",
             run.returncode == JOBS_FAILED,
             waited,

@@ -18,7 +18,7 @@ RECORDS = "records.jsonl.gz"
 """An archive's file of records, one per line. Records are repetitive: gzip saves five sixths of the space."""
 
 CELLS = "cells"  # the folder of records, one per file, in a folder of results
-SWEEPS = "sweeps.json"  # an archive's file of the sweeps that its records are of
+SWEEPS = "sweeps.json"  # an archive's file of the sweeps that its records belong to
 _NAMED = 12
 
 
@@ -42,8 +42,10 @@ def read_all(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def entries(folder: Path) -> dict[str, Entry]:
-    """The records of a folder as by ``unchecked``, all of which may stand in one table. Raises RecordError
-    also where ``check_rounds`` does not let them stand together."""
+    """The records of a folder as from ``unchecked``, checked to fit in one table.
+
+    Raises RecordError also if ``check_rounds`` rejects them.
+    """
     found = unchecked(folder)
     check_rounds({place: entry.record for place, entry in found.items()})
     return found
@@ -52,10 +54,10 @@ def entries(folder: Path) -> dict[str, Entry]:
 def unchecked(folder: Path) -> dict[str, Entry]:
     """The records of ``folder/cells`` by path, or of ``folder/records.jsonl.gz`` (or such a file) by line.
 
-    Each is whole in itself; two of them may be of one round, or of two devices. Raises RecordError, naming
-    file and line, or the folders within that have records if there are none.
+    Each record is checked by itself; two may have the same round, or different devices. Raises RecordError,
+    naming file and line or, if the folder has no records, the folders in it that have some.
     """
-    problem, found = "there are no records in it", {}
+    problem, found = "no records found", {}
     try:
         if not folder.exists():
             now = " or ".join(map(str, published_sets.moved(folder)))
@@ -77,19 +79,19 @@ def unchecked(folder: Path) -> dict[str, Entry]:
 
 
 def has_cells(folder: Path) -> bool:
-    """Whether a folder of results, or an archive, has records of cells; it may have microbenchmarks alone."""
+    """Whether a folder of results, or an archive, has records of cells, not of microbenchmarks alone."""
     return (folder / CELLS).is_dir() or not folder.is_dir() or (folder / RECORDS).exists()
 
 
 def of_microbenchmarks(folder: Path) -> bool:
-    """Whether a folder has records of microbenchmarks, and none of cells; not where it cannot be read."""
+    """Whether a folder has records of microbenchmarks but not of cells; False if it cannot be read."""
     with suppress(OSError):
         return (folder / FOLDER).is_dir() and not has_cells(folder)
     return False
 
 
 def _within(folder: Path) -> str:
-    """The folders of results that a folder and those in it hold, for the end of a message, if there are."""
+    """End of a message with the folders of results in a folder and its subfolders, if any."""
     inside = sorted(one for level in ("[!.]*", "[!.]*/[!.]*") for one in folder.glob(level) if one.is_dir())
     found = [str(path) for path in inside if has_cells(path) or of_microbenchmarks(path)]
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""

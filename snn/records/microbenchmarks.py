@@ -11,7 +11,7 @@ from snn.records.store import check_digest, explain_rerun
 
 VERSION = 1  # the schema version of a record of a microbenchmark
 FOLDER = "microbenchmarks"
-"""Where they stand in a folder of results, in a folder of each device, and in an archive."""
+"""Their folder in a folder of results (with a subfolder per device) and in an archive."""
 
 _POINTS: Mapping[str, Collection[str]] = {
     "memory_access": ("pattern", "value", "access", "useful_bytes", "moved_bytes"),
@@ -20,7 +20,7 @@ _POINTS: Mapping[str, Collection[str]] = {
     "memory_map": ("trace", "allocator"),
     "shapes": ("shape", "batch", "features", "hidden", "outputs", "biases", "strategy"),
 }
-"""What every point of a microbenchmark has; its table has rows by them."""
+"""Keys of every point of a microbenchmark; they identify the rows of its table."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -41,8 +41,10 @@ def read_limits(path: Path) -> dict[str, Any]:
 
 
 def of_devices(folder: Path, devices: Container[str] | None = None) -> dict[str, dict[str, Any]]:
-    """By name the records of an archive or a folder of results, of GPUs if it has any, of ``devices`` if
-    given. Raises RecordError if the folder cannot be read, or if two are of one microbenchmark."""
+    """The records of an archive or a folder of results by name: of GPUs if any, of ``devices`` if given.
+
+    Raises RecordError if the folder cannot be read, or has two records of one microbenchmark.
+    """
     try:
         paths = sorted((folder / FOLDER).rglob("*.json"))
     except OSError as error:

@@ -1,8 +1,8 @@
-"""A record: the JSON file that holds what was measured of one cell in one round.
+"""Records: a JSON file holds the measurement of one cell in one round.
 
-What a record says is checked here, and nowhere else: ``read`` and ``checked`` are the door for every table.
-A record that passes is the one that was written (its digest), fits its schema, and has the shape that tables
-rely on. That its writer computes the right values is shown by tests, not checked again by every reader.
+Records are checked here, and nowhere else: every table reads them through ``read`` or ``checked``. A record
+that passes is unchanged since it was written (its digest), fits its schema, and has the shape that tables
+rely on. Tests show that its writer computes the right values; readers do not check that again.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _SEALED = (4, SCHEMA_VERSION)
 _TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
 _NETWORK: dict[str, Any] = {"recompute": []}  # how every cell trained before there was a choice
 _ALL_OR_NONE = ("epochs", "member_mse", "test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2")
-"""What every run of a record has, or none."""
+"""Keys that every run of a record has, or none has."""
 
 _EVENT: dict[str, set[type]] = {
     **{"call": {str}, "size": {list}, "stream": {int, type(None)}},
@@ -38,13 +38,13 @@ _known: dict[tuple[str, int, int, int], dict[str, Any]] = {}
 """The records that this process has read, by path, inode, size and time of the last change."""
 
 
-# ---- the digest that a record carries of itself, so that an edit of it is noticed
+# ---- the digest in a record, which reveals edits
 
 DIGEST = "digest"
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with its digest. Raises ValueError where it holds NaN or infinity."""
+    """The record with its digest. Raises ValueError if it holds NaN or infinity."""
     return {**record, DIGEST: digest(record)}
 
 
@@ -57,7 +57,7 @@ def digest(record: Mapping[str, Any]) -> str:
 
 
 def check_digest(record: Mapping[str, Any], place: str) -> None:
-    """Raise RecordError, naming the place, where a record is not what its digest is of."""
+    """Raise RecordError, naming the place, if a record does not match its digest."""
     if DIGEST not in record:
         raise RecordError(f"{place}: it has no digest: it was changed after it was written")
     try:
@@ -75,8 +75,10 @@ def check_digest(record: Mapping[str, Any], place: str) -> None:
 
 
 def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record atomically: the file is complete or absent, even if the process is killed. Raises
-    OutputError, naming the file, where the disk does not take it."""
+    """Write a record atomically: the file is complete or absent, even if the process is killed.
+
+    Raises OutputError, naming the file, if it cannot be written.
+    """
     text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     with replaced(path) as file:
         file.write(text.encode())
@@ -110,7 +112,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def read_both(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A record under the key names that it was written with, and in today's form, as by ``read``."""
+    """A record with its original key names, and in today's form, as from ``read``."""
     with explain_rerun(path):
         written = untrusted.read_json(path)
         return written, checked(written, str(path))
@@ -126,7 +128,7 @@ def explain_rerun(path: Path) -> Iterator[None]:
 
 
 def again(path: Path | str) -> str:
-    """How to measure a workflow's record again, for the end of a message; empty for any other file."""
+    """End of a message: the command that measures a workflow's record again; empty for any other file."""
     is_of_workflow = re.search(r"results/(cells|limits|microbenchmarks)/", Path(path).as_posix())
     return f": measure it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
 
@@ -194,7 +196,7 @@ def lift(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
-    """What JSON Schema cannot say of a record's shape, and tables rely on: complaints about its parts."""
+    """Complaints about a record's shape that tables rely on and JSON Schema cannot express."""
     cell, runs, status = record["cell"], record["runs"], record["status"]
     network, epochs = cell["network"], cell["training"]["epochs"]
     if ("hidden" in network) == ("layers" in network) or ("layers" in network and "loss" not in network):
@@ -208,7 +210,7 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"status is {status}, but reason is {shown(record['reason'])}"
     for key in _ALL_OR_NONE:
         if len({key in run for run in runs}) > 1:
-            yield f"some runs have {key}, and others have not"
+            yield f"some runs have {key}, and others do not"
     members = len(record.get("members", ()))
     for i, run in enumerate(runs):
         if len(run.get("member_mse", ())) != members:
@@ -249,8 +251,10 @@ def _misshapen_trace(trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
-    """The kernel of a training in one launch, of which a record has only the plan in words. The plan's first
-    clause says how it trains, the others why not otherwise."""
+    """The kernel of a one-launch training run whose record has only the plan in words.
+
+    The plan's first clause says how it trains, the others why not in another way.
+    """
     words, _, reasons = plan.partition(";")
     if "cluster" in words:
         return "one_layer"
@@ -264,7 +268,7 @@ def _kernel_of_plan(plan: str, cell: Mapping[str, Any]) -> str:
     return "grid" if has_grid else "layers"
 
 
-# ---- records that stand together: one per round of a cell, all measured with the same
+# ---- records that belong together: one per round of a cell, all measured in the same way
 
 Record = Mapping[str, Any]
 _OPTIONAL = ("numba", "torch", "jax")  # packages that only some strategies train with
@@ -272,8 +276,11 @@ NUMA = "NUMA node of the process"
 
 
 def check_rounds(records: Mapping[str, Record]) -> None:
-    """Raise RecordError, naming both places, if two records are of one round of one cell, or of two rounds
-    that differ in sources, versions of what took part, threads, surroundings or ledgers."""
+    """Raise RecordError, naming both places, if two records of a cell do not fit together.
+
+    They may not have the same round, nor differ in sources, versions of the packages that took part, threads,
+    surroundings or ledgers.
+    """
     cells: dict[str, dict[str, Record]] = {}
     for place, record in records.items():
         cells.setdefault(json.dumps(record["cell"], sort_keys=True), {})[place] = record
@@ -282,13 +289,15 @@ def check_rounds(records: Mapping[str, Record]) -> None:
 
 
 def host(provenance: Mapping[str, Any]) -> list[Any]:
-    """The machine around a device, as far as it is known; records of equal GPUs of equal ones go together."""
+    """Key that identifies the host; records of equal GPUs on equal hosts belong together."""
     return [provenance.get("host", {}).get(key) for key in ("system", "cpu", "cpus")]
 
 
 def surroundings(record: Record) -> dict[str, str]:
-    """What changes the times of a record from outside (``snn.measurement.provenance``), by what it is. Only
-    what concerns its strategy, device and kernel; empty for earlier records, which do not say it."""
+    """Outside influences on a record's times (``snn.measurement.provenance``), by name.
+
+    Only those that affect its strategy, device and kernel; empty for older records, which lack them.
+    """
     found = record["provenance"].get("surroundings")
     if not found:
         return {}
@@ -309,7 +318,7 @@ def surroundings(record: Record) -> dict[str, str]:
 
 
 def _check_cell(rounds: Mapping[str, Record]) -> None:
-    """Compare the records of one cell, each with the first that holds the same kind of thing."""
+    """Compare the records of one cell, each value with the first of its kind."""
     numbers: dict[int, str] = {}
     first: dict[str, tuple[str, Any]] = {}
     older = min(rounds, key=lambda place: rounds[place]["provenance"]["started"])
@@ -327,7 +336,7 @@ def _check_cell(rounds: Mapping[str, Record]) -> None:
 
 
 def _measured_with(record: Record) -> dict[str, Any]:
-    """What all rounds of a cell must share. A ledger is compared where there is one."""
+    """Everything that all rounds of a cell must share; a ledger is compared if present."""
     provenance, traits = record["provenance"], record.get("traits")
     shared = {"sources": provenance["source_hash"], "BLAS threads": provenance.get("blas_threads")}
     left_out = set()

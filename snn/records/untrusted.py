@@ -25,7 +25,7 @@ LARGEST_INTEGER = (1 << 63) - 1  # what a column of integers in a table can hold
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _LONG_NUMBER = re.compile(r"\d{19}|\d[eE]\+?\d{3}")
-"""What every number has that is too large. Without one, json parses numbers in C."""
+"""Matches in every number that is too large. If nothing matches, json parses numbers in C."""
 
 
 def read_json(path: Path) -> Any:
@@ -46,7 +46,7 @@ def parse(text: str, place: str) -> Any:
 
 
 def strict(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError for what is not strict JSON.
+    """The value of a JSON text. Raises ValueError unless it is strict JSON.
 
     Errors are also a key that occurs twice in an object, NaN, Infinity, a number that is too large for a
     float or for 64 bits, and text that UTF-8 cannot encode.
@@ -62,8 +62,10 @@ def strict(text: str) -> Any:
 
 
 def lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file. No
-    more is decompressed than is asked for, so a small file that decompresses to a huge one costs nothing."""
+    """The lines of a gzip file of UTF-8 text, each with its place. Raises RecordError, naming the file.
+
+    Lines are decompressed on demand, so a small file that decompresses to a huge one costs nothing.
+    """
     total = 0
     try:
         with opened(path, RecordError) as compressed, gzip.open(compressed) as file:
@@ -73,7 +75,7 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
                 if len(line) > MOST_BYTES or total > MOST_ARCHIVE_BYTES:
                     raise RecordError(
                         f"{path}, line {number}: decompresses to more than {MOST_BYTES >> 20} MiB in a "
-                        f"line, or {MOST_ARCHIVE_BYTES >> 20} MiB in all: this is no archive of records"
+                        f"line, or {MOST_ARCHIVE_BYTES >> 20} MiB in all: it is not an archive of records"
                     )
                 yield f"{path}, line {number}", line.decode("utf-8")
                 number += 1

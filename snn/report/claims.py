@@ -42,12 +42,12 @@ VERDICTS = {
 HOLDS, FAILS, OPEN = "holds", "fails", "open"
 
 _BASES = {"tests": "", "not_measured": NOT_MEASURED, "not_testable": NOT_TESTABLE}
-"""What a verdict rests on, and the verdict that follows from it alone."""
+"""Kinds of evidence for a verdict, each with the verdict that it alone implies."""
 
 _ENDS = {"median": ("low", "high"), "step_us": ("step_ci_low_us", "step_ci_high_us")}
 """The ends of the interval of columns that call them neither ``COLUMN_low`` nor ``COLUMN_ci_low``."""
 _BASELINES = ("baseline", "best_peer", "fastest_cpu")
-"""Columns that name what a row's speedup is over."""
+"""Columns that name the baseline of a row's speedup."""
 
 Rows = Sequence[Mapping[str, Any]]
 """The rows of a table, which all have its columns."""
@@ -159,7 +159,7 @@ def check_form(value: Any, part: str, place: str) -> None:
 
 @cache
 def _validator(part: str) -> Any:
-    """A validator of a part of the schema, to which NaN is no number, and 3.0 no integer."""
+    """A validator of a part of the schema that rejects NaN as a number and 3.0 as an integer."""
     from jsonschema import Draft202012Validator, validators
 
     schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
@@ -407,7 +407,7 @@ _WORDS = {HOLDS: "holds", FAILS: "fails", OPEN: NOT_SIGNIFICANT}
 
 
 def when(finding: Finding) -> str:
-    """In which cases the claim holds, fails or is open; for a single case, the outcome if it is not open."""
+    """Text of the cases in which the claim holds, fails or is open; for one case, its outcome unless open."""
     by, cases = finding.test.get("by", []), finding.cases
     if len(cases) == 1:
         return "" if cases[0].outcome == OPEN else _WORDS[cases[0].outcome]

@@ -27,10 +27,10 @@ def fragment(
     thresholds: Thresholds,
     trained: str = "",
 ) -> str:
-    """What the records say for the report's first page: the answer, with the first of many cases.
+    """HTML of the report's first page: the answer and, if there are many cases, the first ones.
 
     ``recommended`` and ``table`` are the recommendation and the overview of these points; ``trained`` says
-    what the cells train. Of one case that ended well the headline is its own answer.
+    what the cells train. If there is one case and it ended well, its answer is the headline.
     """
     asked = asked_for(table)
     rankings = [recommend.build(points[i], {}, thresholds) for i in asked.index[:_MOST_CASES]]
@@ -83,7 +83,7 @@ def duration(seconds: Any, digits: int = 4) -> str:
 
 
 def headline(table: pd.DataFrame) -> str:
-    """Which strategy is significantly fastest in how many cases, of those with two strategies to compare."""
+    """Sentence with the number of comparable cases in which each strategy is significantly fastest."""
     compared = table[table["lead_verdict"].notna()]
     cases = compared[compared["fastest_status"] == OK]
     if compared.empty:
@@ -153,9 +153,9 @@ def machine_states(points: Sequence[pd.DataFrame]) -> dict[str, int]:
 
 
 def failures(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> list[tuple[str, str, str]]:
-    """The cells that failed, those of one case and reason together: strategies and case, status, and reason.
+    """Failed cells, grouped by case and reason: strategies and case, status, and reason.
 
-    Of what is unsupported the case does not matter.
+    Unsupported cells are grouped by reason alone.
     """
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     for cells, (_, row) in zip(points, table.iterrows(), strict=True):

@@ -1,4 +1,4 @@
-"""What the README.md of a published set, and that of its device's folder, say: all of it from the records."""
+"""README.md of a published set and of its device's folder, written from the records alone."""
 
 import re
 from collections import Counter
@@ -18,18 +18,18 @@ _PACKAGES = {"cupy": "CuPy", "numpy": "NumPy", "torch": "PyTorch", "jax": "JAX",
 _SHORT = 7
 """Digits of a commit in the list of a device's sets."""
 _MARKS = re.compile(r"[\\`*_\[\]<>&|~$#]|(?<=:)(?=//)")
-"""What Markdown may read as a mark, and where an address is kept from being a link."""
+"""Characters that Markdown may read as marks, and the point that keeps an address from being a link."""
 
 
 def escaped(text: str) -> str:
-    """A text without line ends as Markdown that shows it as it is, even if it is Markdown itself."""
+    """Markdown that shows a text without line ends literally."""
     return _MARKS.sub(r"\\\g<0>", text)
 
 
 def readme(records: Sequence[Record], told: str | None = None, others: Sequence[Record] = ()) -> str:
-    """When, where and with which versions the records of a set were made, with every value that occurs.
+    """README of a set: when, where and with which versions it was measured, with every distinct value.
 
-    ``told`` is the commit of records that hold none, ``others`` are those of microbenchmarks.
+    ``told`` is the commit for records that have none; ``others`` are records of microbenchmarks.
     """
     where = _provenances([*records, *others])
     started = _started(records)
@@ -54,16 +54,16 @@ def readme(records: Sequence[Record], told: str | None = None, others: Sequence[
 
 
 def list_of(sets: Mapping[str, Path]) -> str:
-    """The README of a device's folder: its sets by name, from the folders that hold them, in a table.
+    """The README of a device's folder: a table of its sets by name, from the folders that hold them.
 
-    Raises RecordError where one has no records, or such as cannot stand together.
+    Raises RecordError if a set has no records, or records that do not fit together.
     """
     described = [_describe(name, folder) for name, folder in sorted(sets.items())]
     return str(template("sets.md").render(device=described[0]["device"], rows=described))
 
 
 def contents(folder: Path) -> Counter[str]:
-    """How many records a set has of each sweep, and which microbenchmarks and limits."""
+    """Number of a set's records by sweep, and its microbenchmarks and limits."""
     found = Counter({f"microbenchmark {name}": 1 for name in microbenchmarks.of_devices(folder)})
     found.update(f"limits of {path.stem}" for path in folder.glob("limits/*.json"))
     found.update("limits" for _ in folder.glob("limits.json"))
@@ -79,12 +79,12 @@ def name_as_written(entry: archive.Entry) -> str:
 
 
 def _describe(name: str, folder: Path) -> dict[str, Any]:
-    """What the README of a device's folder says of a set; on a CPU there are no cards."""
+    """A set's row in the README of its device's folder; a CPU has no cards."""
     entries = _entries(folder)
     others = microbenchmarks.of_devices(folder)
     records = [*(entry.record for entry in entries), *others.values()]
     if not records:
-        raise RecordError(f"{folder}: there are no records in it: publish it again, or remove it")
+        raise RecordError(f"{folder}: no records found: publish it again, or remove it")
     where, started = _provenances(records), _started(records)
     rounds = {sweep: _span(counts) for sweep, counts in _rounds_of_sweeps(folder, entries).items()}
     return {
@@ -98,24 +98,24 @@ def _describe(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _provenances(records: Sequence[Record]) -> list[Mapping[str, Any]]:
-    """Where the records were made: on the device, and not those of its host's CPU beside it."""
+    """Provenances of the records: only the GPU's, if some were made on a GPU and others on its host's CPU."""
     found = [record["provenance"] for record in records]
     return [one for one in found if one["backend"] == "cuda"] or found
 
 
 def _started(records: Iterable[Record]) -> list[str]:
-    """When records were begun, those of the host's CPU too, from the first to the last."""
+    """Start times of the records, including the host CPU's, in order."""
     return sorted(record["provenance"]["started"] for record in records)
 
 
 def _values(values: Iterable[object]) -> str:
-    """Distinct values as Markdown that shows them as they are, also where they are Markdown themselves."""
+    """Distinct values as Markdown that shows them literally."""
     known = sorted({str(value) for value in values} - {"None"})
     return ", ".join(escaped(one_line(value)) for value in known)
 
 
 def _commit(git: Mapping[str, Any], told: str | None = None, digits: int | None = None) -> str:
-    """A commit, cut to some digits, with what there is to say of it."""
+    """A commit, cut to ``digits``, with a note if it is dirty, told or missing."""
     if git["commit"] is None:
         return f"{told} (as told, not recorded)" if told else "not recorded"
     return f"{git['commit'][:digits]}{' (dirty working tree)' if git['dirty'] else ''}"
@@ -134,6 +134,6 @@ def _rounds_of_sweeps(folder: Path, entries: Iterable[archive.Entry]) -> dict[st
 
 
 def _span(counts: Iterable[int]) -> str:
-    """The smallest and the largest of some numbers: 2 to 5, or 5; empty where there are none."""
+    """The smallest and the largest number, as ``2 to 5``, or ``5`` if equal; empty for no numbers."""
     known = sorted(counts)
     return " to ".join(dict.fromkeys(map(str, (known[0], known[-1])))) if known else ""

@@ -1,6 +1,6 @@
 """A table as two files: CSV for programs, and a self-contained HTML page for readers and the report.
 
-The pages are templates beside this file; a page sorts by column, and colours the words of verdicts.
+The page templates are in this folder. A page can be sorted by column, and colours the words of verdicts.
 """
 
 import io
@@ -44,7 +44,7 @@ FACTS = {
 
 _WORDS = Path(__file__).with_name("words.yaml")
 _WORD_COLUMNS = (
-    *("verdict", "lead_verdict", "against_fastest", "on_all", "agreement", "convergence"),
+    *("verdict", "lead_verdict", "against_fastest", "on_all", "agreement", "convergence", "prediction"),
     *("verdict_over_sequential", "verdict_over_fastest_cpu", "machine", "status"),
 )
 """The columns that hold such words, separated by commas."""
@@ -60,7 +60,7 @@ _MOST_BYTES = 64 << 20
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """For what makes this folder and writes to it, which is not begun if it cannot be.
+    """Check that a folder can be written before the context starts, and report errors of writing in it.
 
     Raises OutputError, naming the folder, if it is something else or not writable, or the disk is full.
     """
@@ -73,7 +73,7 @@ def writing(folder: Path) -> Iterator[None]:
         if not os.access(there, os.W_OK | os.X_OK):
             raise OutputError(f"{folder}: cannot be written: {there} is read-only: give another folder")
         yield
-    except BrokenPipeError:  # of what is printed meanwhile
+    except BrokenPipeError:  # from printing inside the context
         raise
     except OSError as error:
         raise OutputError(f"{folder}: cannot be written: {error.strerror or error}") from error
@@ -82,8 +82,8 @@ def writing(folder: Path) -> Iterator[None]:
 def read(path: Path, name: str, columns: Iterable[str] = (), **options: Any) -> pd.DataFrame:
     """The table of this name in a CSV file that anyone may have made, with these columns at least.
 
-    ``options`` are those of ``pandas.read_csv``. Raises RecordError, naming the file, if it is
-    another table or none.
+    ``options`` are passed to ``pandas.read_csv``. Raises RecordError, naming the file, if it is not a table
+    or another one.
     """
     content = regular.read(path, RecordError, _MOST_BYTES)
     try:
@@ -108,7 +108,7 @@ def write_page(table: pd.DataFrame, csv: str, path: str, page: str) -> None:
 
 @cache
 def glossary() -> dict[str, tuple[str, str]]:
-    """The tone and the meaning of each word of verdicts, machine states and statuses, as in words.yaml."""
+    """The tone and the meaning of each verdict, machine state and status, from words.yaml."""
     return {word: next(iter(of_word.items())) for word, of_word in read_yaml(_WORDS).items()}
 
 
@@ -122,7 +122,7 @@ def badges(words: str) -> Markup:
 
 @cache
 def template(name: str, **known: Any) -> Any:
-    """A template of this folder that knows these names; what it shows is escaped, unless it is markup."""
+    """A template of this folder with these names defined; values are escaped, unless they are markup."""
     import jinja2  # which only a page waits for
 
     pages = jinja2.Environment(
@@ -139,8 +139,8 @@ def template(name: str, **known: Any) -> Any:
 def to_html(table: pd.DataFrame, title: str, before: str = "", name: str = "") -> str:
     """A page: title, ``before`` (HTML) or else the facts common to all rows, the table, its words.
 
-    ``name`` is the table's, by which its columns are described at the end. All rows but the first
-    ``MOST_ROWS`` are text behind the table, which the page's script sorts with them and shows in turn.
+    ``name`` is the table's name, by which its columns are described at the end. Rows after the first
+    ``MOST_ROWS`` follow the table as text; the page's script sorts them, too, and shows them page by page.
     """
     constant = [name for name in FACTS if name in table and table[name].nunique() <= 1]
     known = [name for name in constant if len(table) and table[name].notna().all()]

@@ -14,67 +14,67 @@ from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.network import Network, draw_weights
 
 Progress = Callable[[float, int, float], None]
-"""Is given the epochs done of a training in progress, all its epochs, and the seconds since it began."""
+"""Called with the epochs done, the number of epochs, and the seconds since training began."""
 
 
 def unwatched(done: float, epochs: int, seconds: float) -> None:
-    """Nobody is told how far a training is."""
+    """Progress callback that does nothing."""
 
 
 class Strategy(ABC):
     """How memory is held and moved while a network trains.
 
     Life: ``setup`` once, then for each run ``load`` and ``epoch`` as often as the protocol says,
-    ``close`` at the end on every path out. Everything it allocates comes from its backend, unless it has a
-    runtime of its own.
+    ``close`` at the end on every path out. It allocates everything from its backend, unless it has its own
+    runtime.
     """
 
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
 
     own_runtime: str | None = None
-    """The package that allocates, copies and launches in place of the backend: of a peer. What it does is
-    not seen from here, so a record of it has times and losses, but no ledger, memory or explanation."""
+    """A peer's package, which allocates, copies and launches instead of the backend. Its calls cannot be
+    observed, so its records have times and losses, but no ledger, memory or explanation."""
 
     side_by_side: bool = False
     """Whether a run trains several networks in one launch."""
 
     by_epoch: bool = False
-    """Whether the host asks for a whole epoch at a time, or for more."""
+    """Whether the host starts a whole epoch, or more, at a time."""
 
     at_once: bool = False
-    """Whether ``train`` is more than ``epoch`` again and again: it is asked for once."""
+    """Whether ``train`` does more than repeat ``epoch``: it is called once."""
 
     any_network: bool = False
     """Whether it trains every network of layers; else only multilayer perceptrons made by ``mlp``."""
 
     own_step: str | None = None
-    """What has a step of its own, in words, in which no launch can be replaced (``snn.models.gradients``)."""
+    """Name of the program whose step is fixed: no launch can be replaced (``snn.models.gradients``)."""
 
     remedies: bool = False
-    """Whether it trains in micro-batches, and computes outputs again: its step is launches on its buffers."""
+    """Whether it supports micro-batches and recomputing outputs: its step is launches on its buffers."""
 
     plan: str | None = None
-    """How it trains, in words, where that is chosen in ``setup``, and why."""
+    """How it trains and why, in words, if ``setup`` chooses that."""
 
     launch: Mapping[str, Any] | None = None
-    """The kernel of a training in one launch, and its configuration (``TrainingLaunch.record``)."""
+    """The kernel of one-launch training, and its configuration (``TrainingLaunch.record``)."""
 
     keeps_losses: bool = False
     """Whether the loss of every batch of an epoch is kept, for ``epoch_losses``; set before ``setup``."""
 
     progress: Progress = staticmethod(unwatched)
-    """Called while ``train`` waits for the device, if it waits in the middle of a training."""
+    """Called while ``train`` waits for the device before training has finished."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
     @abstractmethod
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        """Take the data, X (n, features) and Y (n, outputs), float32, and allocate what lives as long."""
+        """Take the data, X (n, features) and Y (n, outputs), float32, and allocate long-lived memory."""
 
     def check_network(self, network: Network) -> None:
-        """Raise Unsupported where this strategy cannot train the network."""
+        """Raise Unsupported if this strategy cannot train the network."""
         if network.widths is None and not self.any_network:
             raise Unsupported(
                 "this strategy trains multilayer perceptrons only (network.hidden): linear layers without "
@@ -83,8 +83,8 @@ class Strategy(ABC):
         if not self.remedies and (network.accumulate > 1 or network.recompute):
             key = "training.accumulate" if network.accumulate > 1 else "network.recompute"
             raise Unsupported(
-                f"{key} changes the launches and buffers of a device-driven step, and this strategy has none "
-                "of its own: choose resident, graph, pipelined or synchronous"
+                f"{key} changes the launches and buffers of a device-driven step, and this strategy has no "
+                "such step: choose resident, graph, pipelined or synchronous"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(
@@ -93,10 +93,10 @@ class Strategy(ABC):
             )
 
     def prepare(self, epochs: int) -> None:  # noqa: B027 - most have nothing left to do
-        """Do what needs the length of a training: after ``setup``, before any of it is timed."""
+        """Do what needs the number of epochs: after ``setup``, before anything is timed."""
 
     def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
-        """What ``load`` starts one run after another from: each continues the seed's random stream."""
+        """Initial weights for ``load``, run after run; each continues the seed's random stream."""
         random = GlibcRandom(seed)
         while True:
             yield draw_weights(network, random)
@@ -110,7 +110,7 @@ class Strategy(ABC):
         """Train on every batch once, in file order; the last one may be smaller than the others."""
 
     def train(self, epochs: int) -> None:
-        """Train for so many epochs: what a run is timed for."""
+        """Train for ``epochs`` epochs: the timed part of a run."""
         for _ in range(epochs):
             self.epoch()
 
@@ -119,21 +119,21 @@ class Strategy(ABC):
         """The loss of the last batch trained on, before that batch's update."""
 
     def check_trained(self) -> None:  # noqa: B027 - the host itself counts the steps of most strategies
-        """Raise MeasurementError if the device did not train what it was asked for since ``setup``."""
+        """Raise MeasurementError unless the device has trained every step asked for since ``setup``."""
 
     def losses(self) -> list[float]:
         """The loss of each network that a run trains; ``loss`` is their mean."""
         return [self.loss()]
 
     def members(self, seed: int) -> list[dict[str, Any]]:
-        """What tells apart the networks that a run trains, where it trains several; after ``setup``."""
+        """Keys that distinguish the networks of a run that trains several; after ``setup``."""
         return []
 
     @abstractmethod
     def epoch_losses(self) -> np.ndarray:
         """The loss of each batch of the last epoch, (batches,), each before that batch's update.
 
-        Only with ``keeps_losses``. Raises Unsupported where a strategy cannot keep them.
+        Only with ``keeps_losses``. Raises Unsupported if a strategy cannot keep them.
         """
 
     @abstractmethod
@@ -141,7 +141,7 @@ class Strategy(ABC):
         """The outputs for rows of data, float32 (n, outputs), with the weights as they are now.
 
         Rows come from host memory and outputs return to it, by batches of the size that ``setup`` was given.
-        Raises Unsupported where a strategy only trains.
+        Raises Unsupported if a strategy only trains.
         """
 
     @abstractmethod
@@ -167,13 +167,13 @@ def required(package: str, install_command: str = "make env") -> Any:
 
 
 class Peer(Strategy):
-    """A strategy whose package trains in place of the backend, in float32 or, on a GPU, in tf32."""
+    """A strategy whose package trains instead of the backend, in float32 or, on a GPU, in tf32."""
 
     own_runtime: str
     any_network = True
 
     def begin(self, network: Network) -> Any:
-        """The package, imported. Raises Unsupported where it is absent or cannot do what is asked for."""
+        """The package, imported. Raises Unsupported if it is missing or cannot train the network."""
         package, precision = required(self.own_runtime, PEERS), self.backend.precision
         if precision not in ("fp32", "tf32"):
             raise Unsupported(f"this peer trains in float32 or tf32, not {precision}")
@@ -181,5 +181,5 @@ class Peer(Strategy):
             raise Unsupported(f"on the CPU this peer trains in float32, not {precision}")
         for layer in network.layers:
             if type(layer) not in (Linear, Conv2d, MaxPool2d, ReLU):
-                raise Unsupported(f"the peers have no form of the layer {type(layer).__name__}")
+                raise Unsupported(f"the peers do not implement the layer {type(layer).__name__}")
         return package

@@ -259,7 +259,7 @@ def check_threads(threads: int, numba_threads: int | None = None) -> None:
 class Blas(CpuBaseline):
     """Training by NumPy, with products by a BLAS on a given number of threads.
 
-    ``setup`` limits the BLAS to that number of threads and allocates what every ``CpuBaseline`` does. A
+    ``setup`` limits the BLAS to that number of threads and makes the allocations of ``CpuBaseline``. A
     product, also of transposed operands, is one BLAS call, which waits for its threads. Element-wise work is
     NumPy's, on one thread. After ``setup`` only the mask of an error is allocated, one byte per element;
     nothing is copied. ``close`` restores the number of BLAS threads.

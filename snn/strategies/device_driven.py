@@ -16,15 +16,15 @@ from snn.models.training_step import batch_steps, micro_batch, prediction_step
 from snn.strategies.base import Strategy
 
 KERNELS = ("kernels/elementwise.cu",)
-"""What is launched beside the products: a cell of a strategy that imports this module depends on it."""
+"""Sources of all launches but the products; a cell depends on them if its strategy imports this module."""
 
 
 _OF_BATCH = ("X", "Y")
-"""Operands of which every micro-batch has its own part; it has one of E, too."""
+"""Operands that are split among the micro-batches, as E is, too."""
 
 
 class Batch(NamedTuple):
-    """A batch on the device: X and Y of each of its micro-batches in turn, and its rows."""
+    """A batch on the device: X and Y of its micro-batches in order, and its rows."""
 
     operands: tuple[Any, ...]
     rows: int
@@ -40,7 +40,8 @@ class _Errors(NamedTuple):
 class _Bound(NamedTuple):
     """A launch on the device's buffers, but for those in ``own``, which differ from batch to batch.
 
-    Of each of them: its place, whether it is of the batch (0) or of its errors (1), and its number there.
+    ``own`` has for each its place, whether it belongs to the batch (0) or to its errors (1), and its number
+    there.
     """
 
     op: str
@@ -52,13 +53,13 @@ class _Bound(NamedTuple):
 class DeviceDriven(Strategy):
     """Parameters, activations and gradients live on the device, allocated once; one stream does all work.
 
-    A step is the list of launches that ``training_step`` computes from the network's layers. A strategy says
-    where batches come from, in ``epoch``, and calls ``step`` for each. The backend's kernel decides on the
-    list: whether it is fused, and whether W^T is kept beside W (``pretransposed``). With ``keeps_losses``
-    every batch of an epoch has its own part of the errors E.
+    A step is the list of launches that ``training_step`` computes from the network's layers. In
+    ``epoch``, a strategy supplies the batches and calls ``step`` for each. The backend's kernel determines
+    the list: whether it is fused, and whether W^T is kept as well as W (``pretransposed``). With
+    ``keeps_losses`` every batch of an epoch has its own part of the errors E.
 
-    Of a network that is trained in micro-batches, buffers hold one of them, but for the data, E and the
-    gradients of the parameters. The buffers of layers that are computed again share memory.
+    With micro-batches, each buffer holds one micro-batch, except for the data, E and the gradients of the
+    parameters. The buffers of layers that are computed again share memory.
     """
 
     any_network = remedies = True
@@ -167,7 +168,7 @@ class DeviceDriven(Strategy):
             self.backend.host_free(self._host.pop())
 
     def batch(self, X: Any, Y: Any, rows: int) -> Batch:
-        """The batch in these buffers, of so many rows or, in the end of an epoch, fewer."""
+        """The batch of ``rows`` rows in these buffers; fewer at the end of an epoch."""
         starts, part = range(0, rows, self._micro), self.backend.part
         if len(starts) == 1:
             return Batch((X, Y), rows)
@@ -420,7 +421,7 @@ class Pipelined(DeviceDriven):
 class Synchronous(DeviceDriven):
     """Device-driven training in which the host waits for every copy, and so for every step.
 
-    ``setup`` copies the data to pageable host memory and allocates what every ``DeviceDriven`` does, one
+    ``setup`` copies the data to pageable host memory and makes the allocations of ``DeviceDriven``, one
     batch on the device, and the losses of an epoch in pageable memory. Per step there are 2 blocking copies
     in, the launches, and 1 blocking copy out of the batch's losses, which waits until the device has finished
     the step. Nothing is allocated, and nothing of two steps overlaps.

@@ -38,7 +38,7 @@ def class_of(choice: Mapping[str, Any]) -> type[Strategy]:
 
 
 def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """What tables and plans ask of a choice's class. Raises ConfigError if there is no such class."""
+    """Traits of a choice's class that tables and plans use. Raises ConfigError for an unknown class."""
     try:
         strategy = class_of(choice)
     except (ImportError, AttributeError) as error:
@@ -54,7 +54,7 @@ def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def uses_kernel(found: Mapping[str, Any]) -> bool:
-    """Whether one of these traits computes with a ``config/kernel``: no baseline on the CPU, no peer."""
+    """Whether a strategy with these traits uses a ``config/kernel``: all but CPU baselines and peers."""
     return not (found["on_host"] or found["own_runtime"])
 
 
@@ -76,7 +76,7 @@ def side_by_side(choice: Mapping[str, Any]) -> bool:
 class Test(NamedTuple):
     """Rows that are not trained on: X (n, features) float32, and their targets (n,).
 
-    The targets are labels, int64, or numbers, float32, of which 1 is ``unit`` in the user's units.
+    The targets are labels, int64, or numbers, float32; 1 is ``unit`` in the user's units.
     """
 
     X: np.ndarray
@@ -86,7 +86,7 @@ class Test(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """What to train: plain values of a checked configuration, and the data."""
+    """A training job: plain values of a checked configuration, and the data."""
 
     strategy: Mapping[str, Any]
     network: Network
@@ -100,14 +100,14 @@ class Job:
 
     @property
     def is_classification(self) -> bool:
-        """Whether it is trained to tell labels apart, so that every epoch's loss is of interest."""
+        """Whether the task is classification, so that every epoch's loss is of interest."""
         return self.network.loss is CROSS_ENTROPY
 
 
 def start(job: Job, backend: Backend) -> Strategy:
-    """The job's strategy on this backend, set up; closed again where its setup fails.
+    """The job's strategy on this backend, set up; closed again if its setup fails.
 
-    Raises Unsupported where the strategy cannot train the network, or the backend cannot run it.
+    Raises Unsupported if the strategy cannot train the network, or the backend cannot run it.
     """
     strategy = make(job.strategy, backend)
     strategy.check_network(job.network)

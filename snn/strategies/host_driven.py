@@ -29,7 +29,7 @@ AUTO = "auto"
 """The value of ``tile_rows`` that chooses the number of rows for each product."""
 
 HIDDEN_BYTES = 128 << 10
-"""Bytes of transfer that a tile must hide: what a pinned copy moves in the time of a few API calls."""
+"""Bytes of transfer that a tile must hide: a pinned copy moves them in the time of a few API calls."""
 
 FLOP_PER_BYTE = 20
 """Operations of a kernel in the time of copying one byte: a low figure, which overestimates kernel time."""
@@ -39,7 +39,7 @@ PAPER_ROWS = 128
 
 
 def tile_rows(m: int, k: int, n: int) -> int:
-    """Number of rows of A (m, k) and C (m, n) in a tile, where the configuration does not fix it.
+    """Number of rows of A (m, k) and C (m, n) in a tile, if the configuration does not fix it.
 
     Tiles overlap the copy in, the kernel and the copy out of a product. At best the longest of the three
     hides the other two. A product therefore gets one tile for each ``HIDDEN_BYTES`` that those two are
@@ -396,8 +396,8 @@ class Streams(HostDriven):
 
     Per product, with 3 streams and tiles of 128 rows: 1 + 2 x 3 mallocs and frees (B, and for each stream a
     tile of A and one of C), 3 streams created, synchronised and destroyed, 1 synchronous copy of B, then per
-    tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out. Every host matrix is a pinned allocation
-    of its own. With ``tile_rows`` auto the number of tiles is chosen for each product, which has no more
+    tile 1 asynchronous copy in, 1 launch, 1 asynchronous copy out. Every host matrix is a separate pinned
+    allocation. With ``tile_rows`` auto the number of tiles is chosen for each product, which has no more
     streams and buffers than tiles.
     """
 
@@ -423,9 +423,9 @@ class Combined(HostDriven):
     """Host-driven training in row tiles over streams, with pinned host matrices.
 
     Streams and tile buffers are created at the first product, and replaced when a product needs larger ones.
-    Per product there remain, as in the paper's program, 1 malloc, 1 synchronous copy and 1 free for B, then
+    As in the paper's program, each product still needs 1 malloc, 1 synchronous copy and 1 free for B, then
     per tile 1 asynchronous copy in, 1 launch and 1 asynchronous copy out, and 3 stream synchronisations.
-    Every host matrix is a pinned allocation of its own. With ``tile_rows`` auto the number of tiles is chosen
+    Every host matrix is a separate pinned allocation. With ``tile_rows`` auto the number of tiles is chosen
     for each product, which waits for no more streams than it has tiles.
     """
 
@@ -453,8 +453,8 @@ class Managed(HostDriven):
     """Host-driven training with every host matrix in managed memory, without prefetches.
 
     Per product: 1 cudaMallocManaged for the result (and 1 for a transpose), 1 launch, 1 device
-    synchronisation. Results and transposes are freed once they have been used. There are no copies: pages of
-    data, weights, results and transposes migrate by page faults of the host or the device.
+    synchronisation. Results and transposes are freed once they have been used. Nothing is copied: pages of
+    data, weights, results and transposes migrate when the host or the device faults on them.
     """
 
     def __init__(self, backend: Backend) -> None:

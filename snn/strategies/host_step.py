@@ -25,23 +25,23 @@ Call = Callable[[Arrays], Any]
 
 
 class HostDriven(Strategy):
-    """Element-wise work on the host, as in the paper; a strategy says how one product is done.
+    """Element-wise work on the host, as in the paper; a strategy implements one product.
 
     The step is the list of launches that ``training_step`` computes from the network's layers. Products go
-    through ``multiply``, and NumPy does the rest on host matrices. A strategy defines ``multiply`` and, if
-    it does not want the backend's host memory, ``_allocate`` and ``_free``: how host matrices are allocated
-    and freed. There are data and parameters once, a ``result`` for whatever a step computes and ``scratch``
-    for every transpose, each freed in the same step as soon as nothing reads it, as in the paper's programs.
+    through ``multiply``, and NumPy does the rest on host matrices. A strategy defines ``multiply`` and, if it
+    does not want the backend's host memory, ``_allocate`` and ``_free``: how host matrices are allocated and
+    freed. Data and parameters exist once; a step allocates a ``result`` for everything that it computes and
+    ``scratch`` for every transpose, and frees each as soon as nothing reads it, as in the paper's programs.
     ``close`` also frees what a strategy keeps in ``_buffers`` and ``_stream``.
     """
 
     any_network = True
 
     purpose: str
-    """What the results that are made now are for."""
+    """Purpose of the memory of the results that are computed now."""
 
     page_locked = False
-    """Whether host matrices are pinned, each at its own allocation."""
+    """Whether every host matrix is pinned when it is allocated."""
 
     keeps_matrices = False
     """Whether the next step uses the same matrices, so that none is discarded."""
@@ -65,10 +65,10 @@ class HostDriven(Strategy):
 
     @abstractmethod
     def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
-        """C = A B through the device, which has done it when this returns."""
+        """C = A B through the device; returns when it is finished."""
 
     def result(self, shape: tuple[int, ...]) -> np.ndarray:
-        """A matrix for what a step computes; ``discard`` ends its life, or ``close`` at the latest."""
+        """A matrix for a step's results; ``discard`` frees it, or ``close`` at the latest."""
         return self.allocate(shape, self.purpose, self.page_locked)
 
     def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -182,7 +182,7 @@ class HostStep:
     """The calls of one step of a network, in order.
 
     Products go to the host's ``matmul``, with the transpose of an operand in a ``scratch`` matrix; all other
-    operations are NumPy's, in place where that is possible. Each matrix is discarded right after the launch
+    operations are NumPy's, in place if possible. Each matrix is discarded right after the launch
     that reads it for the last time, unless it is the ``result`` of the step or the host keeps its matrices
     from step to step. The errors E outlive the step, so they are not the host's. ``tell`` is called before
     each launch, with its label.
@@ -292,7 +292,7 @@ class HostStep:
         self.calls.append(_applied(self._computed(getattr(ops, launch.op)), names, launch.numbers))
 
     def _computed(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of matrices, or nothing where the host does not compute."""
+        """A function of matrices, or one that does nothing if the host does not compute."""
         return function if self._host.computes else _nothing
 
     def _made(self, name: str, elements: int) -> Call:
@@ -322,11 +322,11 @@ class HostStep:
 
 
 def _nothing(*arguments: Any) -> None:
-    """What a host does that does not compute."""
+    """Host operation of a backend that does not compute."""
 
 
 def _no_error(P: np.ndarray, Y: np.ndarray, scale: float) -> np.ndarray:
-    """The errors where nothing is computed."""
+    """Zero errors for a host that does not compute."""
     return np.zeros_like(P)
 
 
@@ -358,9 +358,9 @@ class Request(NamedTuple):
 
 
 class Rehearsal(HostDriven):
-    """One step on zeros, without a device and without arithmetic: it tells what memory a step asks for.
+    """One step on zeros, without device or arithmetic, to find the memory that a step asks for.
 
-    ``requests``: its host matrices in turn. ``products``: bytes of A, B and C of each product.
+    ``requests``: its host matrices in order. ``products``: bytes of A, B and C of each product.
     """
 
     def __init__(self, backend: Backend, network: Network, rows: int) -> None:

@@ -131,7 +131,7 @@ _PRECISIONS = {"fp32": "highest", "tf32": "tensorfloat32"}
 class JaxScan(Peer):
     """Training by one compiled JAX program per run.
 
-    ``setup`` copies the data in, with all full batches in one array. ``prepare`` compiles a training: a scan
+    ``setup`` copies the data in, with all full batches in one array. ``prepare`` compiles a run: a scan
     over epochs of a scan over batches, with ``unroll`` steps in its body. A run is one call, which is waited
     for. The weights are donated to the call, which returns the new ones in the same memory. JAX allocates on
     demand instead of ahead, and keeps its memory until the process ends. Products and convolutions are
@@ -234,7 +234,7 @@ class JaxScan(Peer):
         return self._jax.device_put(array, self._device, may_alias=False)
 
     def _precise(self) -> Any:
-        """A context in which what is compiled has the backend's precision."""
+        """A context in which programs are compiled with the backend's precision."""
         return self._jax.default_matmul_precision(_PRECISIONS[self.backend.precision])
 
     def _program(self, epochs: int) -> Any:
@@ -256,7 +256,7 @@ def make_training(jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: L
     jnp, scan = jax.numpy, jax.lax.scan
 
     def kept(errors: Any) -> Any:
-        """The loss of a batch, where it is kept."""
+        """The loss of a batch, if it is kept."""
         if not keeps_losses:
             return None
         return jnp.mean(errors if loss is CROSS_ENTROPY else errors * errors)

@@ -37,10 +37,10 @@ class Arithmetic(NamedTuple):
 
 
 def keeps(numba: Any, parallel: bool) -> bool:
-    """Whether Numba keeps what it compiles from now on in the user's cache, so that no process does it again.
+    """Make Numba keep compiled loops in the user's cache from now on; return whether it does.
 
-    Numba asks for the loop, its source file and the processor, but neither for its options nor for other
-    modules: those decide the folder.
+    Numba's cache key has the loop, its source file and the processor, but neither options nor other modules:
+    those determine the folder.
     """
     decided_by = Path(__file__).read_bytes() + b"parallel" * parallel
     place = writable(f"numba/{hashlib.sha256(decided_by).hexdigest()[:16]}")
@@ -140,7 +140,7 @@ _CHUNK = 4096  # elements of an element-wise operation that a thread takes at a 
 
 
 def operation(parallel: bool, name: str) -> Callable[..., None]:
-    """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if there is no loop."""
+    """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if it has no loop."""
     loops = _layer_loops(parallel)
     if name not in loops:
         raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")

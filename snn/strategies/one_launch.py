@@ -43,14 +43,14 @@ _CONVOLUTIONAL = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
 class LaunchedTraining:
     """Splits a training run into launches, for data of ``rows`` rows.
 
-    A training that takes less than about a second is one launch. Of others a launch takes less than that, and
-    the host waits between them: so an interrupt is heard, progress is reported, and a device that ends long
-    kernels does not end these. Weights and all else stay on the device. However the steps are split, the bits
-    are those of one launch.
+    A run that takes less than about a second is one launch. A longer run is split into launches shorter than
+    that, and the host waits between them, so that interrupts work, progress is reported, and a device that
+    kills long kernels does not kill these. Weights and all other memory stay on the device. However the steps
+    are split, the results are bit-identical to one launch.
 
-    A kernel may stop where weights grow too much in one step for its numbers (``TrainingLaunch.may_stop``),
-    and has then trained nothing. It is launched again for the steps before, and the kernel for data with
-    outliers trains some; after such launches, too, the host waits.
+    A kernel may stop if weights grow too much in one step for its number format
+    (``TrainingLaunch.may_stop``), and has then trained nothing. It is launched again for the steps before,
+    and the kernel for data with outliers trains a few; after such launches, too, the host waits.
     """
 
     def __init__(
@@ -122,12 +122,12 @@ class LaunchedTraining:
         trained = int(self._head(workspace)[TRAINED].view(np.uint64)[0])
         if trained != self._asked % (1 << 64):
             raise MeasurementError(
-                f"the device has trained {trained} steps, and was asked for {self._asked}: neither times nor "
-                "losses of this training are right"
+                f"the device has trained {trained} steps instead of {self._asked}: times and losses of this "
+                "run are wrong"
             )
 
 
-# ---- what a kernel is compiled for
+# ---- the shapes that kernels are compiled for
 
 
 Describe = Callable[[Network, int, np.ndarray, int], TrainingShape]
@@ -135,15 +135,15 @@ Describe = Callable[[Network, int, np.ndarray, int], TrainingShape]
 
 
 def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int = 1) -> PerceptronShape:
-    """What a kernel for perceptrons has to be compiled for."""
+    """The shape for a perceptron kernel."""
     widths = tuple(map(padded, network.mlp_widths()[:-1]))
     is_clipped = (network.clip_norm or 0.0) > 0
-    outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers minds
+    outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers is affected
     return PerceptronShape(widths, batch, network.update_order == "sequential", is_clipped, members, outliers)
 
 
 def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
-    """What the kernel for linear layers has to be compiled for. Raises Unsupported for another network."""
+    """The shape for the kernel of linear layers. Raises Unsupported for other networks."""
     others = [layer for layer in network.layers if not isinstance(layer, (Linear, ReLU))]
     relu = [isinstance(layer, ReLU) for layer in network.layers]
     reason = ""
@@ -168,7 +168,7 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
 
 
 def convolutional_shape(network: Network, batch: int, *unused: Any) -> ConvolutionalShape:
-    """What the kernel for convolutions has to be compiled for. Raises Unsupported for another network."""
+    """The shape for the convolution kernel. Raises Unsupported for other networks."""
     reason, last = "", network.layers[-1]
     if tuple(map(type, network.layers)) != _CONVOLUTIONAL or not (isinstance(last, Linear) and last.bias):
         own, kernels = (
@@ -205,9 +205,9 @@ class OneLaunch(DeviceDriven):
     """Training of one or several networks in one launch of at most about a second, or several of them.
 
     ``describe`` gives the shape. Data, parameters, errors and workspace are on the device, padded as the
-    shape says: what is trained is a network of the padded widths, whose further parameters are and stay zero.
-    ``setup`` raises Unsupported, before it allocates anything, if the network is another or the backend has
-    no launch for it. Lists of weights hold those of the first network, then those of the next one. If
+    shape says: the trained network has the padded widths, and its additional parameters stay zero. ``setup``
+    raises Unsupported, before it allocates anything, if ``describe`` does not cover the network or the
+    backend has no launch for it. Lists of weights hold one network's weights after the other's. If
     ``load`` is given the weights of one network, all start from them. A prediction is launched layer by
     layer, as by ``resident``; perceptrons have none.
     """
@@ -313,12 +313,12 @@ class OneLaunch(DeviceDriven):
 
     def epoch_losses(self) -> np.ndarray:
         if self._describe is perceptron_shape:
-            raise Unsupported("a training in one launch keeps the loss of its last batch only")
+            raise Unsupported("one-launch training keeps the loss of its last batch only")
         return super().epoch_losses()
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         if self._describe is perceptron_shape:
-            raise Unsupported("there is no prediction in one launch: its kernels only train")
+            raise Unsupported("one-launch kernels only train: they cannot predict")
         features = prod(self.network.inputs)
         if X.shape[1] == features and self._outputs == self.network.outputs:
             return super().predict(X)
@@ -348,7 +348,7 @@ def _widened(network: Network, widths: tuple[int, ...]) -> Network:
 
 
 def words_of_padding(of_batch: tuple[int, int], stored: tuple[int, int], times: float) -> str:
-    """What a plan says of data whose batches are stored as larger matrices; "" if they are not.
+    """Plan text for data whose batches are stored as larger matrices; "" if they are not.
 
     ``times``: the memory that all data take, relative to the data themselves.
     """
@@ -370,7 +370,7 @@ def in_batches(matrix: np.ndarray, batch: int, width: int, lines: int) -> np.nda
 
 
 def _shapes_for(network: Network) -> tuple[Describe, ...]:
-    """What the network may be to a kernel, the one to be preferred first."""
+    """Functions that may describe the network's shape, in order of preference."""
     if network.widths is not None and network.outputs == 1:
         return perceptron_shape, layered_shape
     linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
@@ -378,7 +378,7 @@ def _shapes_for(network: Network) -> tuple[Describe, ...]:
 
 
 def _delegated(name: str) -> Callable[..., Any]:
-    """The method of this name of the strategy that trains."""
+    """A method that calls the training strategy's method of this name."""
     return lambda self, *arguments: getattr(self._strategy, name)(*arguments)
 
 
@@ -393,14 +393,14 @@ class Persistent(Strategy):
 
     The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
     other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
-    network a block for each part of an image. If there is none for the network, if its buffers do not fit,
-    or if the driver refuses the launch, ``graph`` trains instead, and ``plan`` says why.
+    network a block for each part of an image. If no kernel fits the network, if its buffers do not fit, or
+    if the driver rejects the launch, ``graph`` trains instead, and ``plan`` says why.
     """
 
     by_epoch = at_once = any_network = True
 
     fallback: type[Strategy] | None = Graph
-    """What trains if no launch can; None: ``setup`` raises Unsupported with the reasons, or OutOfMemory."""
+    """The strategy that trains if no launch can; None: ``setup`` raises Unsupported or OutOfMemory."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -420,7 +420,7 @@ class Persistent(Strategy):
                 reasons += [one for one in [reason] if one not in reasons]
                 self._strategy.close()
                 if planned or failure is OutOfMemory:
-                    break  # what was planned is refused, and so would the next launch be
+                    break  # the planned launch failed, and so would the next
             else:
                 self.plan = "; ".join([str(self._strategy.plan), *reasons])
                 self.launch = self._strategy.launch
@@ -443,7 +443,7 @@ class Persistent(Strategy):
 class Ensemble(OneLaunch):
     """Training of many members in one launch: every combination of the listed values, times ``starts``.
 
-    An empty list stands for the value of the cell. Start k has the initial weights that run k of any other
+    An empty list means the cell's value. Start k has the initial weights that run k of any other
     strategy has, so ten starts are the protocol's ten runs. All members share the data on the device; each
     has its own weights and learning rate.
 

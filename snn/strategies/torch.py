@@ -27,7 +27,7 @@ from snn.strategies.torch_networks import (
 
 
 class TorchPeer(Peer):
-    """PyTorch with the settings of a training, which ``close`` restores."""
+    """PyTorch with the settings that a cell needs; ``close`` restores the former ones."""
 
     own_runtime = "torch"
     own_step = "PyTorch"
@@ -60,7 +60,7 @@ class TorchPeer(Peer):
 class TorchStrategy(TorchPeer):
     """Training by PyTorch, with tensors of its caching allocator.
 
-    ``setup`` copies weights and batches to tensors. Each batch has a tensor of its own, so that it starts at
+    ``setup`` copies weights and batches to tensors. Each batch has its own tensor, so that it starts at
     an address aligned for wide loads. Images and the filters of convolutions lie with their channels last
     unless ``channels_last`` is false. ``close`` restores PyTorch's settings and returns the memory of its
     allocator to the device. Only ``load``, ``loss``, ``epoch_losses``, ``predict`` and ``weights`` wait.
@@ -168,17 +168,18 @@ class TorchStrategy(TorchPeer):
 class TorchEager(TorchStrategy):
     """Training by PyTorch operations without autograd.
 
-    Of a multilayer perceptron ``setup`` allocates activations, gradients and every view that a step uses. A
+    For a multilayer perceptron ``setup`` allocates activations, gradients and every view that a step uses. A
     step writes into these. Nothing is allocated, except the workspace of a norm's reduction with clipping.
-    Nothing is copied, except Y by the product that subtracts it. Of other networks the tensors of a step come
-    from PyTorch's caching allocator and go back to it, and one call updates all parameters. Nothing is waited
-    for.
+    Nothing is copied, except Y by the product that subtracts it. For other networks the tensors of a step
+    come from PyTorch's caching allocator and go back to it, and one call updates all parameters. The host
+    waits for nothing.
 
     Users would write a step with autograd, which records a graph and traverses it in its own threads. That
     takes 500 µs per step for the paper's network on an H200; these calls take less than a tenth of it. Nor
-    can autograd do the ``sequential`` order. Products are fused with what follows where PyTorch can: the last
-    one subtracts Y, and a gradient's product updates its weights. The factor 2 / rows of the error is folded
-    into the learning rate, which saves a pass. With one output, the error is propagated by a broadcast.
+    can autograd do the ``sequential`` order. Products are fused with the next operation if PyTorch can: the
+    last one subtracts Y, and a gradient's product updates its weights. The factor 2 / rows of the error is
+    folded into the learning rate, which saves a pass. With one output, the error is propagated by a
+    broadcast.
     """
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -239,11 +240,11 @@ class TorchCompile(TorchStrategy):
     kernels. The graph is captured here rather than by ``mode="max-autotune"``, whose graph would be launched
     for every step. On the CPU an epoch is one call of the compiled step per batch.
 
-    What PyTorch and Triton compile, and which products were the fastest, is kept in the user's cache: a
-    further process with the same step, device and versions loads it.
+    The user's cache keeps compiled code of PyTorch and Triton and the choice of the fastest products: later
+    processes with the same step, device and versions load them.
     """
 
-    grad_mode = "no_grad"  # what was compiled in inference mode is compiled again outside of it
+    grad_mode = "no_grad"  # inference mode would make PyTorch compile again outside of it
 
     def __init__(
         self, backend: Backend, mode: str = "max-autotune-no-cudagraphs", channels_last: bool = False
@@ -319,8 +320,8 @@ class TorchLoader(TorchPeer):
     epoch starts ``workers`` processes, which collate samples to batches, and ends them; with none the process
     that trains does it. With ``pin_memory`` a thread copies each batch to pinned memory. Per step: 2 blocking
     copies to the device, forward, ``backward``, an SGD step, and ``loss.item()``, which waits for the device.
-    Everything comes from PyTorch's allocators. As in the report cuDNN is to be deterministic and times no
-    algorithms. ``predict`` has a DataLoader of the same kind.
+    Everything comes from PyTorch's allocators. As in the report, cuDNN is deterministic and does not
+    time its algorithms. ``predict`` uses a DataLoader of the same kind.
     """
 
     as_published = True

@@ -95,7 +95,7 @@ class _Op(ABC):
 
 
 class _Linear(_Op):
-    """Of images that lie with their channels last, W has its rows in that order, so that nothing is moved."""
+    """If images are stored with channels last, the rows of W are in that order, so that nothing is moved."""
 
     layer: Linear
 
@@ -175,7 +175,7 @@ class TorchLayers:
     """A network of layers: the shapes and layouts of its tensors, and its computations.
 
     Targets of the cross-entropy are held as -scale Y, with which PyTorch computes the gradient of log softmax
-    in one call; ``scale`` is 1 / rows, or 1 where the gradient is that of the sum. With ``channels_last``
+    in one call; ``scale`` is 1 / rows, or 1 if the gradient is taken of the sum. With ``channels_last``
     images lie as (rows, height, width, channels).
     """
 
@@ -244,7 +244,7 @@ class TorchLayers:
         return totals / (rows * [self._scale(n) for n in rows]) if self._is_classification else totals / rows
 
     def _gradient(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """What the loss is computed from, and the gradient of the outputs."""
+        """The values that the loss is computed from, and the gradient of the outputs."""
         if not self._is_classification:
             errors = outputs - targets
             return errors, errors * (2.0 * self._scale(len(errors)))

@@ -1,6 +1,6 @@
 """The tables of the CNN report: its programs, its PyTorch program, its curves by epoch and by block size.
 
-Published values stand beside rows that train as published on the report's data.
+Rows that train as published, on the report's data, also show the published values.
 """
 
 import re
@@ -25,7 +25,7 @@ _LOADER = "torch_loader"
 """The strategy that trains as the report's PyTorch program does; its gradient is the exact one."""
 
 _PROGRAMS = {"synchronous": ("naive", "naive"), "pipelined": ("optimised", "fused")}
-"""The report's programs, and the kernel of each, by the strategy that does here what they do.
+"""The report's programs, and the kernel of each, by the strategy that does the same here.
 
 On a CPU NumPy takes the place of every kernel, under the name naive.
 """
@@ -37,7 +37,7 @@ _RATIO = (ratio(), "verdict note")
 
 
 def _rows(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells with what the report's tables call what a row trained, and the results of its first run.
+    """The cells with the report's names for what a row trained, and the results of its first run.
 
     ``loss`` is the mean loss of the last epoch. The initial weights of the first run are the published ones.
     """
@@ -81,7 +81,7 @@ def _block(row: Row) -> list[int]:
 
 
 def _over(is_baseline: Callable[[Row], bool]) -> Callable[[pd.DataFrame], list[int]]:
-    """The number of the baseline that does the same work as each row; -1 where there is none."""
+    """The number of the baseline that does the same work as each row; -1 if none does."""
 
     def numbers(rows: pd.DataFrame) -> list[int]:
         points = texts(rows, ("dataset", "gradient", "reduction", "learning_rate"))
@@ -91,7 +91,7 @@ def _over(is_baseline: Callable[[Row], bool]) -> Callable[[pd.DataFrame], list[i
 
 
 def _is_reports(row: Row, published: Published) -> bool:
-    """Whether a row trained on as many images of a data set of the report, as long and in such batches."""
+    """Whether a row has the report's data set, number of images, epochs and batch size."""
     wanted = published["training"]
     keys = {"dataset.rows": "rows", "training.epochs": "epochs", "training.batch_size": "batch_size"}
     is_as_long = all(row[column] == wanted[key] for column, key in keys.items())
@@ -99,7 +99,7 @@ def _is_reports(row: Row, published: Published) -> bool:
 
 
 def _data(rows: Rows) -> pd.Series:
-    """What each row was trained and tested on, and that it is not the report's data, if it is not."""
+    """Text of what each row was trained and tested on, with a note if it is not the report's data."""
     said = []
     for row in rows.frame.to_dict("records"):
         on = f"{row['dataset.rows']} images of {row['dataset']}, {row['training.epochs']} epochs, "
@@ -126,9 +126,9 @@ _END: tuple[Column, ...] = (status, "machine", _data, "device backend")
 
 
 def _published_programs(rows: Rows) -> pd.DataFrame:
-    """What the report has of a row's data set and of the program with its gradient, and whether it agrees.
+    """The report's values for a row's data set and the program with its gradient, and whether they agree.
 
-    Test images are those of whole batches with ``drop_last``.
+    With ``drop_last`` only the test images of whole batches count.
     """
     devices, cells = rows.published["devices"], rows.frame
     columns = [f"published_{name}{end}" for end in ("_s", "_step_us", "_test_s") for name in devices]
@@ -256,7 +256,7 @@ BLOCK = 256
 
 
 def _used(rows: Rows) -> pd.DataFrame:
-    """How much of a batch's gradient is computed with a row's block."""
+    """Part of a batch's gradient that is computed with a row's block."""
     found = []
     for row in rows.frame.to_dict("records"):
         batch, outputs = row["training.batch_size"], int(re.findall(r"linear(\d+)", row["network"])[-1])
@@ -297,7 +297,7 @@ cnn_block_size = cells_table(
 )
 
 
-# ---- Figures 1 to 4: time and loss by epoch beside published curves
+# ---- Figures 1 to 4: time and loss by epoch, and the published curves
 
 _EPOCH = {
     "epoch": "epoch",
@@ -370,7 +370,7 @@ def _published_curves(published: Published) -> dict[str, list[dict[str, Any]]]:
 
 
 def _curve_of(row: Row, published: Published) -> str | None:
-    """The name of the published curve of what trains as a row does; None where there is none."""
+    """The name of the published curve that was trained as a row was; None if there is none."""
     if not _trains_as_published(row):
         return None
     names = [row["program"], str(row["threads"])]

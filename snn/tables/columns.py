@@ -1,4 +1,4 @@
-"""What the columns of tables contain, in words, from columns.yaml beside this file."""
+"""Descriptions of the tables' columns, from columns.yaml."""
 
 from functools import cache
 from pathlib import Path
@@ -11,9 +11,9 @@ _known = cache(lambda: read_yaml(PATH))
 
 
 def describe(table: str, column: str) -> str | None:
-    """What a column of a table contains; None if nobody has said so.
+    """Description of a table's column; None if it has none.
 
-    ``speedup NVIDIA H200`` is described by its first word; ``training.batch_size`` is that setting.
+    ``speedup NVIDIA H200`` is looked up by its first word; ``training.batch_size`` is that setting.
     """
     name = column.partition(" ")[0]
     if words := own(table).get(name) or _known()["any"].get(name):
@@ -26,10 +26,10 @@ def describe(table: str, column: str) -> str | None:
 
 
 def tables() -> list[str]:
-    """The tables with columns that have a description of their own."""
+    """The tables with descriptions that hold for them alone."""
     return list(_known()["tables"])
 
 
 def own(table: str) -> dict[str, Any]:
-    """The columns that have a description for this table alone, with it."""
+    """The descriptions of columns that hold for this table alone."""
     return _known()["tables"].get(table, {})

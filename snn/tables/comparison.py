@@ -1,4 +1,4 @@
-"""Two sets of results side by side: the cells measured in both, divided only where they are comparable."""
+"""Two sets of results side by side: the cells in both, with ratios of those that are comparable."""
 
 import json
 from collections.abc import Mapping
@@ -10,9 +10,10 @@ import pandas as pd
 from snn.analysis.grouping import is_empty, settings, work_of
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, common_rounds, over_baselines, speedup
+from snn.analysis.speedups import EVIDENCE, SPEEDUP, common_rounds, over_baselines, speedup
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE, NOT_SIGNIFICANT, SAME
 from snn.config.cell import NONE
+from snn.records.origin import gpus_alone
 from snn.tables.table import reference
 
 NEIGHBOUR = "protocol.neighbour"
@@ -22,11 +23,10 @@ _TRAINED = ("dataset", "network", "training")
 
 
 def keyed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of ``snn.analysis.frame`` indexed by what was trained and how: the cell without device and
-    protocol.
+    """The rows of ``snn.analysis.frame``, indexed by the cell without device and protocol.
 
-    Of a cell measured with two protocols the one with more runs is kept, and none that was measured beside a
-    neighbour. ``point`` is the key without the strategy, by which a row finds its reference.
+    If a cell was measured with two protocols, the row with more runs is kept; rows with a busy neighbour are
+    dropped. ``point`` is the key without the strategy, by which a row finds its reference.
     """
     if NEIGHBOUR in frame:
         frame = frame[frame[NEIGHBOUR].fillna(NONE) == NONE]
@@ -45,20 +45,22 @@ def keyed(frame: pd.DataFrame) -> pd.DataFrame:
 def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell that both of these frames of ``keyed`` hold.
 
-    ``agreement`` is by the interval of the quotient of both speedups, which takes the two for independent.
+    ``agreement`` follows from the interval of the quotient of both speedups, assumed to be independent.
     """
     both = [key for key in a.index if key in b.index]
     sides = {"a": a.loc[both], "b": b.loc[both]}
-    ratios = speedup(sides["a"], sides["b"], thresholds)
+    # The two were measured on different occasions.
+    apart = {side: rows.assign(origins=rows["origins"].map(gpus_alone)) for side, rows in sides.items()}
+    ratios = speedup(apart["a"], apart["b"], thresholds)
     own = [
         over_baselines(rows, reference("point")(rows), thresholds).loc[both, list(SPEEDUP)] for rows in (a, b)
     ]
-    triples = zip(*(rows.to_dict("records") for rows in (*sides.values(), ratios)), strict=True)
+    triples = zip(*(rows.to_dict("records") for rows in (*apart.values(), ratios)), strict=True)
     times = {"s": "mean_s", "std_s": "std_s"}
     columns = {
         **{f"{side}_{name}": rows[of] for side, rows in sides.items() for name, of in times.items()},
         **_renamed(ratios, "ratio"),
-        "verdict": ratios["verdict"],
+        **{name: ratios[name] for name in (*EVIDENCE, "verdict")},
         "note": ["; ".join(filter(None, (_left_out(*three), three[2]["note"]))) for three in triples],
         **_renamed(own[0], "speedup_a"),
         **_renamed(own[1], "speedup_b"),
@@ -78,7 +80,7 @@ def _renamed(found: pd.DataFrame, name: str) -> dict[str, pd.Series]:
 
 
 def _left_out(a: Mapping[str, Any], b: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """That a ratio found is of fewer rounds than the two times beside it; empty where it is of as many."""
+    """Note that a ratio uses fewer rounds than the two times in its row; empty if it uses all."""
     common = sum(map(all, zip(*common_rounds(a, b), strict=False)))
     if is_empty(found[SPEEDUP[0]]) or common == max(sum(map(bool, row["rounds"])) for row in (a, b)):
         return ""
@@ -86,7 +88,7 @@ def _left_out(a: Mapping[str, Any], b: Mapping[str, Any], found: Mapping[str, An
 
 
 def _further_settings(rows: pd.DataFrame) -> list[str]:
-    """The settings in which rows differ that have the same four names."""
+    """The settings in which rows with the same four names differ."""
     if not rows.duplicated(_NAMES).any():
         return []
     names = ["precision", *settings(rows, (*_TRAINED, "strategy", "kernel"))]
@@ -94,7 +96,7 @@ def _further_settings(rows: pd.DataFrame) -> list[str]:
 
 
 def _agreement(a: pd.DataFrame, b: pd.DataFrame, same: float) -> list[str]:
-    """The word for each pair of speedups; empty where one of them has no interval."""
+    """The word for each pair of speedups; empty if one of them has no interval."""
     (x, x_low, x_high), (y, y_low, y_high) = (np.log(side.to_numpy(float).T) for side in (a, b))
     low = np.exp(x - y - np.hypot(x - x_low, y_high - y))
     high = np.exp(x - y + np.hypot(x_high - x, y - y_low))

@@ -3,17 +3,16 @@
 The only table that divides times of two devices by each other: a CPU's by those of the GPU in the same host.
 """
 
-from math import nan
-
 import pandas as pd
 
 from snn.analysis.grouping import first_at, settings, texts
-from snn.analysis.intervals import Ratio, ratio, ratio_verdict
-from snn.analysis.speedups import common_rounds, warning
+from snn.analysis.intervals import holm, with_best
+from snn.analysis.speedups import EVIDENCE, SPEEDUP, over_baselines
+from snn.analysis.verdicts import BASELINE, REFERENCE
 from snn.tables.sweep import full_name, with_options
 from snn.tables.table import DEVICE, Pairs, Rows, cells_table, further, scores, status
 
-_ITSELF = Ratio(1.0, 1.0, 1.0, 2, 0.0)
+_SEQUENTIAL = "sequential"
 
 
 def _rows(cells: pd.DataFrame) -> pd.DataFrame:
@@ -39,35 +38,43 @@ def _baselines(cells: pd.DataFrame) -> dict[str, list[int]]:
     points = texts(cells, _trained(cells))
     timed = cells[cells["on_host"] & cells["mean_s"].notna()]
     return {
-        "sequential": first_at(points, timed.index[timed["strategy"] == "sequential"]),
+        _SEQUENTIAL: first_at(points, timed.index[timed["strategy"] == "sequential"]),
         "fastest_cpu": first_at(points, timed.sort_values("mean_s", kind="stable").index),
     }
 
 
 def _speedups(rows: Rows) -> pd.DataFrame:
     """Both speedups with their intervals and verdicts; the verdict over the baseline itself is empty."""
-    cells, limits = rows.frame, rows.thresholds
+    cells = rows.frame
     baselines = _baselines(cells)
-    found = {name: [_ratio(cells, n, i) for i, n in enumerate(of)] for name, of in baselines.items()}
-    table = pd.DataFrame(index=cells.index)
-    for name, ratios in found.items():
-        for field, end in (("value", ""), ("low", "_ci_low"), ("high", "_ci_high")):
-            table[f"speedup_over_{name}{end}"] = [getattr(one, field, nan) for one in ratios]
-    for name, ratios in found.items():
-        table[f"verdict_over_{name}"] = [
-            ratio_verdict(one, limits["same"], limits["one_round"]) if one and one is not _ITSELF else ""
-            for one in ratios
-        ]
-    table["fastest_cpu"] = [full_name(cells.iloc[n]) if n >= 0 else "" for n in baselines["fastest_cpu"]]
-    both = zip(*found.values(), strict=True)
-    warnings = [dict.fromkeys(warning(one, limits) for one in ratios if one) for ratios in both]
-    return table.assign(note=["; ".join(filter(None, said)) for said in warnings])
+    found = {
+        name: over_baselines(
+            cells, numbers, rows.thresholds, holm if name == _SEQUENTIAL else with_best, across_devices=True
+        )
+        for name, numbers in baselines.items()
+    }
+    columns = [*SPEEDUP, *EVIDENCE]
+    ratios = [
+        over[columns].set_axis([_over(column, name) for column in columns], axis=1)
+        for name, over in found.items()
+    ]
+    words = {
+        f"verdict_over_{name}": over["verdict"].replace([REFERENCE, BASELINE], "")
+        for name, over in found.items()
+    }
+    notes = zip(*(over["note"] for over in found.values()), strict=True)
+    return pd.concat(ratios, axis=1).assign(
+        **words,
+        fastest_cpu=[full_name(cells.iloc[n]) if n >= 0 else "" for n in baselines["fastest_cpu"]],
+        note=["; ".join(filter(None, dict.fromkeys(both))) for both in notes],
+    )
 
 
-def _ratio(cells: pd.DataFrame, number: int, i: int) -> Ratio | None:
-    if number < 0 or pd.isna(cells["mean_s"].iloc[i]):
-        return None
-    return _ITSELF if number == i else ratio(*common_rounds(cells.iloc[number], cells.iloc[i]))
+def _over(column: str, baseline: str) -> str:
+    """``speedup_over_sequential_ci_low``, ``p_adjusted_over_sequential``."""
+    if column in EVIDENCE:
+        return f"{column}_over_{baseline}"
+    return column.replace("speedup", f"speedup_over_{baseline}")
 
 
 cpu = cnn_cpu = cells_table(

@@ -10,7 +10,7 @@ from snn.analysis import frame, published, verdicts
 from snn.analysis.grouping import OF_KERNEL, baselines, is_empty, varied, work_of
 from snn.analysis.intervals import speedup_verdict
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, over_baselines
+from snn.analysis.speedups import EVIDENCE, FAMILY, SPEEDUP, over_baselines
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, SAME, SLOWER
 from snn.config.cell import Cell
 from snn.errors import RecordError
@@ -20,7 +20,7 @@ TITLE = "Speedups on several devices"
 ON_ALL = "on_all"
 """The column with the verdict that holds on all devices."""
 
-PER_DEVICE = (*SPEEDUP, "verdict", "mean_s", "runs", "status", "machine", "note")
+PER_DEVICE = (*SPEEDUP, *EVIDENCE, "verdict", "mean_s", "runs", "status", "machine", "note")
 """The columns that each device has, named ``speedup NVIDIA H200``."""
 
 _NAMES = ("dataset", "network", "strategy", "kernel", "precision")
@@ -46,29 +46,20 @@ Row = dict[str, Any]
 def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresholds) -> pd.DataFrame:
     """One row per data set, network, strategy and whatever else varies, from the records of each device.
 
-    A row is of one baseline. Of a cell measured with several protocols that with a speedup and the most runs
-    is shown, and of those with equally many the one with the longest time limit. Records of cells beside a
-    neighbour are left out. Raises RecordError as ``frame.tabulate`` does, and where none is left.
+    A row has one baseline. If a cell was measured with several protocols, the one with a speedup and the most
+    runs is shown or, among equals, the one with the longest time limit. Cells with a busy neighbour are left
+    out. Raises RecordError as ``frame.tabulate`` does, and if no record is left.
     """
-    alone = {
-        device: {place: one for place, one in records.items() if not Cell(one["cell"]).strategy_beside}
-        for device, records in devices.items()
-    }
-    measured = {device: records for device, records in alone.items() if records}
+    measured = without_neighbours(devices)
     if not measured:
-        raise RecordError("every record is of a cell beside a neighbour: there is no time of one alone")
-    by_work: dict[str, Row] = {}
-    for one in _speedups(measured, thresholds):
-        work, device = _text([work_of(one, _CHOSEN), one["precision"], one["baseline"]]), one["measured_on"]
-        found = by_work.setdefault(work, {})
-        found[device] = max(found.get(device, one), one, key=_weight)
-    rows = list(by_work.values())
+        raise RecordError("every cell was measured next to a busy neighbour: none was measured alone")
+    rows = by_work(measured, thresholds)
     listed = [Cell(record["cell"]) for records in measured.values() for record in records.values()]
     cells = {cell.name: cell for cell in listed}
     of_paper = [published.speedups(cells[_first(row)["cell"]], paper) for row in rows]
     pairs = zip(rows, of_paper, strict=True)
     words = [_words(row, values, paper_device, thresholds) for row, values in pairs]
-    table = _what_rows_are_of(rows).assign(baseline=[_first(row)["baseline"] for row in rows])
+    table = what_rows_are_of(rows).assign(baseline=[_first(row)["baseline"] for row in rows])
     table[ON_ALL] = [_on_all(of_row) for of_row in words]
     table["advice"] = [_advice(*row) for row in zip(table["strategy"], table["baseline"], words, strict=True)]
     columns: dict[str, list[Any]] = {
@@ -83,8 +74,28 @@ def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresho
     return table.join(pd.DataFrame(filled, table.index, dtype=object))
 
 
+def without_neighbours(devices: Records) -> dict[str, dict[str, frame.Record]]:
+    """The devices that have records of cells without a neighbour, with these records."""
+    alone = {
+        device: {place: one for place, one in records.items() if not Cell(one["cell"]).strategy_beside}
+        for device, records in devices.items()
+    }
+    return {device: records for device, records in alone.items() if records}
+
+
+def by_work(devices: Records, thresholds: Thresholds) -> list[Row]:
+    """The rows of the devices that did the same work, by device, each with its speedup over one baseline."""
+    found: dict[str, Row] = {}
+    for one in _speedups(devices, thresholds):
+        work, device = _text([work_of(one, _CHOSEN), one["precision"], one["baseline"]]), one["measured_on"]
+        of_work = found.setdefault(work, {})
+        of_work[device] = max(of_work.get(device, one), one, key=_weight)
+    return list(found.values())
+
+
 def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
-    """A row per device and cell, with its speedup. Each device is a point of its own: no ratio spans two."""
+    """A row per device and cell, with its speedup. Ratios are only taken within a device, and those of one
+    training are a family."""
     frames = [
         frame.tabulate(records, thresholds).assign(measured_on=name) for name, records in devices.items()
     ]
@@ -92,7 +103,12 @@ def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
     rows = rows.assign(work=[_text(work_of(row, (*_WORK, "protocol"))) for row in rows.to_dict("records")])
     options = [name for name in rows if name.startswith("strategy.") and name not in _OF_CHOICE]
     numbers, names = baselines(rows, ["measured_on", "work", *options, *OF_KERNEL[1:]])
-    return rows.assign(**over_baselines(rows, numbers, thresholds), baseline=names).to_dict("records")
+    rows[FAMILY] = rows["measured_on"] + rows["work"]
+    of_baselines = [rows["rounds"][number] if number >= 0 else [] for number in numbers]
+    both = zip(rows["rounds"], of_baselines, strict=True)
+    common = [sum(bool(a and b) for a, b in zip(*one, strict=False)) for one in both]
+    compared = over_baselines(rows, numbers, thresholds)
+    return rows.assign(**compared, baseline=names, common_rounds=common).to_dict("records")
 
 
 def _first(row: Row) -> Row:
@@ -107,9 +123,11 @@ def _weight(row: Row) -> tuple[bool, int, float]:
     return not is_empty(row["speedup"]), row["runs"], float(row["protocol.max_seconds"])
 
 
-def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
-    """Data set, network and strategy of each row, kernel and precision where they vary, and the settings in
-    which rows differ that have all of these in common."""
+def what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
+    """Data set, network and strategy of each row, kernel and precision if they vary, and further settings.
+
+    A further setting is one in which rows differ that have all of these in common.
+    """
     firsts = [_first(row) for row in rows]
     kernels = [frame.joined(one["kernel"] for one in row.values()) for row in rows]
     names = pd.DataFrame(firsts)[list(_NAMES)].assign(kernel=kernels)
@@ -122,12 +140,12 @@ def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def as_published(device: str) -> str:
-    """How a device is named whose value was published, not measured here."""
+    """Name of a device whose value was published, not measured here."""
     return f"{device} as published"
 
 
 def _words(row: Row, of_paper: Sequence[float], paper_device: str, thresholds: Thresholds) -> dict[str, str]:
-    """The verdict on each device, or its status where it has no time; empty on none where nothing is said."""
+    """The verdict on each device, or the status if it has no time; trivial words are left out."""
     words = {
         name: one["verdict"] if not is_empty(one["mean_s"]) else one["status"] for name, one in row.items()
     }
@@ -149,7 +167,7 @@ def _on_all(words: Mapping[str, str]) -> str:
 def _advice(strategy: str, baseline: str, words: Mapping[str, str]) -> str:
     """``combined faster on NVIDIA H200, slower on CPU AMD EPYC, faster on Tesla T4 as published``.
 
-    A baseline that is not the reference is named: ``blas slower than sequential on CPU AMD EPYC``.
+    Baselines other than the reference are named: ``blas slower than sequential on CPU AMD EPYC``.
     """
     name, parts = baseline.partition(", ")[0], []
     for word in dict.fromkeys([*_TO_BASELINE, *words.values()]):

@@ -4,7 +4,7 @@ import pandas as pd
 
 from snn.analysis.frame import mean_loss
 from snn.analysis.grouping import first_at, is_empty, settings, texts
-from snn.analysis.speedups import SPEEDUP
+from snn.analysis.speedups import EVIDENCE, SPEEDUP
 from snn.analysis.verdicts import BASELINE
 from snn.profiling.memory import PURPOSES
 from snn.tables.table import DEVICE, Row, Rows, cells_table, copy, each, optional, status, step_times
@@ -13,7 +13,7 @@ _MEMORY = "memory."
 
 
 def _by_purpose(rows: Rows) -> pd.DataFrame:
-    """Bytes at the peak by purpose, and what a record has besides: see ``snn.analysis.frame``."""
+    """Bytes at the peak by purpose, and a record's other memory values: see ``snn.analysis.frame``."""
     columns = rows.frame[[name for name in rows.frame if name.startswith(_MEMORY)]]
     return columns.rename(columns=lambda name: name.removeprefix(_MEMORY))
 
@@ -30,9 +30,9 @@ _PARTS, _AGAIN = "training.accumulate", "network.recompute"
 
 
 def _plain(cells: pd.DataFrame) -> list[int]:
-    """The number of the plain row of each row's network; its own where there is none.
+    """The number of the plain row of each row's network; the row's own number if there is none.
 
-    It is the first that is trained whole, with every output kept, in fp32.
+    The plain row is the first in fp32 with whole batches and every output kept.
     """
     trained = [
         name for name in settings(cells, ("dataset", "network", "training")) if name not in (_PARTS, _AGAIN)
@@ -43,7 +43,7 @@ def _plain(cells: pd.DataFrame) -> list[int]:
 
 
 def _remedy(row: Row, plain: Row) -> str:
-    """What differs from the plain row, in words."""
+    """Differences from the plain row, in words."""
     said = [f"accumulate {row[_PARTS]}"] if row[_PARTS] != plain[_PARTS] else []
     said += [f"recompute {row[_AGAIN]}"] if row[_AGAIN] != plain[_AGAIN] else []
     said += [str(row[key]) for key in ("strategy", "precision") if row[key] != plain[key]]
@@ -58,15 +58,15 @@ def _saved(rows: Rows) -> pd.DataFrame:
 
 
 def _time_ratio(rows: Rows) -> pd.DataFrame:
-    """How many times as long a row takes as the plain one: the inverse of its speedup."""
+    """A row's time over the plain row's: the inverse of its speedup."""
     faster, low, high = (rows.frame[name].astype("float") for name in SPEEDUP)
     return pd.DataFrame(
         {"time_ratio": 1 / faster, "time_ratio_ci_low": 1 / high, "time_ratio_ci_high": 1 / low}
-    )
+    ).join(rows.frame[[*EVIDENCE]])
 
 
 def _loss_difference(row: Row, plain: Row) -> float | None:
-    """The final loss minus that of the plain row, over the latter, of the draws that both have."""
+    """Relative difference of the final loss from the plain row's, over the draws that both have."""
     draws = row["draw_losses"].keys() & plain["draw_losses"].keys()
     own, other = (mean_loss(one["draw_losses"], draws) for one in (row, plain))
     return own / other - 1 if own is not None and other else None

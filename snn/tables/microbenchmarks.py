@@ -75,10 +75,10 @@ def _group(readings: Readings, *keys: str) -> dict[Any, dict[Any, list[Reading]]
 
 
 def _access(record: Record, *limits: Record) -> pd.DataFrame:
-    """One row per pattern, value and access: the bytes per second that are asked for.
+    """One row per pattern, value and access, with the requested bytes per second.
 
     ``moved_gb_s`` counts the whole sectors (on a CPU: lines of the cache) that hold these bytes, once for
-    each group of threads that asks for them; where a cache has them the second time, it can exceed the limit.
+    each group of threads that asks for them; if a cache serves repeated requests, it can exceed the limit.
     """
     known = {access: limit_of(record, limits, f"dram_{access}") for access in ("read", "copy")}
     rows = []
@@ -111,8 +111,8 @@ memory_access = Table("Bandwidth by pattern of memory access", _access)
 def _calls(readings: Readings) -> list[Row]:
     """One row per call, direction, size and number of streams.
 
-    The rows ``overlap`` are the fraction of the shorter of copies and products that runs beside the longer
-    one: (copies + products - both) / min(copies, products), sample by sample.
+    The rows ``overlap`` are the fraction of the shorter of copies and products that overlaps the longer one:
+    (copies + products - both) / min(copies, products), sample by sample.
     """
     rows = [_call(reading, "us", [1e6 * seconds for seconds in reading.seconds]) for reading in readings]
     copies = [one for one in readings if one.point.get("kind") in (FROM_PINNED, FROM_PAGEABLE)]

@@ -1,4 +1,4 @@
-"""What a busy neighbour, a training on another GPU of the host, does to the time of each strategy."""
+"""Effect of a busy neighbour, which trains on another GPU of the host, on the time of each strategy."""
 
 from collections.abc import Mapping
 from math import inf, nan
@@ -21,10 +21,10 @@ _YES_NO = {True: "yes", False: "no"}
 
 
 def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per cell and neighbour: its time alone, beside the neighbour, and ``slowdown``, their ratio.
+    """One row per cell and neighbour: its time alone, with the neighbour, and ``slowdown``, their ratio.
 
-    The interval is over the rounds that both had on one GPU. The probe's costs are not compared, for the
-    neighbour may change them, too. config/neighbours.yaml is about GPUs.
+    The interval uses the rounds that both had on one GPU. The probe's costs are not compared, since the
+    neighbour may change them, too. config/neighbours.yaml is about GPUs only.
     """
     numbers = _pairs(cells)
     alone, beside = (cells.iloc[[pair[i] for pair in numbers]].reset_index(drop=True) for i in (0, 1))
@@ -56,13 +56,13 @@ def _build(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
 
 
 def _pairs(cells: pd.DataFrame) -> Pairs:
-    """A cell alone, and the same beside a neighbour."""
+    """Pairs of a cell alone and the same cell with a neighbour."""
     alone = first_at(texts(cells, _settings(cells)), cells.index[cells[_NEIGHBOUR] == NONE])
     return [(number, i) for i, number in enumerate(alone) if i != number]
 
 
 def _settings(cells: pd.DataFrame) -> list[str]:
-    """Everything that a cell and the same beside a neighbour have in common."""
+    """The settings that a cell has in common with the same cell next to a neighbour."""
     sections = ("dataset", "network", "training", "strategy", "kernel", "precision", "protocol")
     return [name for name in settings(cells, sections) if name != _NEIGHBOUR]
 
@@ -73,14 +73,14 @@ def _untouched(table: pd.DataFrame) -> dict[str, bool]:
 
 
 def verdict(row: Mapping[str, Any], thresholds: Thresholds) -> str:
-    """What a slowdown says, by its interval and the number of its rounds.
+    """The word for a slowdown, by its interval and its number of rounds.
 
-    ``untouched`` where the whole interval lies within the threshold of that name around 1, by which the times
-    are shown to be equivalent; otherwise ``touched`` where it does not contain 1.
+    ``untouched`` if the whole interval lies within the threshold of that name around 1, which shows that the
+    times are equivalent; otherwise ``touched`` if the adjusted p-value is below 5%.
     """
     value, low, high = (row[f"slowdown{end}"] for end in ("", "_ci_low", "_ci_high"))
     found = Ratio(value, low, high, row["rounds"], nan)
-    word = ratio_verdict(found, thresholds[UNTOUCHED], thresholds["one_round"])
+    word = ratio_verdict(found, row["p_adjusted"], thresholds[UNTOUCHED], thresholds["one_round"])
     return {SAME: UNTOUCHED, NOT_SIGNIFICANT: NOT_SIGNIFICANT}.get(word, TOUCHED)
 
 

@@ -21,7 +21,7 @@ Record = Mapping[str, Any]
 
 
 def _gpu(records: Iterable[Record], paper: Mapping[str, Any]) -> pd.DataFrame:
-    """One row per property, from any records of one kind of device: of limits, cells or microbenchmarks.
+    """One row per property, from records of one kind of device: limits, cells or microbenchmarks.
 
     Records of a GPU's host are left out. If no record of a GPU contains a property, as in earlier versions,
     ``value`` is empty and ``note`` explains why; a CPU's rows for GPUs are just empty.
@@ -126,9 +126,9 @@ def _configuration(
 ) -> pd.DataFrame:
     """One row per sweep and key: its values in the order of the grid, and its ``role``.
 
-    A sweep (``name``, ``axes``, ``cells``) has its axes, what is derived from them, and what is fixed in it
-    alone. Keys that have the same single value in all sweeps stand once, before them. The settings of
-    microbenchmarks and the thresholds stand last.
+    A sweep (``name``, ``axes``, ``cells``) has its axes, values derived from them, and values fixed in it
+    alone. Keys with the same single value in all sweeps are listed once, before them. The settings of
+    microbenchmarks and the thresholds come last.
     """
     settings = {sweep["name"]: _settings(sweep) for sweep in sweeps}
     common = {

@@ -2,30 +2,38 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from math import log
+from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from snn.analysis import frame
 from snn.analysis.grouping import is_empty, settings, varied
+from snn.analysis.intervals import Rounds, with_best
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, joint, over_baselines, speedup
+from snn.analysis.speedups import EVIDENCE, SPEEDUP, joint, over_baselines, speedup
 from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT, SLOWER
 from snn.config.cell import ANY, Cell
 from snn.models.gradients import EXACT
 from snn.strategies.factory import own_runtime, side_by_side
 
 TITLE = "The fastest strategy"
-Rounds = dict[str, frame.Record]
+_ByName = dict[str, frame.Record]
 """Records by name: of one cell, or of cells that differ in nothing but their seed."""
+
+_CROSS_VALIDATED = 3
+"""The fewest rounds that say who is the shortest without one of them."""
 
 POINT = ["dataset", "network"]
 _SECTIONS = ("dataset", "network", "training")
 _CHOSEN = ("strategy", "kernel")
 
-_LEAD = ("lead", "lead_ci_low", "lead_ci_high")
+_LEAD = ("lead", "lead_ci_low", "lead_ci_high", "lead_p_adjusted", "lead_detectable")
 _ANSWER = (
-    *("fastest", "fastest_status", "strategies", "mean_s", *SPEEDUP, "verdict"),
+    *("fastest", "fastest_status", "strategies", "mean_s", *SPEEDUP, *EVIDENCE),
+    *("speedup_cross_validated", "verdict"),
     *("runner_up", *_LEAD, "lead_verdict", "tied_with", "note"),
 )
 _CELLS = ("not_comparable", "failed", "status", "machine", "device", "backend")
@@ -41,13 +49,13 @@ def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> li
     RecordError as ``frame.tabulate`` does; only the cells of one point must be of one device.
     """
 
-    def count_runs(rounds: Rounds) -> int:
+    def count_runs(rounds: _ByName) -> int:
         return sum(len(record["runs"]) for record in rounds.values())
 
     def is_peer(record: frame.Record) -> bool:
         return own_runtime(record["cell"]["strategy"]) is not None
 
-    points: dict[str, dict[str, dict[str, Rounds]]] = {}
+    points: dict[str, dict[str, dict[str, _ByName]]] = {}
     for path, record in records.items():
         cell = Cell(record["cell"])
         if not _is_plain(cell):
@@ -74,7 +82,7 @@ def _is_plain(cell: Cell) -> bool:
     return not is_other and cell.get("precision", {}).get("name", "fp32") == "fp32"
 
 
-def _by_seed(choices: Sequence[Rounds]) -> list[Rounds]:
+def _by_seed(choices: Sequence[_ByName]) -> list[_ByName]:
     """The records of each choice, seed by seed, as rounds of its first record's cell.
 
     A round of a seed has one number in all choices that have several seeds, also where one has more rounds
@@ -88,10 +96,15 @@ def _by_seed(choices: Sequence[Rounds]) -> list[Rounds]:
     seeds = list(dict.fromkeys(seed(record) for rounds in several for record in rounds.values()))
     last = max((record["round"] for rounds in several for record in rounds.values()), default=0)
 
-    def of_first(rounds: Rounds) -> Rounds:
+    def of_first(rounds: _ByName) -> _ByName:
         cell = next(iter(rounds.values()))["cell"]
         return {
-            path: {**record, "cell": cell, "round": seeds.index(seed(record)) * last + record["round"]}
+            path: {
+                **record,
+                "cell": cell,
+                "round": seeds.index(seed(record)) * last + record["round"],
+                "seeds": len(seeds),
+            }
             for path, record in rounds.items()
         }
 
@@ -118,7 +131,8 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
         for cells in points
     ]
     table = pd.DataFrame(rows, columns=[*POINT, *more, *_ANSWER, *_CELLS])
-    return table.astype(dict.fromkeys(("mean_s", *SPEEDUP, *_LEAD), float))
+    numbers = ("mean_s", *SPEEDUP, *EVIDENCE, "speedup_cross_validated", *_LEAD)
+    return table.astype(dict.fromkeys(numbers, float))
 
 
 def ranked(cells: pd.DataFrame, thresholds: Thresholds) -> list[dict[str, Any]]:
@@ -139,7 +153,7 @@ def _order(timed: pd.DataFrame, ratios: pd.DataFrame, thresholds: Thresholds) ->
     order = timed[competing].sort_values("mean_s", kind="stable").index
     if order.empty:
         return order
-    leads = speedup(timed.loc[order[1:]], timed.loc[[order[0]] * (len(order) - 1)], thresholds)
+    leads = speedup(timed.loc[order[1:]], timed.loc[[order[0]] * (len(order) - 1)], thresholds, with_best)
     leads.index = order[1:]
     faster = leads.loc[leads["verdict"] == SLOWER, "speedup"]
     return order if faster.empty else order.drop(faster.idxmin()).insert(0, faster.idxmin())
@@ -154,7 +168,7 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     apart = list(timed.loc[ratios["verdict"] == NOT_COMPARABLE, "name"])
     if len(order):
         best, others = order[0], order[1:]
-        leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], thresholds)
+        leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], thresholds, with_best)
         leads.index = timed.loc[others, "name"]
         alike = leads["verdict"] != NOT_COMPARABLE
         apart, leads = [*apart, *leads.index[~alike]], leads[alike]
@@ -163,7 +177,7 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
         if len(leads):
             answer |= {
                 "runner_up": leads.index[0],
-                **dict(zip(_LEAD, leads.iloc[0][list(SPEEDUP)], strict=True)),
+                **dict(zip(_LEAD, leads.iloc[0][[*SPEEDUP, *EVIDENCE]], strict=True)),
                 "lead_verdict": SIGNIFICANT if ties.empty else tied,
                 "tied_with": ", ".join(ties.index),
             }
@@ -171,7 +185,8 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
             "fastest": timed.loc[best, "name"],
             "fastest_status": timed.loc[best, "status"],
             "mean_s": timed.loc[best, "mean_s"],
-            **ratios.loc[best, [*SPEEDUP, "verdict"]],
+            **ratios.loc[best, [*SPEEDUP, *EVIDENCE, "verdict"]],
+            "speedup_cross_validated": _validated(timed.loc[order], reference(cells)),
             "note": "; ".join(dict.fromkeys(filter(None, [ratios.loc[best, "note"], *leads["note"][:1]]))),
         }
     supported = cells[cells["status"] != "unsupported"]
@@ -185,9 +200,30 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     }
 
 
+def cross_validated(baseline: Rounds, candidates: Sequence[Rounds]) -> float | None:
+    """The speedup of the candidate with the shortest mean, without the luck that made it the shortest.
+
+    It is the geometric mean, over rounds, of the speedup in one round of the candidate that is the shortest
+    in all others. None if fewer than three rounds are common to all.
+    """
+    common = zip(baseline, *candidates, strict=False)
+    logs = np.array([[log(fmean(runs)) for runs in of_round] for of_round in common if all(of_round)])
+    if len(logs) < _CROSS_VALIDATED:
+        return None
+    shortest = (logs.sum(axis=0) - logs)[:, 1:].argmin(axis=1)
+    return float(np.exp(np.mean(logs[:, 0] - logs[np.arange(len(logs)), 1 + shortest])))
+
+
+def _validated(competing: pd.DataFrame, baseline: pd.Series | None) -> float | None:
+    """``cross_validated`` of the rows that compete; None without a reference, or if it is the shortest."""
+    if baseline is None or baseline["cell"] == competing["cell"].iloc[0]:
+        return None
+    return cross_validated(baseline["rounds"], list(competing["rounds"]))
+
+
 def over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     """Each row's speedup over the reference, whose own is 1; empty if there is no reference."""
-    baseline, columns = reference(cells), [*SPEEDUP, "verdict", "note"]
+    baseline, columns = reference(cells), [*SPEEDUP, *EVIDENCE, "verdict", "note"]
     if baseline is None:
         return pd.DataFrame(index=cells.index, columns=columns).fillna({"verdict": "", "note": ""})
     return over_baselines(cells, [cells.index.get_loc(baseline.name)] * len(cells), thresholds)[columns]

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from snn.analysis.frame import SCORES, beside_times, outcome
-from snn.analysis.intervals import mean_interval, ratio
+from snn.analysis.intervals import mean_interval, ratio, with_best
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import MORE_ROUNDS, SPEEDUP, common_rounds, reason, speedup
+from snn.analysis.speedups import EVIDENCE, MORE_ROUNDS, SPEEDUP, common_rounds, reason, speedup
 from snn.analysis.verdicts import (
     AS_FAST,
     FASTER,
@@ -30,7 +30,7 @@ TITLE = "Strategies ranked"
 
 _SCORES = {"test_accuracy": "accuracy", "test_r2": "R²", "test_rmse": "RMSE in the target's units"}
 _MORE_ROUNDS = "the same command with a larger --budget adds rounds"
-_BEHIND = ("behind", "behind_ci_low", "behind_ci_high")
+_BEHIND = ("behind", "behind_ci_low", "behind_ci_high", "behind_p_adjusted", "behind_detectable")
 
 
 def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
@@ -124,8 +124,8 @@ def advising_budget(table: pd.DataFrame) -> pd.DataFrame:
 def _behind(cells: pd.DataFrame, ranked: int, apart: list[str], thresholds: Thresholds) -> pd.DataFrame:
     """The time of the ranked rows over that of the first, with its interval and verdict."""
     others = cells.iloc[1:ranked]
-    ratios = speedup(others, cells.iloc[[0] * len(others)].set_axis(others.index), thresholds)
-    found = ratios[list(SPEEDUP)].set_axis(list(_BEHIND), axis=1).reindex(cells.index).astype(float)
+    ratios = speedup(others, cells.iloc[[0] * len(others)].set_axis(others.index), thresholds, with_best)
+    found = ratios[[*SPEEDUP, *EVIDENCE]].set_axis([*_BEHIND], axis=1).reindex(cells.index).astype(float)
     found.loc[found.index[:1] if ranked else [], "behind"] = 1.0
     words = [{FASTER: SLOWER, SAME: AS_FAST}.get(verdict, NOT_SIGNIFICANT) for verdict in ratios["verdict"]]
     first = FASTEST if words and set(words) == {SLOWER} else SHORTEST

@@ -20,8 +20,9 @@ _LEAST, _MOST = 0.01, 10_000
 """Of ratios beyond these, only the bound is given: two rounds far apart leave everything open."""
 
 _MARGINS = (
-    *("speedup", "speedup_ci_low", "speedup_ci_high", "verdict"),
-    *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_verdict", "tied_with", "note"),
+    *("speedup", "speedup_ci_low", "speedup_ci_high", "speedup_cross_validated", "verdict"),
+    *("runner_up", "lead", "lead_ci_low", "lead_ci_high", "lead_p_adjusted", "lead_detectable"),
+    *("lead_verdict", "tied_with", "note"),
 )
 _WINNER = ("strategy", "strategy_status", "kernel", "plan", "mean_s", "reason")
 _OF_ROW = ("status", "machine", "device", "backend")
@@ -54,10 +55,12 @@ class Ratio(NamedTuple):
             return ""
         return f"{self._written(self.low)} to {self._written(self.high)}"
 
-    def over(self, other: str) -> str:
+    def over(self, other: str, cross_validated: float | None = None) -> str:
         """``1.91 times as fast as the reference (not significant, 95% CI 1.88 to 1.95)``."""
         word = NOT_SIGNIFICANT if self.verdict == NOT_SIGNIFICANT else ""
-        aside = ", ".join(filter(None, (word, self.interval and f"95% CI {self.interval}")))
+        interval = self.interval and f"95% CI {self.interval}"
+        validated = "" if is_empty(cross_validated) else f"{self._written(cross_validated)} cross-validated"
+        aside = ", ".join(filter(None, (word, interval, validated)))
         return f"{self._written(self.value)} times as fast as {other}{aside and f' ({aside})'}"
 
     def _written(self, end: float | None) -> str:
@@ -100,10 +103,12 @@ def sentence(row: Mapping[Any, Any]) -> str:
         status = row["fastest_status"].replace("_", " ")
         aside = f" But its status is {status}, and no other that is comparable is ok.{aside}"
     shortest = f"{fastest} has the shortest mean time{compared}"
-    over = reference.over("the reference") if reference else ""
+    is_lead = row["lead_verdict"] == SIGNIFICANT
+    validated = None if is_lead else row["speedup_cross_validated"]
+    over = reference.over("the reference", validated) if reference else ""
     if is_empty(row["runner_up"]):
         said = f"{fastest} takes {row['mean_s']:.4g} s; {reservation(row)}"
-    elif row["lead_verdict"] == SIGNIFICANT:
+    elif is_lead:
         lead = Ratio.read(row, "lead")
         is_named = row["runner_up"] == "reference" and over
         over_next = lead.over(f"{row['runner_up']}, the runner-up") if lead and not is_named else ""

@@ -8,6 +8,7 @@ in a file of this folder, which the catalogue (``snn.grid.catalogue``) names.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ import pandas as pd
 
 from snn.analysis import frame, roofline
 from snn.analysis.grouping import first_at, texts, varied
-from snn.analysis.intervals import mean_interval
+from snn.analysis.intervals import holm, mean_interval
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import SPEEDUP, over_baselines
+from snn.analysis.speedups import EVIDENCE, FAMILY, SPEEDUP, over_baselines
 
 Row = Mapping[str, Any]
 Pairs = list[tuple[int, int]]
@@ -69,18 +70,20 @@ def cells_table(
     rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda cells: cells,
     over: Callable[[pd.DataFrame], list[int]] | None = None,
     pairs: Callable[[pd.DataFrame], Pairs] | None = None,
+    factors: Callable[[int], list[int]] = holm,
 ) -> Table:
     """A table of cells with these columns.
 
     ``rows`` makes its rows from those of the cells. ``over`` gives the number of the row that each row is
-    compared with, -1 for none; ``pairs`` says it of a table that compares in another way.
+    compared with, -1 for none; ``pairs`` says it of a table that compares in another way. ``factors`` adjust
+    the p-values (``snn.analysis.intervals.adjust``).
     """
 
     def build(cells: pd.DataFrame, published: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
         made, numbers = rows(cells), []
         if over is not None:
             numbers = over(made)
-            made = made.assign(**over_baselines(made, numbers, thresholds))
+            made = made.assign(**over_baselines(made, numbers, thresholds, factors))
         return assemble(Rows(made, published, thresholds, numbers), *columns)
 
     def pairs_over(cells: pd.DataFrame) -> Pairs:
@@ -114,16 +117,27 @@ def build(
     beside: Mapping[str, Any] | Sequence[str],
     thresholds: Thresholds,
     limits: Sequence[Mapping[str, Any]] = (),
+    primary: Mapping[str, str] | None = None,
 ) -> tuple[pd.DataFrame, str]:
     """A table of cells from their records, and its title.
+
+    Cells with the settings ``primary`` are one family of comparisons, and all others another.
 
     ``beside`` are the published values, or of the form of any sweep its axes. Raises RecordError as
     ``snn.analysis.frame.tabulate`` and ``snn.analysis.roofline.with_floors`` do.
     """
     table, cells = find_table(form), frame.tabulate(records, thresholds)
+    cells = mark_families(cells, primary)
     if limits:
         cells = roofline.with_floors(cells, *limits)
     return table.build(cells, beside, thresholds), table.title
+
+
+def mark_families(cells: pd.DataFrame, primary: Mapping[str, str] | None) -> pd.DataFrame:
+    """The cells with the column ``FAMILY``, if some comparisons are primary."""
+    if not primary:
+        return cells
+    return cells.assign(**{FAMILY: (cells[[*primary]] == pd.Series(primary)).all(axis=1)})
 
 
 # ---- columns
@@ -157,8 +171,8 @@ def further(names: Callable[[pd.DataFrame], list[str]], *within: str) -> Column:
 
 
 def ratio(name: str = "speedup") -> Column:
-    """The ratio over the baseline under this name, with the ends of its interval."""
-    return copy(**{one.replace("speedup", name): one for one in SPEEDUP})
+    """The ratio over the baseline under this name, with the ends of its interval and its evidence."""
+    return copy(**{one.replace("speedup", name): one for one in (*SPEEDUP, *EVIDENCE)})
 
 
 def published_value(name: str, *keys: str, field: str | None = None) -> Column:
@@ -196,6 +210,12 @@ scores = from_frame(frame.beside_times)
 
 fraction_of_limit = from_frame(roofline.fraction_of_limit)
 """The floor of a step over its time."""
+
+
+def note(rows: Rows) -> pd.Series:
+    """The warnings about each row's comparison, if it has one, and about a time below its floor."""
+    pairs = zip(rows.frame.get("note", repeat("")), roofline.warnings(rows.frame), strict=False)
+    return pd.Series(["; ".join(filter(None, pair)) for pair in pairs], rows.frame.index, name="note")
 
 
 def step_times(rows: Rows) -> pd.DataFrame:

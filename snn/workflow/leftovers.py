@@ -1,9 +1,9 @@
-"""What an earlier workflow left in a folder: which outputs are whole, and which have to be made again.
+"""Outputs left by an earlier workflow in a folder: which are whole, and which must be rebuilt.
 
 Snakemake marks the outputs of a job as incomplete when it starts, and removes the marks after it has noted
 that the job is done. If a workflow is killed in between, a complete file keeps its mark, since files here are
 written to a temporary name and renamed. On the other hand, Snakemake does not notice a file that was copied
-without its notes, or damaged since. Setting and removing marks corrects both: a marked file is made again.
+without its notes, or damaged since. Setting and removing marks corrects both: a marked file is rebuilt.
 """
 
 import re
@@ -22,12 +22,12 @@ def correct_marks(
     pages: Mapping[str, str],
     all_records: bool = False,
 ) -> None:
-    """Let Snakemake make again the files that are not as they should be, and no others.
+    """Make Snakemake rebuild the files that are damaged or outdated, and no others.
 
-    ``records`` has the hash of its sources that each must contain. If Snakemake remembers the parameters of a
-    record's job, it notices other sources by itself, so only other records are read, unless ``all_records``
-    are. Of the ``datasets`` those that are ``wanted`` must be whole; so must the ``pages``, each of which one
-    job writes with the file that it maps to.
+    ``records`` maps each record to the source hash that it must contain. If Snakemake remembers the
+    parameters of a record's job, it notices other sources by itself, so only other records are read, unless
+    ``all_records`` is set. The ``wanted`` of the ``datasets`` must be whole; so must the ``pages``, each of
+    which is written by the same job as the file that it maps to.
     """
     from snakemake.persistence.file import FilePersistence
 
@@ -48,7 +48,7 @@ def correct_marks(
 
 
 def source_hash_of(path: Path) -> str | None:
-    """The source hash at the end of a record; None if there is no such file, or no hash in it."""
+    """The source hash at the end of a record; None if the file or the hash is missing."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)

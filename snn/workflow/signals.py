@@ -1,4 +1,4 @@
-"""How a workflow ends on a signal: at once, and its jobs with it."""
+"""End a workflow and its jobs at once on a signal."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ import psutil
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name))
 _IGNORED = frozenset(number for number in _ENDING if signal.getsignal(number) == signal.SIG_IGN)
-"""Ignored since this process began: Snakemake sets a handler for SIGTERM all the same."""
+"""Signals ignored since this process began; Snakemake sets a handler for SIGTERM anyway."""
 
 
 def end_at_once(elsewhere: Callable[[], None] | None = None) -> None:
@@ -23,7 +23,7 @@ def end_at_once(elsewhere: Callable[[], None] | None = None) -> None:
 
     Snakemake's own handler waits for a lock that the interrupted thread may hold, and then for the running
     job. No cleanup is needed: results are written to a temporary name and renamed, the operating system
-    releases the locks, and the next run makes what is missing. A signal that is ignored stays ignored, as
+    releases the locks, and the next run makes the missing files. A signal that is ignored stays ignored, as
     under nohup.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -37,7 +37,7 @@ def end_at_once(elsewhere: Callable[[], None] | None = None) -> None:
 
 @contextlib.contextmanager
 def ending_at_once() -> Iterator[None]:
-    """A context in which these signals end this process and all that it started, as ``end_at_once`` says."""
+    """A context in which these signals end this process and all its jobs, as with ``end_at_once``."""
     before = {number: signal.getsignal(number) for number in _ENDING}
     end_at_once()
     try:
@@ -49,7 +49,7 @@ def ending_at_once() -> Iterator[None]:
 
 
 def kill_jobs(jobs: Iterable[psutil.Process] | None = None) -> None:
-    """Kill all processes that this one has started, and those that they have, or these of them."""
+    """Kill ``jobs``, or all processes that this one and its children have started."""
     for job in _jobs() if jobs is None else jobs:
         with contextlib.suppress(ProcessLookupError):
             os.kill(job.pid, signal.SIGKILL)
@@ -63,16 +63,16 @@ def _end(elsewhere: Callable[[], None] | None, number: int, frame: FrameType | N
     if elsewhere is not None:
         try:
             elsewhere()
-        except Exception as error:  # the end is the end
+        except Exception as error:  # nothing may keep it from ending
             _say(str(error))
     os._exit(128 + number)
 
 
 def _say(line: str) -> None:
-    """Print at once, from within whatever a signal interrupted, if anybody is left to read it.
+    """Print at once, from a signal handler, if there is still a reader.
 
-    A terminal that is closed sends SIGHUP. Where standard error was closed from the beginning, its number is
-    that of another file.
+    A terminal that is closed sends SIGHUP. If standard error was closed from the beginning, its number
+    belongs to another file.
     """
     if sys.__stderr__ is not None:
         with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from pathlib import Path
 from snn.errors import SnnError
 
 MARK = Path(".snakemake/snn_slurm")
-"""In a folder that may have jobs: made before a workflow submits any, removed when all have succeeded."""
+"""Marks a folder that may have jobs: created before a workflow submits any, removed when all succeeded."""
 
 EXECUTOR = "snakemake_executor_plugin_slurm"
 """The package of Snakemake's executor that submits such jobs."""
@@ -33,12 +33,12 @@ _POLL_SECONDS = 2.0
 
 
 class SlurmError(SnnError):
-    """Slurm does not say which jobs of a folder are at work."""
+    """Slurm does not report which jobs of a folder are running."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that has not ended, by Slurm's number of it."""
+    """An unfinished job with Slurm's number."""
 
     number: str
     waits: bool
@@ -59,7 +59,7 @@ def is_at_work(state: str) -> bool:
 
 
 def states_of(folder: Path) -> dict[str, str]:
-    """The states of the jobs of workflows in a folder, by their number; also of those that ended lately.
+    """States of the jobs of workflows in a folder by number, including jobs that ended recently.
 
     Raises SlurmError if Slurm cannot be asked.
     """
@@ -70,7 +70,7 @@ def states_of(folder: Path) -> dict[str, str]:
     if why:
         raise SlurmError(
             f"Slurm jobs of an earlier workflow may still be at work in {folder}, but squeue fails: {why}. "
-            f"Start again where it works, or, if none can be at work, remove {MARK}"
+            f"Start on a machine where it works, or remove {MARK} if no job can still be running"
         )
     rows = (line.split("|", 3) for line in answer.splitlines())
     return {
@@ -82,7 +82,7 @@ def states_of(folder: Path) -> dict[str, str]:
 
 def cancel_all(folder: Path) -> None:
     """Cancel the folder's jobs. Raises SlurmError if Slurm cannot be asked, or does not cancel them."""
-    if _cancel(job.number for job in jobs_of(folder)):  # one had ended, or it refuses
+    if _cancel(job.number for job in jobs_of(folder)):  # one had ended, or scancel failed
         left = jobs_of(folder)
         if refused := _cancel(job.number for job in left):
             raise _not_cancelled(folder, left, refused)
@@ -91,7 +91,7 @@ def cancel_all(folder: Path) -> None:
 def await_end(folder: Path) -> None:
     """Wait until no job of the folder is at work; those that wait in the queue are cancelled.
 
-    Raises SlurmError if Slurm cannot be asked, and where it does not cancel them.
+    Raises SlurmError if Slurm cannot be asked, or does not cancel them.
     """
     announced, refused = list[str](), ""
     while jobs := jobs_of(folder):
@@ -119,7 +119,7 @@ def _not_cancelled(folder: Path, jobs: Iterable[Job], why: str) -> SlurmError:
 
 
 def _cancel(numbers: Iterable[str], *which: str) -> str:
-    """What scancel says if it fails, as for a job that has ended meanwhile, else nothing.
+    """Output of scancel if it fails, for a job that has ended meanwhile, say; else nothing.
 
     Raises SlurmError if it cannot be run.
     """
@@ -133,7 +133,7 @@ def _cancel(numbers: Iterable[str], *which: str) -> str:
 
 
 def _run(*command: str) -> tuple[str, str]:
-    """What a program prints, and why it fails, or nothing. Raises SlurmError if it cannot be run."""
+    """Output of a program, and its error text if it fails. Raises SlurmError if it cannot be run."""
     try:
         done = subprocess.run(command, capture_output=True, errors="surrogateescape", timeout=_ANSWER_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
@@ -143,12 +143,12 @@ def _run(*command: str) -> tuple[str, str]:
 
 
 def preempted_alone(seen: Iterable[Mapping[str, str]]) -> list[str]:
-    """The preempted jobs, as soon as for the second time in turn no job is left but these; else none.
+    """The preempted jobs, once no other job is left twice in a row; else none.
 
-    ``seen`` are the states of all jobs of a folder again and again, the first before a workflow has submitted
-    any. Snakemake waits for ever for a preempted job that Slurm does not start again: its executor takes it
-    for one that Slurm will resume. With ``slurm-no-requeue``, and on a cluster that cancels what it preempts,
-    it never does.
+    ``seen`` yields the states of all jobs of a folder repeatedly, first before a workflow has submitted any.
+    Snakemake waits for ever for a preempted job that Slurm does not start again, since its executor expects
+    Slurm to resume it. With ``slurm-no-requeue``, and on a cluster that cancels preempted jobs, it never
+    does.
     """
     earlier, jobs, was_idle = None, set[str](), False
     for states in seen:
@@ -167,8 +167,9 @@ def preempted_alone(seen: Iterable[Mapping[str, str]]) -> list[str]:
 def watch_for_preemption(folder: Path, seconds: float, then: Callable[[list[str]], None]) -> None:
     """Call ``then`` from a thread, once, with the preempted jobs of a folder when no other job is left.
 
-    Slurm is asked every so many seconds. It forgets a job some minutes after its end; the thread does not.
-    If it does not answer, it is asked again later. Raises SlurmError if it cannot be asked at the start.
+    The thread asks Slurm every ``seconds`` seconds, and again later if it does not answer. Slurm forgets a
+    job some minutes after its end; the thread does not. Raises SlurmError if Slurm cannot be asked at the
+    start.
     """
     before = states_of(folder)
 

@@ -1,4 +1,4 @@
-"""What is said before a workflow starts: of targets that a grid does not have, and cells that do not fit."""
+"""Checks before a workflow starts: targets that the grid does not have, and cells that do not fit."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -19,15 +19,15 @@ from snn.hardware.devices import Device
 _FOLDERS = ("results/tables/", "results/figures/")
 _FORMS = (".csv", ".html", ".svg", ".png")
 
-_RUNTIME = 1 << 30  # bytes: more than CUDA takes for itself
+_RUNTIME = 1 << 30  # bytes: more than the CUDA runtime takes
 _SECONDS = 10.0
 """For predictions, each of which takes up to a second or so; further cells are not looked at."""
 
 
 def error_of_target(target: str, made: Collection[str], grid: str) -> str | None:
-    """Error text for a table or figure that is not ``made`` of the grid; None if it is, or for other targets.
+    """Error text for a table or figure that the grid does not make; None if it does, or for other targets.
 
-    ``grid`` is its file, and the devices that it is planned for.
+    ``made``: the files that the grid makes; ``grid``: text of its file and its planned devices.
     """
     if not target.startswith(_FOLDERS) or not target.endswith(_FORMS) or target in made:
         return None
@@ -44,7 +44,7 @@ def error_of_target(target: str, made: Collection[str], grid: str) -> str | None
         hint = any_of(of_devices or of_name) or meant(asked.stem, stems)
     return (
         f"{target}: not a table or figure of {grid}{hint}: "
-        "--config grid=FILE names another grid, and with devices=... each device has a folder of its own"
+        "--config grid=FILE names another grid, and with devices=... each device has a separate folder"
     )
 
 
@@ -53,8 +53,8 @@ def error_of_report(
 ) -> str | None:
     """Error text if ``snakemake --report`` lacks files; None if it has them, or if no report is asked for.
 
-    A report shows all tables and figures of the grid that it can, ``shown``, or those in the arguments; which
-    ones the ``rules`` in the arguments make is not known here.
+    A report shows all tables and figures of the grid that it can, ``shown``, or those in the arguments. If
+    the arguments name ``rules``, their files are unknown, and nothing is checked.
     """
     asks = any(argument == "--report" or argument.startswith("--report=") for argument in arguments)
     if not asks or not rules.isdisjoint(arguments):
@@ -64,14 +64,14 @@ def error_of_report(
     if not missing:
         return None
     return (
-        f"--report: {len(missing)} of {len(of)} tables and figures of {grid} are not made, as {missing[0]}: "
-        "make them first; or name the grid that was made, with --config grid=FILE; or name, after the "
-        "report's file, tables and figures that are made"
+        f"--report: {len(missing)} of {len(of)} tables and figures of {grid} are not made, "
+        f"such as {missing[0]}: make them first; or name the grid that was made, with --config grid=FILE; or "
+        "name, after the report's file, tables and figures that are made"
     )
 
 
 def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Iterator[str]:
-    """A sentence per sweep with cells that are predicted not to fit; one for those that are not predicted.
+    """Warnings: one per sweep with cells predicted not to fit, and one for cells that are not predicted.
 
     Only cells that are large in bytes are predicted; for the others a bound suffices, which costs little. No
     file is read for this, since that may take longer than everything else.
@@ -95,7 +95,7 @@ def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Ite
             except TooLargeHere as error:
                 left.append(f"{name}: {error}")
                 continue
-            except SnnError:  # of a peer nothing is predicted; what cannot train says so in its record
+            except SnnError:  # peers are not predicted; if a cell cannot train, its record says why
                 continue
             if peak > has:
                 sweeps.setdefault(sweep, []).append(f"{name} needs {peak / MIB:.0f} MiB")
@@ -111,7 +111,7 @@ def warn_of_large_cells(plans: Iterable[Plan], seconds: float = _SECONDS) -> Ite
 
 
 def _large(plan: Plan, nbytes: int) -> Iterator[tuple[str, str, Cell, bool]]:
-    """The cells of a plan that may not fit into so many bytes: sweep, name, cell, and if a file must tell."""
+    """The cells of a plan that may exceed ``nbytes``: sweep, name, cell, and whether a file must be read."""
     tables: dict[tuple[str, ...], tuple[int, int] | None] = {}
     for sweep in plan.sweeps.values():
         for name, cell in zip(sweep.named, sweep.cells, strict=True):
@@ -123,7 +123,7 @@ def _large(plan: Plan, nbytes: int) -> Iterator[tuple[str, str, Cell, bool]]:
 
 
 def _memory(device: Device) -> int | None:
-    """The bytes of a GPU's memory: what config/gpus.yaml says, else what is free on it; None if not known."""
+    """The bytes of a GPU's memory from config/gpus.yaml, or else those free on it; None if unknown."""
     if device.backend != "cuda":
         return None
     known = groups.gpu_memory_bytes(device.name)

@@ -16,6 +16,7 @@ from snn.grid import (
     fingerprint,
     more_rounds,
     naming,
+    order,
     plans,
     sweeps,
 )
@@ -33,7 +34,7 @@ from snn.workflow.signals import end_at_once
 
 
 def refuse(message):
-    """End with one line, before anything has begun: Snakemake would name the line of this file beside it."""
+    """Exit with one line before anything has begun: Snakemake would add the line number of this file."""
     sys.exit(f"snn: {one_line(message)}")
 
 
@@ -124,7 +125,7 @@ for FOLDER in PLANS:
     AT = f"results/figures/{FOLDER}"
     PAGES |= {f"{AT}{name}.svg": f"{AT}{name}.png" for name in FIGURES_OF[FOLDER]}
 
-# How many GPUs of this machine cells may use at once: --resources gpu=2. Each is a resource of its own as well.
+# How many GPUs of this machine cells may use at once: --resources gpu=2. Each is also a separate resource.
 GPUS = 1
 if "gpu" in workflow.global_resources:
     GPUS = max(1, workflow.global_resources["gpu"].value)
@@ -136,6 +137,8 @@ PAPER_DEVICE = groups.read_yaml(Path("config/paper/gpu.yaml"))["device"]
 # What a cell's process needs to know about this one. It sets its number of threads itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())
 os.environ[GPUS_AT_ONCE] = str(GPUS)
+if workflow.is_main_process:  # a job on a cluster inherits them
+    order.begin_run()
 environment.assign_to_jobs()
 PYTHON = shlex.quote(sys.executable)
 
@@ -203,7 +206,7 @@ def all_records(wildcards):
 
 
 def deleted_records(wildcards):
-    """The missing records, where there is a table of all records of their device.
+    """The missing records of devices whose table of all records exists.
 
     Snakemake does not look for the inputs of a current table. Asking for every record would add an edge to the DAG
     for each of them.
@@ -246,7 +249,7 @@ def axes_of(name, folder):
 
 
 def images_of(table, folder):
-    """What a table's cells are trained on, where it is images, for its caption: 256 images of patterns."""
+    """The images that a table's cells are trained on, for its caption: 256 images of patterns."""
     chosen = [cell["dataset"] for cell in cells_of(table, folder).values()]
     named = [
         f"{dataset['rows']} images of {dataset['name']}"
@@ -274,7 +277,7 @@ def shown(path, entry, caption):
         of = {"device": PLANS[wildcards.of].device.name} if len(PLANS) > 1 else {}
         return entry.labels(form) | of
 
-    # A figure that is called as a table has a caption of its own.
+    # A figure with a table's name has a separate caption.
     names = (f"{caption}_{form}", caption, f"any_{form}")
     caption = next(one for one in names if Path(f"workflow/report/{one}.rst").exists())
     return report(

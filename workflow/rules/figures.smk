@@ -1,5 +1,5 @@
-# One rule per figure with a line in snn/grid/catalogue.py, and one for those of all other sweeps. Colours are those of
-# snn/figures/style.py, fonts those of figures.mplstyle beside it.
+# One rule per figure with a line in snn/grid/catalogue.py, and one for the figures of all other sweeps. Colours come
+# from snn/figures/style.py, fonts from figures.mplstyle in the same folder.
 
 
 def table_of(wildcards):
@@ -9,7 +9,7 @@ def table_of(wildcards):
 
 
 def images_in_figure(wildcards):
-    """What the cells of a figure's table are trained on, where it is images."""
+    """The images that the cells of a figure's table are trained on."""
     return images_of(table_of(wildcards), wildcards.of)
 
 

@@ -1,4 +1,4 @@
-# What a device can do at best, measured once, and the table of it. Like a training, it has the device to itself.
+# A device's peak rates, measured once, and their table. Like a cell, the measurement has the device to itself.
 
 
 rule measure_limits:

@@ -1,5 +1,5 @@
-# What memory costs on a device, without a training: a record of each microbenchmark, and its table. Like a training, it
-# has the device to itself. What its record must have been measured with stands in its parameters: settings and sources.
+# Costs of memory on a device, without training: a record of each microbenchmark, and its table. Like a cell, a
+# microbenchmark has the device to itself. The settings and sources that its record must have are its parameters.
 
 
 def measured_with(name, plan):

@@ -57,7 +57,7 @@ GRID = f"{GRID_FILE} on {' and '.join(plan.device.name for plan in PLANS.values(
 
 
 def check_targets():
-    """Refuse what is not a record, table or figure of this grid on its devices before Snakemake looks for it."""
+    """Reject targets that are not a record, table or figure of this grid, before Snakemake looks for them."""
     made = {*PAGES, *PAGES.values()}
     for target in sys.argv[1:]:  # Snakemake's own settings do not have them yet
         if target.startswith("results/cells/") and target not in SOURCE_HASH_AT:
@@ -83,10 +83,10 @@ def start_again():
 
 
 def submit_again(jobs):
-    """Start again where Snakemake would wait for preempted jobs for ever."""
+    """Start again, since Snakemake would wait for preempted jobs for ever."""
     numbers = " ".join(jobs)
     print(
-        f"Slurm preempted jobs and does not start them again ({numbers}): starting again, to submit them anew",
+        f"Slurm preempted jobs and does not start them again ({numbers}): starting again, to resubmit them",
         file=sys.stderr,
         flush=True,
     )
@@ -95,9 +95,9 @@ def submit_again(jobs):
 
 
 def hold_workflow_lock():
-    """Refuse to run beside another snakemake in this folder; the system releases the lock when this one ends.
+    """Exit if another snakemake runs in this folder; the system releases the lock when this process ends.
 
-    What was planned while jobs of an ended one were at work is planned again when they have ended.
+    If jobs of an ended workflow were running during planning, everything is planned again when they have ended.
     """
     global WORKFLOW_LOCK
     # Again, since Snakemake has set its own handler meanwhile.

@@ -1,6 +1,6 @@
-# One rule per table with a line in snn/grid/catalogue.py, and one for those of all other sweeps. A table's inputs are the
-# records of its own sweep and no others. Its parameters contain the hash of the sources that each record must have, and
-# of the code that makes the table: an edit of the code rebuilds it, touching a file does not.
+# One rule per table with a line in snn/grid/catalogue.py, and one for the tables of all other sweeps. A table's inputs
+# are the records of its own sweep and no others. Its parameters contain the hash of the sources that each record must
+# have, and of the code that makes the table: an edit of the code rebuilds it, touching a file does not.
 
 
 def limits_input(wildcards):
@@ -35,6 +35,7 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
         params:
             form=FORM,
             axes=lambda wildcards: axes_of(wildcards.table, wildcards.of),
+            primary=lambda wildcards: catalogue.PRIMARY.get(wildcards.table),
             records=lambda wildcards: source_hashes(
                 cells_of(wildcards.table, wildcards.of)
             ),
