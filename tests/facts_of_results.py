@@ -188,13 +188,12 @@ def of_several_devices():
     }
     assert all(names == [*cpu] for names in slower["streams"].values())
     yield "`streams` is slower on all three data sets in both sweeps"
-    assert slower["combined"] == {"small": ["speedup"], "medium": ["strategies"], "large": [*cpu]}
-    yield "`combined` is slower on `large` in both, on `small` only in `dataset_size`"
+    assert slower["combined"] == {"small": ["speedup"], "medium": ["strategies"], "large": ["speedup"]}
+    yield "`combined` is slower on `small` and `large` only in `dataset_size`"
     yield "and on `medium` only in `strategies`"
-    assert verdicts(one(rows, strategy="streams", dataset="large")) == ["slower"] * 2
-    of_all = one(table("devices_strategies"), strategy="streams", dataset="large")
-    assert verdicts(of_all) == ["slower", "not significant"]
-    yield "`streams` is slower on the H200 in both of its sets, and on the H100 in this one"
+    for of in (rows, table("devices_strategies")):
+        assert verdicts(one(of, strategy="streams", dataset="large")) == ["slower", "not significant"]
+    yield "`streams` is slower there on the H200, in both of its sets, but not significantly on the H100"
 
 
 def of_neighbours():
@@ -204,27 +203,15 @@ def of_neighbours():
     assert noisy == set(rows["strategy"]) - {"graph"}
     within = f"{LIMITS['untouched']:.0%}"
     yield f"Only `graph` gets the verdict `untouched`: its intervals lie within {within} around 1."
-    touched = some(rows, verdict="touched")
-    assert len(touched) == 5 and set(touched["neighbour"]) == {"reference"}
-    yield f"Five of the {len(rows)} rows are `touched`, all next to `reference`"
-    assert set(touched.query("slowdown > 1")["strategy"]) == {"persistent", "pinned", "streams"}
-    assert set(touched.query("slowdown < 1")["strategy"]) == {"pipelined", "workspace"}
-    yield "`persistent`, `pinned` and `streams` take longer than when run alone"
-    yield "`pipelined` and `workspace` take less time"
-    ends = touched[["slowdown_ci_low", "slowdown_ci_high"]].sub(1)
-    near = ends.abs().min(axis=1) < 0.015
-    assert near.sum() > len(near) / 2
-    yield "Most of these intervals end near 1"
+    assert set(rows["verdict"]) == {"untouched", "not significant"}
+    yield "The other rows are `not significant`"
     rows = table(f"{H200}/neighbours/neighbours")
     assert set(rows["rounds"]) == {5}
     yield "On two H200s, in five rounds as well"
     assert set(some(rows, verdict="untouched")["strategy"]) == {"graph"}
     yield "`graph` is again the only one that is `untouched`"
-    touched = some(rows, verdict="touched")
-    assert set(zip(touched["strategy"], touched["neighbour"], strict=True)) == {
-        (name, "reference") for name in ("reference", "async_pool")
-    }
-    yield f"two of the {len(rows)} rows are `touched`: `reference` and `async_pool`, both next to `reference`"
+    assert set(rows["verdict"]) == {"untouched", "not significant"}
+    yield "and all other rows are `not significant`."
 
 
 def of_the_cnns_machine():

@@ -111,8 +111,8 @@ def pool(found: Sequence[Ratio]) -> list[Ratio]:
     Five rounds say little about how much rounds differ, and strategies of one table differ alike: with twice
     the degrees of freedom, verdicts on equal strategies are as seldom wrong, and more differences are found
     (``benchmarks/verdicts.py``). The family's variance is the geometric mean, corrected for the bias of a
-    logarithm, so that a noisy ratio does not hide what quiet ones show; each ratio keeps three quarters of its
-    own at least. Fewer than three ratios are left as they are, and so are those of exactly equal rounds.
+    logarithm, so that a noisy ratio does not hide what quiet ones show; no ratio loses more than a quarter of
+    its own. Fewer than three ratios are left as they are, and so are those of exactly equal rounds.
     """
     known = [one for one in found if not isnan(one.spread)]
     if len(known) < _FEWEST_POOLED or not all(one.spread for one in known):
