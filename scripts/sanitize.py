@@ -22,7 +22,7 @@ from snn import backends  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.measurement import runs  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
-from snn.models.layers import parse  # noqa: E402
+from snn.models.layers import ACTIVATIONS, parse  # noqa: E402
 from snn.models.losses import LOSSES  # noqa: E402
 from snn.models.network import Network, mlp  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
@@ -105,8 +105,11 @@ def layers() -> None:
     """A network with every layer, by every kernel and precision, two epochs of two batches."""
     random, texts = (
         np.random.default_rng(7),
-        ("conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2", "linear 10", "relu", "linear 3"),
+        ["conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2"],
     )
+    for activation in ACTIVATIONS:
+        texts += ["linear 10", activation]
+    texts.append("linear 3")
     network = Network((2, 9, 7), tuple(map(parse, texts)), LOSSES["cross_entropy"], init="he_uniform")
     X = random.uniform(-1, 1, (33, 126)).astype(np.float32)
     Y = network.loss.targets(random.integers(0, 3, (33, 1)).astype(np.float32), network.outputs)

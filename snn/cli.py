@@ -118,9 +118,7 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     metavar="NAME",
     help="A data set of snn list datasets; by default small, or patterns for a network that takes images.",
 )
-@click.option(
-    "--hidden", metavar="N,N", help="Widths of the hidden layers, such as 64,64 (fully connected, ReLU)."
-)
+@click.option("--hidden", metavar="N,N", help="Widths of the hidden layers, such as 64,64 (fully connected).")
 @click.option(
     "--network",
     type=_choices_of("network"),

@@ -1,6 +1,7 @@
 """The oracle of layers: training in float64 by plain loops, with nothing in common with the engine."""
 
 import itertools
+import math
 
 import numpy as np
 
@@ -69,6 +70,75 @@ class ReLU:
 
     def backward(self, dy):
         return np.where(self.x > 0, dy, 0.0)
+
+
+class LeakyReLU(ReLU):
+    def forward(self, x):
+        return super().forward(x) + 0.01 * np.minimum(x, 0.0)
+
+    def backward(self, dy):
+        return np.where(self.x > 0, dy, 0.01 * dy)
+
+
+class Smooth:
+    """An activation function from its value and its derivative at a number."""
+
+    parameters = ()
+
+    def forward(self, x):
+        self.x = x
+        return np.vectorize(self.value, otypes=[float])(x)
+
+    def backward(self, dy):
+        return dy * np.vectorize(self.slope, otypes=[float])(self.x)
+
+
+class Tanh(Smooth):
+    def value(self, x):
+        return math.tanh(x)
+
+    def slope(self, x):
+        return 1 / math.cosh(x) ** 2
+
+
+class Sigmoid(Smooth):
+    def value(self, x):
+        return 1 / (1 + math.exp(-x))
+
+    def slope(self, x):
+        return math.exp(-x) / (1 + math.exp(-x)) ** 2
+
+
+class SiLU(Smooth):
+    def value(self, x):
+        return x / (1 + math.exp(-x))
+
+    def slope(self, x):
+        return (1 + math.exp(-x) + x * math.exp(-x)) / (1 + math.exp(-x)) ** 2
+
+
+class GELU(Smooth):
+    def value(self, x):
+        return x * math.erfc(-x / math.sqrt(2)) / 2
+
+    def slope(self, x):
+        return math.erfc(-x / math.sqrt(2)) / 2 + x * math.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+
+
+class ELU(Smooth):
+    def value(self, x):
+        return x if x > 0 else math.exp(x) - 1
+
+    def slope(self, x):
+        return 1.0 if x > 0 else math.exp(x)
+
+
+class Identity(Smooth):
+    def value(self, x):
+        return x
+
+    def slope(self, x):
+        return 1.0
 
 
 class MaxPool2d:

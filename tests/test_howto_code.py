@@ -61,8 +61,8 @@ def test_the_kernel_multiplies(name, tmp_path):
 
 def test_the_oracle_of_the_layer_has_its_slope():
     text = (ROOT / "docs/howto/add_layer.md").read_text(encoding="utf-8")
-    code = re.search(r"```python\n(class Tanh:.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
-    layer = module("layer_oracle_of_page", f"import numpy as np\n\n{code}").Tanh()
+    code = re.search(r"```python\n(class Softplus:.*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
+    layer = module("layer_oracle_of_page", f"import numpy as np\n\n{code}").Softplus()
     x, dy = np.random.default_rng(1).normal(size=(2, 3, 4))
     above, below, _ = layer.forward(x + 1e-6), layer.forward(x - 1e-6), layer.forward(x)
     np.testing.assert_allclose(layer.backward(dy), dy * (above - below) / 2e-6, rtol=1e-6, atol=1e-8)

@@ -15,11 +15,11 @@ from test_strategies import ON_CPU
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS, THREADS
 from snn.config import groups
-from snn.errors import Unsupported
+from snn.errors import ConfigError, Unsupported
 from snn.measurement.accuracy import accuracy, predicted
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, PublishedNaive
-from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
+from snn.models.layers import ACTIVATIONS, Conv2d, Linear, MaxPool2d, ReLU, check_order, parse
 from snn.models.losses import LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.models.training_step import prediction_step, training_step
@@ -28,6 +28,15 @@ from snn.strategies import factory
 TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).any_network]
 OTHERS = [name for name in STRATEGIES if name not in TRAINERS]
 OF_LAYERS = [name for name, op in OPS.items() if op.source.startswith("kernels/layers/")]
+
+
+def fits(*layers):
+    """Whether no activation overwrites what is still needed."""
+    try:
+        check_order(layers)
+    except ConfigError:
+        return False
+    return True
 
 
 @st.composite
@@ -44,8 +53,9 @@ def networks(draw):
             kernels = st.integers(1, min(3, sides + 2 * padding))
             choices += 2 * [st.builds(Conv2d, st.integers(1, 3), kernels, st.just(padding))]
             choices.append(st.builds(MaxPool2d, st.integers(1, min(3, sides))))
-        if layers:
-            choices += 2 * [st.just(ReLU())]
+        choices += 2 * [st.just(ReLU())] if layers and fits(*layers, ReLU()) else []
+        activations = [layer() for layer in ACTIVATIONS.values() if fits(*layers, layer())]
+        choices += 2 * [st.sampled_from(activations)]
         layers.append(draw(st.one_of(choices)))
         shape = layers[-1].output(shape)
     layers.append(Linear(3 if loss.name == "cross_entropy" else 1))

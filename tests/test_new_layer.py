@@ -12,7 +12,7 @@ from project import IGNORED, copied
 
 from snn.backends.ops import THREADS
 
-TANH = howto_code.files("add_layer")
+SOFTPLUS = howto_code.files("add_layer")
 """A layer that the project does not have: a class, two operations with NumPy versions, a kernel file."""
 
 TRAIN = """
@@ -25,13 +25,13 @@ from snn.models.layers import parse
 from snn.models.network import Network, draw_weights
 from snn.strategies import factory
 
-network = Network((4,), tuple(map(parse, ("linear 5", "tanh", "linear 1"))), init="he_uniform")
+network = Network((4,), tuple(map(parse, ("linear 5", "softplus", "linear 1"))), init="he_uniform")
 random = np.random.default_rng(1)
 X, Y = random.normal(size=(6, 4)).astype("f4"), random.normal(size=(6, 1)).astype("f4")
 weights = [W.astype("f8") for W in draw_weights(network, GlibcRandom(1))]
 
 def loss():
-    H = np.tanh(X @ weights[0] + weights[1])
+    H = np.logaddexp(0, X @ weights[0] + weights[1])
     return np.mean((H @ weights[2] + weights[3] - Y) ** 2)
 
 slopes = []
@@ -57,7 +57,7 @@ for name in ("reference", "workspace", "resident", "pipelined", "blas"):
 def test_a_new_layer_is_a_class_its_operations_and_a_kernel(tmp_path):
     """It trains, is checked by finite differences, and is found by its name in the configuration."""
     folder = copied(ROOT, tmp_path / "project", ignore=IGNORED).folder
-    for path, text in TANH.items():
+    for path, text in SOFTPLUS.items():
         with (folder / path).open("a") as file:
             file.write("\n\n" + text)
 
@@ -67,7 +67,7 @@ def test_a_new_layer_is_a_class_its_operations_and_a_kernel(tmp_path):
         return done.stdout
 
     python("-c", TRAIN)
-    layers = "network.layers=[linear 3,tanh,linear 1]"
+    layers = "network.layers=[linear 3,softplus,linear 1]"
     settings = ("training.epochs=2", "protocol=brief", "protocol.runs=1", "dataset=small", "device=cpu")
     record = json.loads(python("-m", "snn", "network=layers", layers, "strategy=combined", *settings))
     assert record["status"] == "ok"
@@ -75,5 +75,7 @@ def test_a_new_layer_is_a_class_its_operations_and_a_kernel(tmp_path):
     if not cuda_on_cpu.MISSING:
         X = np.random.default_rng(2).normal(size=300).astype(np.float32)
         Z = np.empty_like(X)
-        cuda_on_cpu.load(folder / "kernels/layers/tanh.cu")["tanh_forward"]((2,), (THREADS,), (X, Z, 300))
-        np.testing.assert_allclose(Z, np.tanh(X), rtol=1e-6)
+        cuda_on_cpu.load(folder / "kernels/layers/softplus.cu")["softplus_forward"](
+            (2,), (THREADS,), (X, Z, 300)
+        )
+        np.testing.assert_allclose(Z, np.logaddexp(0, X), rtol=1e-6)

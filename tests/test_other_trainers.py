@@ -78,7 +78,7 @@ def test_a_layer_without_a_form_of_its_own_is_unsupported(name):
     if runtime := factory.class_of(groups.load("strategy", name)).own_runtime:
         pytest.importorskip(runtime)
     network = replace(CNN, layers=(Linear(4), Unknown(), Linear(3)))
-    with pytest.raises(Unsupported, match=r"Unknown|operation transpose"):
+    with pytest.raises(Unsupported, match=r"unknown|operation transpose"):
         made(name, CpuBackend()).setup(network, *data(4, np.random.default_rng(1)), 2, 0.01)
 
 

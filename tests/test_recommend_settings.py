@@ -88,6 +88,15 @@ def test_classes_become_outputs(table):
     assert "network.hidden" not in sweep and sweep["training.learning_rate"] == 0.02
     assert ask([*asked, "training.learning_rate=0.1"]).sweep["training.learning_rate"] == 0.1
     assert ask(asked).sweep["network.layers"][0][-1] == "linear 3"
+    smooth = ask([*asked, "--hidden", "8", "network.activation=tanh", "network.bias=true"]).sweep
+    assert smooth["network.layers"] == [["linear 8", "tanh", "linear 3"]]
+    assert not {"network.activation", "network.bias"} & smooth.keys()
+
+
+def test_an_mlp_with_biases_and_another_activation(table):
+    asked = ["--csv", str(table), "--target", "b", "--hidden", "8,4", "dataset.text_columns=drop"]
+    cell = ask([*asked, "network.activation=tanh", "network.bias=true"]).cell
+    assert cell.network == "8-4-bias-tanh"
 
 
 def test_a_budget_is_a_time():
@@ -159,6 +168,7 @@ def test_a_budget_is_a_time():
         ([*MINE, *KIND, "--network", "two_hidden"], "--classify network=two_hidden --hidden"),
         ([*MINE, *KIND, "network.layers=[linear 3]"], "--classify network.layers=[linear 3] --hidden"),
         ([*MINE, *KIND, "--hidden", "x"], "network.layers 'linear x'"),
+        ([*MINE, *KIND, "network.bias=false"], "network.bias=false --classify"),
         ([*MINE, "--target", "one", "--classify", NUMBERS[-1]], "--classify 'one' mine.csv one class"),
         ([*MINE, "--target", "real", "--classify"], "mine.csv dataset.target 'real'"),
     ],

@@ -78,7 +78,7 @@ COMMAND_LINES = r"""
     trainig.epochs=10 => (did you mean training.epochs?)
     trainin.epochs=3 => the keys are dataset, network
     training.epoch=10 => training has no such key (did you mean training.epochs?); it has epochs
-    network.hiden=[3] => one_hidden has no such key (did you mean network.hidden?); it has hidden, init
+    network.hiden=[3] => one_hidden has no such key (did you mean network.hidden?); it has hidden, bias
     hydra.run.dir=x => 'hydra.run.dir=x' is not an argument: unknown key; the keys are dataset,
     trainig.epochs.x=3 => is not an argument: it must be KEY=VALUE (did you mean training.epochs=3?)
     training.epochs.x=5 => is not an argument: it must be KEY=VALUE (did you mean training.epochs=5?)
@@ -346,7 +346,7 @@ SWEEPS = r"""
     {network.hidden: {a: 1}} => sweeps.x.network.hidden is {'a': 1}
     {network.layers: relu} => sweeps.x.network.layers is 'relu': it must be a list of layers
     {network.layers: [relu]} => network.layers: network=one_hidden has no such key (it is one of network=cnn
-    {network: layers, network.layers: [[linear 1], [tanh]]} => 'tanh' is not a layer
+    {network: layers, network.layers: [[linear 1], [swish]]} => 'swish' is not a layer
     {network: layers, network.layers: ["linear ٣", linear 1]} => is not right
     {network: layers, network.loss: mse} => network.loss is 'mse': it must be
     {network.init: zeros} => network.init is 'zeros': it must be one of uniform01, he_uniform, kaiming_uniform
@@ -641,7 +641,7 @@ CHANGED = r"""
     protocol/brief round=1 => 'round' is not a key of a protocol (did you mean rounds?): one of rounds, runs
     protocol/brief runs= => runs is missing: a protocol has rounds, runs, min_runs
     precision/bf16 bits=16 => 'bits' is not a key of a precision: one of name
-    network/mlp init= => init is missing: a network has hidden, init, update_order
+    network/mlp init= => init is missing: a network has hidden, bias, activation
     network/cnn loss= => loss is missing: a network has layers, loss, init, update_order
 """
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from snn.config import groups
 from snn.config.cell import Cell
-from snn.models.network import network_label
+from snn.models.network import network_label, without_defaults
 
 TABLES = ("speedup", "depth", "neurons")
 """The files of ``config/paper/`` that hold speedups over the reference: Tables V, VII and VI."""
@@ -21,7 +21,7 @@ def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
     Device and protocol are ignored. ``paper`` holds the content of each file of ``TABLES``. Several tables
     may have the same cell, so there may be several values; a cell with other settings has none.
     """
-    networks = [groups.load("network", name) for name in _NETWORKS]
+    networks = [without_defaults(groups.load("network", name)) for name in _NETWORKS]
     strategy, dataset, network = cell.strategy, cell.dataset, cell["network"]
     width = {"hidden": network["hidden"]} if len(network.get("hidden") or ()) == 1 else {}
     kernel = groups.load("kernel", "naive")

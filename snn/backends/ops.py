@@ -112,6 +112,7 @@ def _convolution(operands: str, further: str = "") -> Op:
 _MATRICES = "A:m*k B:k*n "
 _PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
 _MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
+_IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
 
 OPS = {
@@ -145,6 +146,12 @@ OPS = {
     "add_bias": _layer("bias", "Z:rows*width b:width", "rows width", "rows*width"),  # Z += b in each row
     # s = the sum of the rows of G
     "sum_rows": _layer("bias", "G:rows*width s:width", "rows width", f"{THREADS}*width"),
+    # Activation functions f: Z = f(Z) in place, or Z = f(X). The gradient is D = D f', with the derivative
+    # computed from the output H, or from the input X.
+    **{f"{name}_forward": _layer("activations", "Z:n", "n", "n") for name in _IN_PLACE},
+    **{f"{name}_gradient": _layer("activations", "D:n H:n", "n", "n") for name in _IN_PLACE},
+    **{f"{name}_forward": _layer("activations", "X:n Z:n", "n", "n") for name in ("silu", "gelu")},
+    **{f"{name}_gradient": _layer("activations", "D:n X:n", "n", "n") for name in ("silu", "gelu")},
     # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
     "softmax_cross_entropy": _layer("softmax", *_SOFTMAX),
     # T_i = A_i^T, of each of so many matrices

@@ -23,9 +23,16 @@ from snn.hardware.devices import BACKENDS
 from snn.models import remedies
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
-from snn.models.layers import parse
+from snn.models.layers import ACTIVATIONS, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
-from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
+from snn.models.network import (
+    INITIALISERS,
+    REDUCTIONS,
+    UPDATE_ORDERS,
+    build,
+    network_label,
+    without_defaults,
+)
 
 MOST_MEMBERS = 10**5
 """Most networks that one launch trains: starts times the lengths of a strategy's lists."""
@@ -247,6 +254,8 @@ KINDS: Mapping[str, Kind] = {
         lambda hidden: _has(_WIDTH, None, hidden),
         _WIDTH,
     ),
+    "network.bias": FLAG,
+    "network.activation": one_of(ACTIVATIONS),
     "network.layers": Form(
         "a list of layers, such as [linear 8, relu, linear 1]",
         lambda layers: isinstance(layers, list) and layers != [],
@@ -433,7 +442,7 @@ def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
     return Cell((section, dict(sorted(cell[section].items()))) for section in SECTIONS)
 
 
-def _settle(cell: Mapping[str, Any]) -> None:
+def _settle(cell: dict[str, Any]) -> None:
     """Bring the values of a checked cell into one form, however they were written.
 
     Each round has at least one run; 5 and 5.0 are 5.0; a data set's task may follow from the network's loss.
@@ -441,9 +450,10 @@ def _settle(cell: Mapping[str, Any]) -> None:
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
-    cell["network"]["recompute"] = sorted(cell["network"]["recompute"])
+    network = cell["network"] = without_defaults(cell["network"])
+    network["recompute"] = sorted(network["recompute"])
     if cell["dataset"].get("task", "") is None:
-        cell["dataset"]["task"] = LOSSES[cell["network"].get("loss", MEAN_SQUARED_ERROR.name)].task
+        cell["dataset"]["task"] = LOSSES[network.get("loss", MEAN_SQUARED_ERROR.name)].task
     for section in SECTIONS:
         values = cell[section]
         for key in _real_keys(section, values["name"] if section in choices.NAMED else None):

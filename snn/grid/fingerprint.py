@@ -14,6 +14,7 @@ from snn.backends.ops import OPS
 from snn.config import groups
 from snn.config.cell import Cell
 from snn.config.groups import ROOT
+from snn.models.network import MLP_DEFAULTS
 
 _ASSETS = (".css", ".html", ".js", ".yaml", ".mplstyle")
 _NEIGHBOUR = "snn.measurement.busy_neighbour"
@@ -53,7 +54,7 @@ def cell_sources(cell: Cell) -> Sources:
         return Sources(sorted(files))
     if cell["kernel"]["fused"]:
         files.update(_of_kernel(kernel_source.SPLIT_K))
-    if "layers" in cell["network"]:  # also launched for other networks
+    if cell["network"].keys() & {"layers", *MLP_DEFAULTS}:  # also launched for other networks
         convolution = kernel_source.convolution(kernel, ROOT)
         files.update(operation.source for operation in OPS.values())
         files.update(_of_kernel(convolution) if convolution else ())

@@ -21,6 +21,7 @@ from snn.grid.catalogue import CNN_REPORT, TABLES, TIDY_TABLE, Table
 from snn.grid.naming import dataset_path
 from snn.hardware.devices import Device, find
 from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import MLP_DEFAULTS
 from snn.strategies.factory import on_host, side_by_side
 
 ASKED = ("grid", "device", "devices", "folder")
@@ -156,14 +157,15 @@ def overrides(cell: Mapping[str, Any]) -> list[str]:
         chosen[group] = next(name for name in known if of(groups.load(group, name)) == right)
         found.append(f"{group}={chosen[group]}")
 
-    if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
-        choose("network", lambda values: values.keys())
+    if ("layers" in cell["network"]) != ("layers" in groups.load("network", chosen["network"])):
+        choose("network", lambda values: "layers" in values)
     protocol = cell["protocol"]
     if protocol["min_runs"] > protocol["runs"]:  # a user cannot set this, so it comes from a file
         choose("protocol", lambda values: values["min_runs"])
     for section in SECTIONS:
         given = groups.default_training() if section == "training" else groups.load(section, chosen[section])
-        for key, value in cell[section].items():
+        unnamed = {key: value for key, value in MLP_DEFAULTS.items() if key in given}
+        for key, value in (unnamed | cell[section]).items():
             if value != given.get(key) and not (section == "device" and key == "backend"):
                 found.append(f"{section}.{key}={written(value)}")
     return found

@@ -6,8 +6,10 @@ in NumPy in ``snn.backends.cpu.ops`` and, for a GPU, in ``kernels/``. Shapes are
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from math import prod
+from typing import ClassVar
 
 from snn.errors import ConfigError, shown
 from snn.models.step import Shape, Step, Tensor, transposed
@@ -36,8 +38,14 @@ class Layer(ABC):
     network's ``update_order``.
     """
 
+    name: ClassVar[str]
+    """Its name in ``network.layers``: by default its class's in lower case."""
+
     in_place = False
-    """Whether its output overwrites its input."""
+    """Whether its output overwrites its input, or is its input."""
+
+    def __init_subclass__(cls, name: str = "") -> None:
+        cls.name = name or cls.__name__.lower()
 
     @abstractmethod
     def output(self, shape: Shape) -> Shape:
@@ -112,9 +120,11 @@ class Linear(Layer):
         return dx
 
 
-@dataclass(frozen=True)
-class ReLU(Layer):
-    """max(Z, 0), in place; the gradient of its output is masked by whoever computes it (``Tensor``)."""
+class InPlace(Layer):
+    """An activation function that is applied in place: its derivative is a function of its output.
+
+    Whoever computes the gradient of its output multiplies it by the derivative (``Tensor``).
+    """
 
     in_place = True
 
@@ -122,11 +132,88 @@ class ReLU(Layer):
         return shape
 
     def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
-        step.launch("relu", (x.name,), (step.rows * x.size,))
-        return x.as_rectified()
+        step.launch(f"{self.name}_forward", (x.name,), (step.rows * x.size,))
+        return replace(x, derivative=f"{self.name}_gradient")
 
     def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
         return dy
+
+
+@dataclass(frozen=True)
+class ReLU(InPlace):
+    """max(Z, 0)."""
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        step.launch("relu", (x.name,), (step.rows * x.size,))
+        return replace(x, derivative="mask")
+
+
+@dataclass(frozen=True)
+class LeakyReLU(InPlace, name="leaky_relu"):
+    """Z where Z > 0, else 0.01 Z."""
+
+
+@dataclass(frozen=True)
+class Tanh(InPlace):
+    """tanh(Z)."""
+
+
+@dataclass(frozen=True)
+class Sigmoid(InPlace):
+    """1 / (1 + exp(-Z))."""
+
+
+@dataclass(frozen=True)
+class ELU(InPlace):
+    """Z where Z > 0, else exp(Z) - 1."""
+
+
+class OutOfPlace(Layer):
+    """An activation function whose derivative is a function of its input, which is kept."""
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z = step.activation(i, x.shape)
+        step.launch(f"{self.name}_forward", (x.name, z.name), (step.rows * x.size,))
+        return z
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        step.launch(f"{self.name}_gradient", (dy, x.name), (step.rows * x.size,))
+        return dy
+
+
+@dataclass(frozen=True)
+class SiLU(OutOfPlace):
+    """Z / (1 + exp(-Z))."""
+
+
+@dataclass(frozen=True)
+class GELU(OutOfPlace):
+    """Z times the normal distribution function at Z: (1 + erf(Z / sqrt 2)) / 2."""
+
+
+@dataclass(frozen=True)
+class Identity(Layer):
+    """Z itself, without a launch."""
+
+    in_place = True
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        return x
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        return dy
+
+
+ACTIVATIONS: dict[str, type[Layer]] = {
+    layer.name: layer for layer in (ReLU, LeakyReLU, Tanh, Sigmoid, SiLU, GELU, ELU, Identity)
+}
+"""Activation functions by name, with PyTorch's definitions and default parameters."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +348,7 @@ class MaxPool2d(Layer):
     def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
         z = step.activation(i, self.output(x.shape))
         step.launch("max_pool2d", (x.name, z.name), (step.rows, *x.shape, self.size))
-        return z.as_rectified() if x.rectified else z
+        return replace(z, derivative=x.derivative)
 
     def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
         if x.name in step.windows:
@@ -287,7 +374,7 @@ def parse(text: object) -> Layer:
 
     Raises ConfigError, with the valid forms.
     """
-    known = {cls.__name__.lower(): cls for cls in Layer.__subclasses__()}
+    known = {layer.name: layer for layer in _layer_types(Layer)}  # type: ignore[type-abstract]
     name, *words = str(text).split() or [""]
     given = f"network.layers: {shown(text)} is not"
     if name not in known:
@@ -301,9 +388,37 @@ def parse(text: object) -> Layer:
     return known[name](**{field.name: value for field, value in zip(numbers, values, strict=False)})
 
 
+def check_order(layers: Sequence[Layer]) -> None:
+    """Raise ConfigError if an activation in place would overwrite what is read later.
+
+    That is the data, or the output of another such activation, whose derivative is computed from it.
+    """
+    if layers[0].in_place:
+        name = layers[0].name
+        raise ConfigError(f"network.layers begins with {name}, which would overwrite the data: leave it out")
+    applied: Layer | None = None
+    for layer in layers:
+        if isinstance(layer, InPlace):
+            if applied and not layer == applied == ReLU():
+                raise ConfigError(
+                    f"network.layers: {layer.name} follows {applied.name}, whose derivative is computed from "
+                    "what it would overwrite: put a layer with weights between them"
+                )
+            applied = layer
+        elif not isinstance(layer, (MaxPool2d, Identity)):
+            applied = None
+
+
+def _layer_types(base: type[Layer]) -> Iterator[type[Layer]]:
+    for layer in base.__subclasses__():
+        if is_dataclass(layer):
+            yield layer
+        yield from _layer_types(layer)
+
+
 def _usage(layer: type[Layer]) -> str:
     """How a layer is written: ``conv2d FILTERS KERNEL [PADDING]``."""
-    words = [layer.__name__.lower()]
+    words = [layer.name]
     for field in _numbers(layer):
         words.append(field.name.upper() if field.default is MISSING else f"[{field.name.upper()}]")
     return " ".join(words)

@@ -13,12 +13,14 @@ from snn.errors import ConfigError
 from snn.models import gradients, remedies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
+from snn.models.layers import ACTIVATIONS, Layer, Linear, Parameter, check_order, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.step import Shape
 
 INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
 _NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6}
+MLP_DEFAULTS = {"bias": False, "activation": "relu"}
+"""Keys of an MLP that cells name only if they differ from these values, the paper's."""
 UPDATE_ORDERS = ("sequential", "simultaneous")
 REDUCTIONS = ("mean", "sum")
 
@@ -50,8 +52,7 @@ class Network:
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
-        if isinstance(self.layers[0], ReLU):
-            raise ConfigError("network.layers begins with relu, which would overwrite the data: leave it out")
+        check_order(self.layers)
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
 
     @cached_property
@@ -91,7 +92,10 @@ class Network:
 
     @cached_property
     def widths(self) -> tuple[int, ...] | None:
-        """The widths, features to output, of a multilayer perceptron as ``mlp`` makes it; else None."""
+        """The widths, features to output, of the paper's multilayer perceptron; None for any other network.
+
+        That is what ``mlp`` makes by default.
+        """
         widths = (*self.inputs, *(layer.width for layer in self.layers if isinstance(layer, Linear)))
         usual = self.loss is MEAN_SQUARED_ERROR and self.reduction == "mean" and self.gradient == EXACT
         is_mlp = usual and self.layers == _perceptron(widths[1:])
@@ -103,12 +107,12 @@ class Network:
         return self.widths
 
 
-def mlp(widths: Sequence[int], **rest: Any) -> Network:
-    """A multilayer perceptron: linear layers without biases, ReLU between them, the mean squared error.
+def mlp(widths: Sequence[int], bias: bool = False, activation: str = "relu", **rest: Any) -> Network:
+    """A multilayer perceptron: linear layers, an activation function between them, the mean squared error.
 
     ``widths`` are from the features to the output; ``rest``: further fields of ``Network``.
     """
-    return Network((widths[0],), _perceptron(widths[1:]), **rest)
+    return Network((widths[0],), _perceptron(widths[1:], bias, activation), **rest)
 
 
 def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Network:
@@ -120,6 +124,7 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     rest["recompute"] = remedies.layers(settings)
     if "hidden" in settings:
+        rest |= {key: settings[key] for key in MLP_DEFAULTS if key in settings}
         return mlp((prod(inputs), *settings["hidden"], 1), **rest)
     return Network(inputs, tuple(map(parse, settings["layers"])), LOSSES[settings["loss"]], **rest)
 
@@ -132,9 +137,9 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     return build(cell["network"], inputs, gradient=gradient, **rest)
 
 
-def _perceptron(widths: Sequence[int]) -> tuple[Layer, ...]:
-    hidden = [(Linear(width, bias=False), ReLU()) for width in widths[:-1]]
-    return (*itertools.chain(*hidden), Linear(widths[-1], bias=False)) if widths else ()
+def _perceptron(widths: Sequence[int], bias: bool = False, activation: str = "relu") -> tuple[Layer, ...]:
+    hidden = [(Linear(width, bias), ACTIVATIONS[activation]()) for width in widths[:-1]]
+    return (*itertools.chain(*hidden), Linear(widths[-1], bias)) if widths else ()
 
 
 def label(hidden: Sequence[int]) -> str:
@@ -145,12 +150,21 @@ def label(hidden: Sequence[int]) -> str:
 def network_label(network: Mapping[str, Any]) -> str:
     """The name of a cell's ``network`` in tables and paths.
 
-    ``256-1024-256`` from the widths in ``hidden``, ``conv16x3-relu-linear10`` from the texts in ``layers``.
+    ``256-1024-256`` from the widths in ``hidden``, with ``-tanh`` or ``-bias`` if it is not the paper's MLP;
+    ``conv16x3-relu-linear10`` from the texts in ``layers``.
     """
     if layers := network.get("layers"):
         words = (layer.split() for layer in layers)
         return "-".join(kind.removesuffix("2d") + "x".join(sizes) for kind, *sizes in words)
-    return label(network["hidden"])
+    own = without_defaults({key: network[key] for key in MLP_DEFAULTS if key in network})
+    return "-".join([label(network["hidden"]), *("bias" if key == "bias" else own[key] for key in own)])
+
+
+def without_defaults(network: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell's section ``network`` as cells have it: without keys that have the value of ``MLP_DEFAULTS``."""
+    return {
+        key: value for key, value in network.items() if key not in MLP_DEFAULTS or value != MLP_DEFAULTS[key]
+    }
 
 
 def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:

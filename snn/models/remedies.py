@@ -65,7 +65,10 @@ def layers(network: Mapping[str, Any]) -> tuple[int, ...]:
         if type(number) is not int or number not in known:
             right = f"the number of {which}: {', '.join(map(str, known)) or 'there is none'}"
             raise ConfigError(f"network.recompute names {shown(number)}: it must be {right}")
-    return tuple(2 * (number - 1) if is_mlp else number - 1 for number in given)
+    if not is_mlp:
+        return tuple(number - 1 for number in given)
+    of_hidden = 1 if parse(network.get("activation", "relu")).in_place else 2  # outputs that it stores
+    return tuple(2 * (number - 1) + i for number in given for i in range(of_hidden))
 
 
 AGAIN = "again"

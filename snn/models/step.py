@@ -1,6 +1,6 @@
 """A training step as data: a list of launches to which each layer appends."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
@@ -12,20 +12,18 @@ Shape = tuple[int, ...]
 class Tensor:
     """The activations of a layer: a buffer, and the shape of one sample in it.
 
-    ``rectified``: max(., 0) was applied, so the gradient is zero wherever the activation is.
+    ``derivative``: the operation that multiplies a gradient by the derivative of the activation function that
+    was applied in place; empty if none was.
     """
 
     name: str
     shape: Shape
-    rectified: bool = False
+    derivative: str = ""
 
     @property
     def size(self) -> int:
         """Elements of one sample."""
         return prod(self.shape)
-
-    def as_rectified(self) -> "Tensor":
-        return replace(self, rectified=True)
 
 
 class Launch(NamedTuple):
@@ -148,9 +146,9 @@ class Step:
         kept = [self.buffer(transposed(W), "weights")] if with_transposed else []
         return [W, *kept, b], self.rate
 
-    def mask(self, dx: str, x: Tensor) -> None:
-        """dx is zero where x, which was rectified, is."""
-        self.launch("mask", (dx, x.name), (self.rows * x.size,))
+    def differentiate(self, dx: str, x: Tensor) -> None:
+        """Multiply dx by the derivative of the activation function that was applied to x in place."""
+        self.launch(x.derivative, (dx, x.name), (self.rows * x.size,))
 
     def descend(self, W: str, dW: str, shape: Shape, with_transposed: bool = False) -> None:
         """W -= rate dW, clipped if the network says so; W^T is written, too, if it is kept.

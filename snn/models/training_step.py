@@ -68,8 +68,8 @@ def _filled(step: Step, network: Network, batch_rows: int) -> Step:
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(step.rows, x.size)
     step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))
     network.gradient.of_outputs(step, dy, x.size)
-    if x.rectified:
-        step.mask(dy, x)
+    if x.derivative:
+        step.differentiate(dy, x)
     first = network.gradient.lowest(network.layers, network.layer_shapes)
     for i in reversed(range(first, len(network.layers))):
         layer, x = network.layers[i], inputs[i]
@@ -78,8 +78,8 @@ def _filled(step: Step, network: Network, batch_rows: int) -> Step:
         if network.update_order == "sequential":
             network.gradient.update(layer, step, i, x, dy)
         dx = layer.propagate(step, i, x, dy) if i > first else dy
-        if i > first and x.rectified and not outputs[i].rectified:
-            step.mask(dx, x)
+        if i > first and x.derivative and not outputs[i].derivative:
+            step.differentiate(dx, x)
         if network.update_order != "sequential":
             network.gradient.update(layer, step, i, x, dy)
         dy = dx

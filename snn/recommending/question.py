@@ -16,6 +16,7 @@ from snn.datasets import Table
 from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 from snn.measurement.passes import job_of
+from snn.models.network import MLP_DEFAULTS
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -178,9 +179,15 @@ def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:
                 "widths of hidden layers are given as --hidden"
             )
     widths = texts.get("network.hidden", str(groups.load("network", "mlp")["hidden"])).strip("[] ").split(",")
-    hidden = [layer for width in widths for layer in (f"linear {width.strip()}", "relu")]
+    if texts.get("network.bias", "true").lower() != "true":
+        raise ConfigError(
+            f"network.bias={texts['network.bias']}: with --classify linear layers have biases: leave it out"
+        )
+    activation = texts.get("network.activation", "relu")
+    hidden = [layer for width in widths for layer in (f"linear {width.strip()}", activation)]
     layers = f"[{', '.join([*hidden, f'linear {count}'])}]"
-    others = {key: text for key, text in texts.items() if key != "network.hidden"}
+    of_mlp = ("network.hidden", *(f"network.{key}" for key in MLP_DEFAULTS))
+    others = {key: text for key, text in texts.items() if key not in of_mlp}
     chosen = {"network": "layers", "network.loss": "cross_entropy", "network.layers": layers}
     return {"training.learning_rate": "0.02"} | others | chosen
 

@@ -10,7 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.layers import ACTIVATIONS, Conv2d, Linear, MaxPool2d
 from snn.models.network import Network, draw_weights
 
 Progress = Callable[[float, int, float], None]
@@ -78,7 +78,8 @@ class Strategy(ABC):
         if network.widths is None and not self.any_network:
             raise Unsupported(
                 "this strategy trains multilayer perceptrons only (network.hidden): linear layers without "
-                "biases, ReLU between them, the mean squared error, trained by its gradient"
+                "biases (network.bias=false), ReLU between them (network.activation=relu), the mean squared "
+                "error, trained by its gradient"
             )
         if not self.remedies and (network.accumulate > 1 or network.recompute):
             key = "training.accumulate" if network.accumulate > 1 else "network.recompute"
@@ -180,6 +181,6 @@ class Peer(Strategy):
         if self.backend.is_processor and precision != "fp32":
             raise Unsupported(f"on the CPU this peer trains in float32, not {precision}")
         for layer in network.layers:
-            if type(layer) not in (Linear, Conv2d, MaxPool2d, ReLU):
-                raise Unsupported(f"the peers do not implement the layer {type(layer).__name__}")
+            if type(layer) not in (Linear, Conv2d, MaxPool2d, *ACTIVATIONS.values()):
+                raise Unsupported(f"the peers do not implement the layer {layer.name}")
         return package

@@ -10,7 +10,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d
+from snn.models.layers import GELU, Conv2d, Layer, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
 from snn.strategies.base import PEERS, Peer
@@ -114,7 +114,7 @@ def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
         for view in views[1:]:  # of equal values the first has the gradient; a maximum would divide it
             largest = jnp.where(view > largest, view, largest)
         return largest
-    return jax.nn.relu(x)
+    return jax.nn.gelu(x, approximate=False) if isinstance(layer, GELU) else getattr(jax.nn, layer.name)(x)
 
 
 def _clipped(jnp: Any, gradient: Any, max_norm: float | None) -> Any:

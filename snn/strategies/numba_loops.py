@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Callable
-from functools import cache
-from math import exp, log
+from functools import cache, partial
+from math import erf, exp, expm1, log, pi, sqrt, tanh
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from snn.backends.cpu.ops import LEAK
 from snn.backends.ops import PARTIAL_SUMS
 from snn.errors import Unsupported
 from snn.files.cache import writable
@@ -136,6 +137,10 @@ def perceptron_loops(parallel: bool) -> Arithmetic:
     return Arithmetic(forward, gradient, clip, propagate, update)
 
 
+_ACTIVATIONS = "tanh", "sigmoid", "elu", "leaky_relu", "silu", "gelu"
+_TANH, _SIGMOID, _ELU, _, _SILU, _GELU = range(6)
+_LEAK, _ROOT_HALF, _DENSITY = np.float32(LEAK), np.float32(sqrt(0.5)), np.float32(1 / sqrt(2 * pi))
+
 _CHUNK = 4096  # elements of an element-wise operation that a thread takes at a time: 16 KiB
 
 
@@ -157,7 +162,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
     """
     numba = required("numba")
     jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
-    flat, count, real, zero = float32[::1], numba.int64, numba.float64, float32(0)
+    flat, count, real, zero, one = float32[::1], numba.int64, numba.float64, float32(0), float32(1)
 
     @jit(flat, flat, flat, count, count, count)
     def matmul_nt(A, B, C, m, k, n):
@@ -200,6 +205,45 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
             gradient, activation = D[start:end], H[start:end]
             for i in range(end - start):
                 gradient[i] = gradient[i] if activation[i] > zero else zero
+
+    @jit(count, flat, flat, count)
+    def activate(kind, X, Z, n):
+        for chunk in prange((n + _CHUNK - 1) // _CHUNK):
+            for i in range(chunk * _CHUNK, min((chunk + 1) * _CHUNK, n)):
+                x = X[i]
+                if kind == _TANH:
+                    Z[i] = tanh(x)
+                elif kind == _SIGMOID:
+                    Z[i] = one / (one + exp(-x))
+                elif kind == _SILU:
+                    Z[i] = x / (one + exp(-x))
+                elif kind == _GELU:
+                    Z[i] = x * float32(0.5) * (one + erf(x * _ROOT_HALF))
+                elif x > zero:
+                    Z[i] = x
+                else:
+                    Z[i] = expm1(x) if kind == _ELU else x * _LEAK
+
+    @jit(count, flat, flat, count)
+    def differentiate(kind, D, H, n):
+        for chunk in prange((n + _CHUNK - 1) // _CHUNK):
+            for i in range(chunk * _CHUNK, min((chunk + 1) * _CHUNK, n)):
+                h = H[i]
+                if kind == _TANH:
+                    D[i] *= one - h * h
+                elif kind == _SIGMOID:
+                    D[i] *= h * (one - h)
+                elif kind == _SILU:
+                    s = one / (one + exp(-h))
+                    D[i] *= s * (one + h * (one - s))
+                elif kind == _GELU:
+                    density = exp(float32(-0.5) * h * h) * _DENSITY
+                    D[i] *= float32(0.5) * (one + erf(h * _ROOT_HALF)) + h * density
+                elif not h > zero:
+                    D[i] *= h + one if kind == _ELU else _LEAK
+
+    def forward_in_place(kind: int, Z: np.ndarray, n: int) -> None:
+        activate(kind, Z, Z, n)
 
     @jit(flat, flat, count, real)
     def update(W, G, n, rate):
@@ -362,7 +406,12 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
     loops: list[Any] = [matmul, matmul_tn, matmul_nt, add_bias, sum_rows, relu, mask, update, sum_squares]
     loops += [clipped_update, error, softmax_cross_entropy, max_pool2d, max_pool2d_gradient]
     loops += [conv2d, conv2d_wgrad, conv2d_dgrad]
-    return {loop.__name__: loop for loop in loops}
+    found = {loop.__name__: loop for loop in loops}
+    for kind, name in enumerate(_ACTIVATIONS):
+        is_in_place = kind not in (_SILU, _GELU)
+        found[f"{name}_forward"] = partial(forward_in_place if is_in_place else activate, kind)
+        found[f"{name}_gradient"] = partial(differentiate, kind)
+    return found
 
 
 def _matrix(flat: np.ndarray, rows: int, columns: int) -> np.ndarray:

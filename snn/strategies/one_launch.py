@@ -19,7 +19,7 @@ from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronSh
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
-from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.layers import ACTIVATIONS, Conv2d, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights
 from snn.strategies.base import Progress, Strategy
@@ -37,7 +37,7 @@ KERNELS = (
 
 _LONG = 1.0  # seconds of a launch that lets the next ones be shorter
 _AFTER_STOP = 16  # steps
-_CONVOLUTIONAL = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
+_CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
 
 
 class LaunchedTraining:
@@ -148,7 +148,7 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     relu = [isinstance(layer, ReLU) for layer in network.layers]
     reason = ""
     if others:
-        reason = f"its layers are linear and relu, and this one is {type(others[0]).__name__.lower()}"
+        reason = f"its layers are linear and relu, and this one is {others[0].name}"
     elif relu[-1] or (True, True) in pairwise(relu):
         reason = "its kernel has one relu between two linear layers, and none at the end"
     elif network.clip_norm is not None:
@@ -171,10 +171,7 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
     """The shape for the convolution kernel. Raises Unsupported for other networks."""
     reason, last = "", network.layers[-1]
     if tuple(map(type, network.layers)) != _CONVOLUTIONAL or not (isinstance(last, Linear) and last.bias):
-        own, kernels = (
-            ", ".join(cls.__name__.lower() for cls in classes)
-            for classes in (map(type, network.layers), _CONVOLUTIONAL)
-        )
+        own, kernels = (", ".join(layer.name for layer in some) for some in (network.layers, _CONVOLUTIONAL))
         reason = f"its layers are {own}, the kernel's {kernels}"
     elif network.loss is not CROSS_ENTROPY:
         reason = f"its loss is {network.loss.name}, the kernel's {CROSS_ENTROPY.name}"
@@ -373,7 +370,7 @@ def _shapes_for(network: Network) -> tuple[Describe, ...]:
     """Functions that may describe the network's shape, in order of preference."""
     if network.widths is not None and network.outputs == 1:
         return perceptron_shape, layered_shape
-    linear = all(isinstance(layer, Linear | ReLU) for layer in network.layers)
+    linear = all(isinstance(layer, (Linear, *ACTIVATIONS.values())) for layer in network.layers)
     return (layered_shape,) if linear else (convolutional_shape,)
 
 

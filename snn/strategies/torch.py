@@ -430,7 +430,7 @@ def modules(torch: Any, network: Network) -> list[Any]:
         elif isinstance(layer, MaxPool2d):
             made.append(nn.MaxPool2d(layer.size))
         else:
-            made.append(nn.ReLU())
+            made.append(getattr(nn, type(layer).__name__)())
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
 
 

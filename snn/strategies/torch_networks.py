@@ -11,7 +11,21 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.hardware.devices import usable_processors
-from snn.models.layers import Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.layers import (
+    ACTIVATIONS,
+    ELU,
+    GELU,
+    Conv2d,
+    Identity,
+    Layer,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Tanh,
+)
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.models.step import Shape
@@ -147,12 +161,27 @@ class _Conv2d(_Op):
         return self.torch.ops.aten.convolution_backward(dy, x, W[0], [len(W[0])], *sizes, wanted)
 
 
-class _ReLU(_Op):
+class _Activation(_Op):
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
-        return self.torch.relu(x), None
+        if isinstance(self.layer, Identity):
+            return x, None
+        return getattr(self.torch.ops.aten, self.layer.name)(x), None
 
     def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
-        return self.torch.ops.aten.threshold_backward(dy, y, 0)
+        return _DERIVATIVES[type(self.layer)](self.torch.ops.aten, dy, x, y)
+
+
+_DERIVATIVES: dict[type[Layer], Callable[[Any, Tensor, Tensor, Tensor], Tensor]] = {
+    ReLU: lambda aten, dy, x, y: aten.threshold_backward(dy, y, 0),
+    LeakyReLU: lambda aten, dy, x, y: aten.leaky_relu_backward(dy, x, 0.01, False),
+    Tanh: lambda aten, dy, x, y: aten.tanh_backward(dy, y),
+    Sigmoid: lambda aten, dy, x, y: aten.sigmoid_backward(dy, y),
+    SiLU: lambda aten, dy, x, y: aten.silu_backward(dy, x),
+    GELU: lambda aten, dy, x, y: aten.gelu_backward(dy, x),
+    ELU: lambda aten, dy, x, y: aten.elu_backward(dy, 1.0, 1.0, 1.0, False, x),
+    Identity: lambda aten, dy, x, y: dy,
+}
+"""The gradient of an activation's input x, from that of its output y."""
 
 
 class _MaxPool2d(_Op):
@@ -168,7 +197,8 @@ class _MaxPool2d(_Op):
         return backward(dy, x, size, size, padding, dilation, False, kept)
 
 
-_OPS: dict[type[Layer], type[_Op]] = {Linear: _Linear, Conv2d: _Conv2d, ReLU: _ReLU, MaxPool2d: _MaxPool2d}
+_OPS: dict[type[Layer], type[_Op]] = {Linear: _Linear, Conv2d: _Conv2d, MaxPool2d: _MaxPool2d}
+_OPS |= dict.fromkeys(ACTIVATIONS.values(), _Activation)
 
 
 class TorchLayers:

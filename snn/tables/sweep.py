@@ -23,7 +23,7 @@ from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
 
 NAMES = ("strategy", "dataset", "network", "kernel")
-SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
+SHOWN_BY_NETWORK = ("network.hidden", "network.bias", "network.activation", "network.layers")
 """Axes whose values the column ``network`` shows."""
 
 

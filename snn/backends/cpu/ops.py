@@ -4,6 +4,7 @@ Every function takes flat float32 arrays, each at least as long as its operand, 
 """
 
 import math
+from functools import reduce
 
 import numpy as np
 
@@ -149,6 +150,89 @@ def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
     sums = exponentials.sum(axis=1, keepdims=True)
     E[:rows] = ((np.log(sums) - shifted) * targets).sum(axis=1)
     as_matrix(D, rows, width)[...] = np.float32(scale) * (exponentials / sums - targets)
+
+
+# ---- activation functions
+
+LEAK = 0.01
+"""The slope of ``leaky_relu`` below 0: PyTorch's default."""
+
+
+def leaky_relu_forward(Z, n):
+    np.maximum(Z[:n], LEAK * Z[:n], out=Z[:n])
+
+
+def leaky_relu_gradient(D, H, n):
+    D[:n] = np.where(H[:n] > 0, D[:n], LEAK * D[:n])
+
+
+def tanh_forward(Z, n):
+    np.tanh(Z[:n], out=Z[:n])
+
+
+def tanh_gradient(D, H, n):
+    D[:n] *= 1 - H[:n] * H[:n]
+
+
+def sigmoid_forward(Z, n):
+    Z[:n] = _sigmoid(Z[:n])
+
+
+def sigmoid_gradient(D, H, n):
+    D[:n] *= H[:n] * (1 - H[:n])
+
+
+def elu_forward(Z, n):
+    Z[:n] = np.where(Z[:n] > 0, Z[:n], np.expm1(np.minimum(Z[:n], 0)))
+
+
+def elu_gradient(D, H, n):
+    D[:n] = np.where(H[:n] > 0, D[:n], D[:n] * (H[:n] + 1))
+
+
+def silu_forward(X, Z, n):
+    np.multiply(X[:n], _sigmoid(X[:n]), out=Z[:n])
+
+
+def silu_gradient(D, X, n):
+    S = _sigmoid(X[:n])
+    D[:n] *= S * (1 + X[:n] * (1 - S))
+
+
+def gelu_forward(X, Z, n):
+    np.multiply(X[:n], _normal(X[:n]), out=Z[:n])
+
+
+def gelu_gradient(D, X, n):
+    density = np.exp(-0.5 * X[:n] * X[:n]) / math.sqrt(2 * math.pi)
+    D[:n] *= _normal(X[:n]) + X[:n] * density
+
+
+def _sigmoid(X):
+    with np.errstate(over="ignore"):  # 1 / (1 + infinity) is right
+        return 1 / (1 + np.exp(-X))
+
+
+def _normal(X):
+    """The normal distribution function."""
+    return 0.5 * (1 + _erf(X * math.sqrt(0.5)))
+
+
+_ERF_OVER = (
+    *(-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06, -5.69250639462346e-05),
+    *(-7.34990630326855e-04, -2.95459980854025e-03, -1.60960333262415e-02),
+)
+_ERF_UNDER = (
+    *(-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03),
+    *(-7.37332916720468e-03, -1.42647390514189e-02),
+)
+
+
+def _erf(X):
+    """The error function to about 1e-7, as the quotient of polynomials that Eigen uses; NumPy has none."""
+    X = np.clip(X, -4, 4)
+    over, under = (reduce(lambda sum, c: sum * (X * X) + c, of) for of in (_ERF_OVER, _ERF_UNDER))
+    return X * over / under
 
 
 # ---- products, with the operations that follow them in the same kernel
