@@ -25,7 +25,7 @@ from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
-from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
+from snn.models.network import INITIALISERS, REDUCTIONS, SHUFFLES, UPDATE_ORDERS, build, network_label
 
 MOST_MEMBERS = 10**5
 """Networks that one launch trains: starts times the lengths of a strategy's lists."""
@@ -303,6 +303,7 @@ KINDS: Mapping[str, Kind] = {
     "training.reduction": one_of(REDUCTIONS),
     "training.gradient": one_of(GRADIENTS),
     "training.drop_last": FLAG,
+    "training.shuffle": one_of(SHUFFLES),
     "training.accumulate": Range(1, 2**24, _IN_32_BITS),
     "protocol.runs": _RUNS,
     "protocol.min_runs": _RUNS,
@@ -437,10 +438,13 @@ def _settle(cell: Mapping[str, Any]) -> None:
     """Give a checked cell the one form that its values have, however they were written.
 
     Each round has at least one run; 5 and 5.0 are 5.0; a data set's task may follow from the network's loss.
+    Settings that came later are left out at their defaults, so that older cells keep their names.
     """
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
+    if cell["training"].get("shuffle") == "none":
+        del cell["training"]["shuffle"]
     cell["network"]["recompute"] = sorted(cell["network"]["recompute"])
     if cell["dataset"].get("task", "") is None:
         cell["dataset"]["task"] = LOSSES[cell["network"].get("loss", MEAN_SQUARED_ERROR.name)].task
