@@ -163,7 +163,7 @@ class Refusing(DeferredBackend):
         return super().malloc(nbytes, kind)
 
 
-REFUSED = Unsupported("the driver refuses cuLaunchKernelEx: CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
+REFUSED = Unsupported("the driver does not allow cuLaunchKernelEx: CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
 FULL = OutOfMemory("cudaMalloc of 800 bytes failed: 3 of 4 bytes are free")
 FAILURES = [
     (REFUSED, "steps_per_launch"),

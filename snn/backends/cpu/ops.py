@@ -1,4 +1,4 @@
-"""The work of ``snn.backends.ops`` in NumPy: what the CPU backend does, and the oracle of the kernels.
+"""The operations of ``snn.backends.ops`` in NumPy, for the CPU backend and as the oracle of the kernels.
 
 Every function takes flat float32 arrays, each at least as long as its operand, and numbers.
 """
@@ -11,7 +11,7 @@ from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
 from snn.models.row_order import row_order as order_of
 
-# ---- flat arrays as the matrices and images that they hold: views, but where a copy is said
+# ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
 
 def as_matrix(flat, rows, cols):
@@ -27,7 +27,7 @@ def as_filters(flat, filters, channels, kernel):
 
 
 def outputs_of(rows, channels, height, width, filters, kernel, padding):
-    """A convolution's outputs: how many, and their shape."""
+    """The number of a convolution's outputs, and their shape."""
     high, wide = (side + 2 * padding - kernel + 1 for side in (height, width))
     return rows * filters * high * wide, (rows, filters, high, wide)
 
@@ -39,7 +39,7 @@ def patches_of(images, kernel, padding):
 
 
 def unpool(G, which, rows, channels, height, width, filters, kernel, padding, size):
-    """The gradient of a convolution's outputs, from that of its windows and which of each is the largest."""
+    """The gradient of a convolution's outputs, from its windows' gradients and largest elements."""
     _, shape = outputs_of(rows, channels, height, width, filters, kernel, padding)
     high, wide = shape[2] // size, shape[3] // size
     pooled = rows * filters * high * wide
@@ -162,7 +162,7 @@ def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
     as_matrix(D, rows, width)[...] = np.float32(scale) * (exponentials / sums - targets)
 
 
-# ---- products, and what follows one in the same kernel
+# ---- products, with the operations that follow them in the same kernel
 
 
 def matmul(A, B, C, m, k, n):
@@ -328,7 +328,7 @@ def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
         np.copyto(place, as_images(G, *first.shape), where=at == number)
 
 
-# ---- what the programs of the CNN report compute instead of the exact gradient
+# ---- the CNN report's programs, which do not compute the exact gradient
 
 
 def published_wgrad(X, G, dW, db, rows, channels, height, width, kernel, padding, filters):
