@@ -9,7 +9,7 @@ import cuda_on_cpu
 import numpy as np
 import oracle
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import PEERS, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from every_source import EverySource
@@ -23,8 +23,8 @@ from snn.config.compose import composed
 from snn.errors import Unsupported
 from snn.measurement import runs
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import SHUFFLES, draw_weights, mlp, trained
-from snn.models.row_order import philox, row_order
+from snn.models.network import draw_weights, mlp, trained
+from snn.models.row_order import SHUFFLES, philox, row_order
 from snn.planning import gpus
 from snn.planning.plan import predicted
 from snn.profiling.ledger import Ledger
@@ -178,6 +178,7 @@ def data_of(rows, features=5, seed=0):
     return X, (X @ random.standard_normal((features, 1))).astype(np.float32)
 
 
+QUICK = {"torch_compile": {"mode": "default"}, "torch_loader": {"workers": 0}}
 NETWORK = mlp((5, 7, 6, 1), init="kaiming_uniform", order_seed=3)
 
 
@@ -198,14 +199,16 @@ def by_oracle(network, weights, X, Y, epochs, batch, rate=0.01):
 
 
 @pytest.mark.parametrize(("rows", "batch"), [(23, 4), (24, 8), (5, 9)])
-@pytest.mark.parametrize("name", SHUFFLING)
-def test_fifty_steps_are_the_oracles_and_each_run_has_the_same_orders(name, rows, batch, request):
-    (X, Y), weights = data_of(rows), draw_weights(NETWORK, GlibcRandom(3))
+@pytest.mark.parametrize("name", [*SHUFFLING, *PEERS])
+def test_fifty_steps_are_the_oracles_and_each_run_has_the_same_orders(name, rows, batch):
+    network = replace(NETWORK, update_order="simultaneous") if name == "torch_loader" else NETWORK
+    (X, Y), weights = data_of(rows), draw_weights(network, GlibcRandom(3))
     epochs = -(-50 // -(-rows // batch))
-    expected, expected_loss = by_oracle(NETWORK, weights, X, Y, epochs, batch)
-    with closing(factory.make(groups.load("strategy", name), ObservedBackend(backend_of(name)))) as strategy:
-        strategy.check_network(NETWORK)
-        strategy.setup(NETWORK, X, Y, batch, 0.01)
+    expected, expected_loss = by_oracle(network, weights, X, Y, epochs, batch)
+    choice = groups.load("strategy", name) | QUICK.get(name, {})
+    with closing(factory.make(choice, ObservedBackend(backend_of(name)))) as strategy:
+        strategy.check_network(network)
+        strategy.setup(network, X, Y, batch, 0.01)
         for _ in range(2):
             strategy.load(weights)
             strategy.train(epochs)

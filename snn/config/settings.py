@@ -25,7 +25,8 @@ from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
-from snn.models.network import INITIALISERS, REDUCTIONS, SHUFFLES, UPDATE_ORDERS, build, network_label
+from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
+from snn.models.row_order import SHUFFLES, settled
 
 MOST_MEMBERS = 10**5
 """Most networks that one launch trains: starts times the lengths of a strategy's lists."""
@@ -434,17 +435,15 @@ def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
     return Cell((section, dict(sorted(cell[section].items()))) for section in SECTIONS)
 
 
-def _settle(cell: Mapping[str, Any]) -> None:
+def _settle(cell: dict[str, Any]) -> None:
     """Bring the values of a checked cell into one form, however they were written.
 
     Each round has at least one run; 5 and 5.0 are 5.0; a data set's task may follow from the network's loss.
-    Settings that came later are left out at their defaults, so that older cells keep their names.
     """
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
-    if cell["training"].get("shuffle") == "none":
-        del cell["training"]["shuffle"]
+    cell["training"] = settled(cell["training"])
     cell["network"]["recompute"] = sorted(cell["network"]["recompute"])
     if cell["dataset"].get("task", "") is None:
         cell["dataset"]["task"] = LOSSES[cell["network"].get("loss", MEAN_SQUARED_ERROR.name)].task

@@ -15,13 +15,13 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
+from snn.models.row_order import EPOCH
 from snn.models.step import Shape
 
 INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
 _NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6}
 UPDATE_ORDERS = ("sequential", "simultaneous")
 REDUCTIONS = ("mean", "sum")
-SHUFFLES = ("none", "epoch")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     training = cell["training"]
     gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
     rest = {key: training[key] for key in ("reduction", "accumulate")}
-    if training.get("shuffle") == "epoch":
+    if training.get("shuffle") == EPOCH:
         rest["order_seed"] = cell["network"]["seed"]
     return build(cell["network"], inputs, gradient=gradient, **rest)
 

@@ -11,14 +11,22 @@ Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy 
 counter (v, i, epoch, 0) and the key (seed, 0).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+IN_FILE, EPOCH = SHUFFLES = ("none", "epoch")
+"""Values of ``training.shuffle``: the order of the file, or another one in each epoch."""
+
 ROUNDS = 8
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _WEYL = 0x9E3779B9, 0xBB67AE85
+
+
+def settled(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The section ``training`` of a cell; in file order without ``shuffle``, as before there was a choice."""
+    return {key: value for key, value in training.items() if (key, value) != ("shuffle", IN_FILE)}
 
 
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int], xp: Any = np) -> tuple[Any, ...]:
@@ -74,28 +82,44 @@ def row_order(rows: int, seed: int, epoch: int) -> np.ndarray:
     return order
 
 
-Rows = slice | np.ndarray
-"""The rows of a batch: a part of the file, or their numbers."""
+class Orders:
+    """The orders of a run's epochs, one after the other."""
 
-
-class Batches:
-    """The rows of each batch, epoch after epoch of a run: in file order, or in the order of a seed."""
-
-    def __init__(self, rows: int, size: int, seed: int | None) -> None:
+    def __init__(self, rows: int, seed: int) -> None:
         self._rows, self._seed = rows, seed
-        self._in_file = [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
         self.restart()
 
     def restart(self) -> None:
         """Begin a run."""
         self._epoch = 0
 
+    def next(self) -> np.ndarray:
+        """The order of the next epoch: uint32."""
+        self._epoch += 1
+        return row_order(self._rows, self._seed, self._epoch - 1)
+
+
+Rows = slice | np.ndarray
+"""The rows of a batch: a part of the file, or their numbers."""
+
+
+class Batches:
+    """The rows of each batch, epoch after epoch of a run: in file order, or in the orders of a seed."""
+
+    def __init__(self, rows: int, size: int, seed: int | None) -> None:
+        self._in_file = [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+        self._orders = None if seed is None else Orders(rows, seed)
+
+    def restart(self) -> None:
+        """Begin a run."""
+        if self._orders:
+            self._orders.restart()
+
     def epoch(self) -> Sequence[Rows]:
         """The batches of the run's next epoch."""
-        if self._seed is None:
+        if not self._orders:
             return self._in_file
-        order = row_order(self._rows, self._seed, self._epoch)
-        self._epoch += 1
+        order = self._orders.next()
         return [order[some] for some in self._in_file]
 
 

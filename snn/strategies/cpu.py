@@ -14,7 +14,7 @@ from snn.errors import Unsupported
 from snn.hardware.devices import usable_processors
 from snn.models import host_ops
 from snn.models.network import Network
-from snn.models.row_order import Batches, copy_rows
+from snn.models.row_order import Orders, copy_rows
 from snn.models.step import Step
 from snn.models.training_step import prediction_step, training_step
 from snn.strategies.base import Strategy, required
@@ -177,6 +177,7 @@ class CpuBaseline(Strategy):
         self._arrays: list[np.ndarray] = []
         self._data: tuple[np.ndarray, ...] = ()
         self._taken: tuple[np.ndarray, ...] = ()
+        self._orders: Orders | None = None
         self._trained: Any = None
 
     def limit_threads(self) -> None:
@@ -196,8 +197,8 @@ class CpuBaseline(Strategy):
         self.network, self._rows = network, min(batch_size, len(X))
         self.limit_threads()
         X, Y = self._data = self._copy_of(X, "data"), self._copy_of(Y, "data")
-        self._orders = Batches(len(X), len(X), network.order_seed)
         if network.order_seed is not None:
+            self._orders = Orders(len(X), network.order_seed)
             X, Y = self._copy_of(X, "data"), self._copy_of(Y, "data")
         self._taken = X, Y
         batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
@@ -212,13 +213,14 @@ class CpuBaseline(Strategy):
     def load(self, weights: list[np.ndarray]) -> None:
         for W, initial in zip(self._trained.parameters, weights, strict=True):
             W[...] = initial
-        self._orders.restart()
+        if self._orders:
+            self._orders.restart()
         self._loss = float("nan")
 
     def epoch(self) -> None:
         train, value = self._trained.train, self.network.loss.value
-        if self.network.order_seed is not None:
-            copy_rows(self._data, self._orders.epoch()[0], self._taken)
+        if self._orders:
+            copy_rows(self._data, self._orders.next(), self._taken)
         for batch in range(len(self._losses)):
             errors = train(batch)
             if self.keeps_losses:
