@@ -95,6 +95,7 @@ def of_protocols():
 
 def of_verdicts():
     yield f"whole interval is within {LIMITS['same']:.0%} of 1"
+    yield f"may use {LIMITS['first_look']:.0%} of this chance"
     yield f"above {LIMITS['noisy']:.0%} of their mean"
     yield f"used over {LIMITS['other_cores']:.0%} of the CPU cores"
     yield f"took over {LIMITS['stolen_cores']:.0%} of the cores"
