@@ -429,7 +429,10 @@ class Persistent(Strategy):
             raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
         self._strategy.keeps_losses = self.keeps_losses
-        self._strategy.setup(network, X, Y, batch_size, rate)
+        try:
+            self._strategy.setup(network, X, Y, batch_size, rate)
+        except Unsupported as error:
+            raise Unsupported(f"{error}; no launch trains instead: {'; '.join(reasons)}") from error
 
     def train(self, epochs: int) -> None:
         self._strategy.progress = self.progress
