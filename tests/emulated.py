@@ -40,7 +40,11 @@ class EmulatedBackend(CpuBackend):
             float(number) if name in kind.reals else int(number)
             for name, number in zip(kind.numbers, numbers, strict=True)
         ]
-        kernel(grid=grid, block=block, arguments=(*(buffer.words for buffer in buffers), *values))
+        arrays = (
+            buffer.words if kind == "float32*" else buffer.words.view(kind[:-1])
+            for buffer, kind in zip(buffers, kernel.parameters, strict=False)
+        )
+        kernel(grid=grid, block=block, arguments=(*arrays, *values))
 
     def _convolve(self, op: str, numbers: Sequence[float]) -> tuple[Any, ...]:
         shape = {name.upper(): int(n) for name, n in zip(OPS[op].numbers, numbers, strict=True)}

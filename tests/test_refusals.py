@@ -185,6 +185,7 @@ COMMAND_LINES = r"""
     training.accumulate=3 => accumulate is 3: it must divide training.batch_size=256, the rows of one
     training.accumulate=3 => as 2 or 4 does
     training.accumulate=512 => it must divide training.batch_size=256
+    training.shuffle=always => training.shuffle is 'always': it must be one of none, epoch
     training.accumulate=0 => training.accumulate is 0: it must be a whole number, at least 1
     training.accumulate=4 => choose network.update_order=simultaneous
     training.accumulate=4 network.update_order=simultaneous training.gradient=published_naive => choose

@@ -20,6 +20,7 @@ from snn.config.cell import Cell
 from snn.errors import RecordError
 from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
+from snn.models.row_order import IN_FILE
 from snn.profiling.memory import PURPOSES
 from snn.records import store
 from snn.records.origin import Origin, origin
@@ -145,6 +146,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     cell, provenance, traits = Cell(first["cell"]), first["provenance"], of_record(first)
     package = traits["own_runtime"]  # a peer has none
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
+    row.setdefault("training.shuffle", IN_FILE)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
     members = max(len(first.get("members", [])), 1)
     by_number = {record["round"]: record for record in records}

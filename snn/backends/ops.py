@@ -17,6 +17,7 @@ THREADS = 256
 """Threads per block of an operation other than a product."""
 
 _ELEMENTWISE = "kernels/elementwise.cu"
+_ROWS = "kernels/layers/rows.cu"
 _IMAGES = "rows channels height width"
 _CONVOLUTION = _IMAGES + " filters kernel padding"
 
@@ -28,6 +29,7 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "height/size": lambda of: of["height"] // of["size"],
     "width/size": lambda of: of["width"] // of["size"],
     "weights+biases": lambda of: of["weights"] + of["biases"],
+    "features+outputs": lambda of: of["features"] + of["outputs"],
     "W+b": lambda of: of["filters"] * (of["channels"] * of["kernel"] ** 2 + 1),
     "W+b in 32s": lambda of: 32 * math.ceil(_DERIVED["W+b"](of) / 32),
     "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
@@ -142,6 +144,15 @@ OPS = {
         f"W:rows*cols V:rows*cols G:rows*cols S:{PARTIAL_SUMS}", "rows cols rate max_norm"
     ),
     "transpose": _op("A:rows*cols T:rows*cols", "rows cols"),  # T = A^T
+    # I = the order of the rows in epoch C, as snn/models/row_order.py defines it: whole numbers, as C is
+    "row_order": _op("C:1 I:rows", "rows seed", source=_ROWS),
+    # U and V = the rows I of X and Y, C += 1
+    "take_rows": _op(
+        "I:rows X:rows*features Y:rows*outputs U:rows*features V:rows*outputs C:1",
+        "rows features outputs",
+        "rows*features+outputs",
+        _ROWS,
+    ),
     # Layers: Z and G are (rows, width), images (rows, channels, height, width).
     "add_bias": _layer("bias", "Z:rows*width b:width", "rows width", "rows*width"),  # Z += b in each row
     # s = the sum of the rows of G

@@ -33,6 +33,7 @@ from snn.models.network import (
     network_label,
     without_defaults,
 )
+from snn.models.row_order import SHUFFLES, settled
 
 MOST_MEMBERS = 10**5
 """Most networks that one launch trains: starts times the lengths of a strategy's lists."""
@@ -312,6 +313,7 @@ KINDS: Mapping[str, Kind] = {
     "training.reduction": one_of(REDUCTIONS),
     "training.gradient": one_of(GRADIENTS),
     "training.drop_last": FLAG,
+    "training.shuffle": one_of(SHUFFLES),
     "training.accumulate": Range(1, 2**24, _IN_32_BITS),
     "protocol.runs": _RUNS,
     "protocol.min_runs": _RUNS,
@@ -450,6 +452,7 @@ def _settle(cell: dict[str, Any]) -> None:
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
+    cell["training"] = settled(cell["training"])
     network = cell["network"] = without_defaults(cell["network"])
     network["recompute"] = sorted(network["recompute"])
     if cell["dataset"].get("task", "") is None:

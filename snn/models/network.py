@@ -15,6 +15,7 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import ACTIVATIONS, Layer, Linear, Parameter, check_order, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
+from snn.models.row_order import EPOCH
 from snn.models.step import Shape
 
 INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
@@ -34,8 +35,9 @@ class Network:
     L2 norm of each parameter's gradient. ``reduction`` says whether the gradient is taken of the mean of a
     batch's losses or of their sum; a reported loss is always the mean. A batch is computed as
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
-    in the backward pass (``snn.models.remedies``). Raises ConfigError if a layer does not fit the one
-    before it, or a remedy the network.
+    in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
+    takes the rows (``snn.models.row_order``), None for the order of the file. Raises ConfigError if a layer
+    does not fit the one before it, or a remedy the network.
     """
 
     inputs: Shape
@@ -48,6 +50,7 @@ class Network:
     gradient: Gradient = EXACT
     accumulate: int = 1
     recompute: tuple[int, ...] = ()
+    order_seed: int | None = None
 
     def __post_init__(self) -> None:
         if not self.parameters:
@@ -119,7 +122,7 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
     ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
-    fields ``reduction``, ``gradient`` and ``accumulate``, as ``trained`` makes them.
+    fields ``reduction``, ``gradient``, ``accumulate`` and ``order_seed``, as ``trained`` makes them.
     """
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     rest["recompute"] = remedies.layers(settings)
@@ -134,6 +137,8 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     training = cell["training"]
     gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
     rest = {key: training[key] for key in ("reduction", "accumulate")}
+    if training.get("shuffle") == EPOCH:
+        rest["order_seed"] = cell["network"]["seed"]
     return build(cell["network"], inputs, gradient=gradient, **rest)
 
 

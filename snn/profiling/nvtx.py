@@ -13,6 +13,7 @@ from snn.strategies.factory import Job, start
 from snn.strategies.host_driven import HostDriven
 
 _STEPS = 3
+_BETWEEN_STEPS = ("transpose", "row_order", "take_rows")  # of a load, and at the beginning of an epoch
 
 
 class Ranges(Observer):
@@ -39,7 +40,7 @@ class Ranges(Observer):
         if call.name == "launch":
             op, _, numbers = call.arguments
             name = f"{op} {'x'.join(str(n) for n in numbers if isinstance(n, int))}"
-            if self._by_call and op != "transpose":  # belongs to a load, not to a step
+            if self._by_call and op not in _BETWEEN_STEPS:
                 self.next_launch(self._labels[self._launches % len(self._labels)])
                 label = self._label
         elif call.name == "train":

@@ -48,6 +48,9 @@ class Strategy(ABC):
     any_network: bool = False
     """Whether it trains every network of layers; else only multilayer perceptrons made by ``mlp``."""
 
+    shuffles: bool = False
+    """Whether it can take the rows in another order in each epoch (``Network.order_seed``)."""
+
     own_step: str | None = None
     """Name of the program whose step is fixed: no launch can be replaced (``snn.models.gradients``)."""
 
@@ -81,6 +84,11 @@ class Strategy(ABC):
                 "biases (network.bias=false), ReLU between them (network.activation=relu), the mean squared "
                 "error, trained by its gradient"
             )
+        if not self.shuffles and network.order_seed is not None:
+            raise Unsupported(
+                "training.shuffle=epoch reorders the rows in each epoch, and this strategy takes them in the "
+                "order of the file: choose training.shuffle=none or another strategy, such as graph"
+            )
         if not self.remedies and (network.accumulate > 1 or network.recompute):
             key = "training.accumulate" if network.accumulate > 1 else "network.recompute"
             raise Unsupported(
@@ -108,7 +116,10 @@ class Strategy(ABC):
 
     @abstractmethod
     def epoch(self) -> None:
-        """Train on every batch once, in file order; the last one may be smaller than the others."""
+        """Train on every batch once; the last one may be smaller than the others.
+
+        The rows are in file order, or in the order of the run's next epoch (``Network.order_seed``).
+        """
 
     def train(self, epochs: int) -> None:
         """Train for ``epochs`` epochs: the timed part of a run."""

@@ -14,6 +14,7 @@ from snn.errors import Unsupported
 from snn.hardware.devices import usable_processors
 from snn.models import host_ops
 from snn.models.network import Network
+from snn.models.row_order import Orders, copy_rows
 from snn.models.step import Step
 from snn.models.training_step import prediction_step, training_step
 from snn.strategies.base import Strategy, required
@@ -159,12 +160,13 @@ class CpuBaseline(Strategy):
     """Training on the CPU in pageable memory, without a device.
 
     ``setup`` copies the data and allocates one matrix for each activation, gradient and weight. After that
-    nothing is copied or waited for, and there is nothing to launch. ``setup`` raises Unsupported unless the
+    nothing is copied or waited for, and there is nothing to launch; only with ``training.shuffle=epoch`` each
+    epoch begins with a copy of the rows in its order. ``setup`` raises Unsupported unless the
     device is the CPU.
     """
 
     on_host = True
-    any_network = True
+    any_network = shuffles = True
     own_step = "a CPU baseline"
 
     convolves: bool
@@ -173,6 +175,9 @@ class CpuBaseline(Strategy):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._arrays: list[np.ndarray] = []
+        self._data: tuple[np.ndarray, ...] = ()
+        self._taken: tuple[np.ndarray, ...] = ()
+        self._orders: Orders | None = None
         self._trained: Any = None
 
     def limit_threads(self) -> None:
@@ -191,7 +196,11 @@ class CpuBaseline(Strategy):
             raise Unsupported("this strategy is a CPU baseline: it runs with device=cpu only")
         self.network, self._rows = network, min(batch_size, len(X))
         self.limit_threads()
-        X, Y = self._copy_of(X, "data"), self._copy_of(Y, "data")
+        X, Y = self._data = self._copy_of(X, "data"), self._copy_of(Y, "data")
+        if network.order_seed is not None:
+            self._orders = Orders(len(X), network.order_seed)
+            X, Y = self._copy_of(X, "data"), self._copy_of(Y, "data")
+        self._taken = X, Y
         batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
         if network.widths is None:
             how = self.operations(), self.convolves, self._copy_of
@@ -204,10 +213,14 @@ class CpuBaseline(Strategy):
     def load(self, weights: list[np.ndarray]) -> None:
         for W, initial in zip(self._trained.parameters, weights, strict=True):
             W[...] = initial
+        if self._orders:
+            self._orders.restart()
         self._loss = float("nan")
 
     def epoch(self) -> None:
         train, value = self._trained.train, self.network.loss.value
+        if self._orders:
+            copy_rows(self._data, self._orders.next(), self._taken)
         for batch in range(len(self._losses)):
             errors = train(batch)
             if self.keeps_losses:
@@ -232,6 +245,7 @@ class CpuBaseline(Strategy):
 
     def close(self) -> None:
         self._trained = None
+        self._data = self._taken = ()
         while self._arrays:
             self.backend.host_free(self._arrays.pop())
 

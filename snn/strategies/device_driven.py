@@ -11,11 +11,12 @@ from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
 from snn.models.remedies import sharing
+from snn.models.row_order import Batches, copy_rows, rows_of
 from snn.models.step import Launch, Step, transposed
 from snn.models.training_step import batch_steps, micro_batch, prediction_step
 from snn.strategies.base import Strategy
 
-KERNELS = ("kernels/elementwise.cu",)
+KERNELS = ("kernels/elementwise.cu", "kernels/layers/rows.cu")
 """Sources of all launches but the products; a cell depends on them if its strategy imports this module."""
 
 
@@ -62,7 +63,7 @@ class DeviceDriven(Strategy):
     parameters. The buffers of layers that are computed again share memory.
     """
 
-    any_network = remedies = True
+    any_network = remedies = shuffles = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -275,16 +276,21 @@ class Resident(DeviceDriven):
     """Device-driven training with the data on the device.
 
     ``setup`` allocates everything and copies the data in. Per step there are only launches on one stream:
-    nothing is allocated, copied or waited for, and the host may run ahead of the device.
+    nothing is allocated, copied or waited for, and the host may run ahead of the device. With
+    ``training.shuffle=epoch`` two launches at the beginning of an epoch compute the order of the rows and
+    copy them to a second buffer in this order; the device counts the epochs.
     """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._batches: list[Batch] = []
+        self._reordering: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
         uploaded = self.upload(X, "data"), self.upload(Y, "data")
+        if network.order_seed is not None:
+            uploaded = self._reordered(uploaded, X, Y, network.order_seed)
         for start in range(0, len(X), batch_size):
             rows = min(batch_size, len(X) - start)
             x, y = (
@@ -293,12 +299,31 @@ class Resident(DeviceDriven):
             )
             self._batches.append(self.batch(x, y, rows))
 
+    def _reordered(self, data: tuple[Any, Any], X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Any, Any]:
+        """Buffers for the rows of X and Y in an epoch's order, which launches before the epoch fill."""
+        taken = self.malloc(X.size, "data"), self.malloc(Y.size, "data")
+        order, self._epochs = self.malloc(len(X), "workspace"), self.malloc(1, "workspace")
+        self._no_epochs = self.host((1,), "workspace")
+        self._no_epochs[...] = 0
+        self._reordering = [
+            ("row_order", (self._epochs, order), (len(X), seed)),
+            ("take_rows", (order, *data, *taken, self._epochs), (len(X), X.shape[1], Y.shape[1])),
+        ]
+        return taken
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        if self._reordering:
+            self.backend.copy_in(self._epochs, self._no_epochs, self._stream)
+        super().load(weights)
+
     def epoch(self) -> None:
+        for op, buffers, numbers in self._reordering:
+            self.backend.launch(op, buffers, numbers, self._stream)
         for batch in self._batches:
             self.step(batch)
 
     def close(self) -> None:
-        self._batches = []
+        self._batches, self._reordering = [], []
         super().close()
 
 
@@ -363,7 +388,9 @@ class Pipelined(DeviceDriven):
 
     Per step the host waits for the last copy from the batch's slot, writes the batch to the slot, and issues
     2 asynchronous copies in. The copies wait for the step that last used the slot, and overlap the steps
-    before this one. The launches of the step wait for the copies. Nothing is allocated.
+    before this one. The launches of the step wait for the copies. Nothing is allocated. With
+    ``training.shuffle=epoch`` the host computes an epoch's order before its first batch, and writes the
+    batch's rows to the slot from wherever they are.
     """
 
     def __init__(self, backend: Backend, buffers: int = 3) -> None:
@@ -372,11 +399,13 @@ class Pipelined(DeviceDriven):
         self._copy_stream: Any = None
         self._events: list[Any] = []
         self._slots: list[_Slot] = []
+        self._data: tuple[np.ndarray, ...] = ()
+        self._batches: Batches
         self._next = 0
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
-        self._data = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
+        self._data, self._batches = (X, Y), Batches(len(X), batch_size, network.order_seed)
         self._copy_stream = self.backend.stream_create()
         batch = min(batch_size, len(X))
         for _ in range(self._slot_count):
@@ -385,19 +414,23 @@ class Pipelined(DeviceDriven):
             whole = self.batch(*on_device, batch)
             self._slots.append(_Slot(x, y, on_device, whole, self._event(), self._event()))
 
+    def load(self, weights: list[np.ndarray]) -> None:
+        self._batches.restart()
+        super().load(weights)
+
     def epoch(self) -> None:
         backend = self.backend
-        for X, Y in self._data:
-            slot, rows = self._slots[self._next], len(X)
+        for rows in self._batches.epoch():
+            slot = self._slots[self._next]
             self._next = (self._next + 1) % self._slot_count
             backend.event_synchronize(slot.copied)
-            slot.X[:rows], slot.Y[:rows] = X, Y
+            X, Y = copy_rows(self._data, rows, (slot.X, slot.Y))
             backend.event_wait(slot.used, self._copy_stream)
-            backend.copy_in(slot.on_device[0], slot.X[:rows], self._copy_stream)
-            backend.copy_in(slot.on_device[1], slot.Y[:rows], self._copy_stream)
+            backend.copy_in(slot.on_device[0], X, self._copy_stream)
+            backend.copy_in(slot.on_device[1], Y, self._copy_stream)
             backend.event_record(slot.copied, self._copy_stream)
             backend.event_wait(slot.copied, self._stream)
-            self.step(slot.batch._replace(rows=rows))
+            self.step(slot.batch._replace(rows=len(X)))
             backend.event_record(slot.used, self._stream)
 
     def close(self) -> None:
@@ -409,7 +442,7 @@ class Pipelined(DeviceDriven):
             self.backend.stream_synchronize(self._stream)
         while self._events:
             self.backend.event_destroy(self._events.pop())
-        self._slots, self._data = [], []
+        self._slots, self._data = [], ()
         super().close()
 
     def _event(self) -> Any:
@@ -424,43 +457,56 @@ class Synchronous(DeviceDriven):
     ``setup`` copies the data to pageable host memory and makes the allocations of ``DeviceDriven``, one
     batch on the device, and the losses of an epoch in pageable memory. Per step there are 2 blocking copies
     in, the launches, and 1 blocking copy out of the batch's losses, which waits until the device has finished
-    the step. Nothing is allocated, and nothing of two steps overlaps.
+    the step. Nothing is allocated, and nothing of two steps overlaps. With ``training.shuffle=epoch`` the
+    host computes an epoch's order, and writes each batch to a pageable one before the copies.
     """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._batches: list[tuple[np.ndarray, np.ndarray, np.ndarray, Any]] = []
+        self._data: list[np.ndarray] = []
+        self._batch_of_host: list[np.ndarray] = []
+        self._batches: Batches
+        self._losses: list[tuple[np.ndarray, Any]] = []
         self._on_device: tuple[Any, Any]
         self._whole: Batch
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
-        data = [self.host(matrix.shape, "data", page_locked=False) for matrix in (X, Y)]
-        for held, matrix in zip(data, (X, Y), strict=True):
+        self._data = [self.host(matrix.shape, "data", page_locked=False) for matrix in (X, Y)]
+        for held, matrix in zip(self._data, (X, Y), strict=True):
             held[...] = matrix
         batch = min(batch_size, len(X))
+        self._batches = Batches(len(X), batch_size, network.order_seed)
+        if network.order_seed is not None:
+            self._batch_of_host = [
+                self.host((batch, matrix.shape[1]), "data", page_locked=False) for matrix in (X, Y)
+            ]
         self._on_device = self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data")
         self._whole = self.batch(*self._on_device, batch)
         errors = self.host((len(X), network.loss.errors(network.outputs)), "gradients", page_locked=False)
         for number, start in enumerate(range(0, len(X), batch_size)):
             E = self._errors[number if self.keeps_losses else 0].whole
-            some = slice(start, start + batch_size)
-            self._batches.append((data[0][some], data[1][some], errors[some], E))
+            self._losses.append((errors[start : start + batch_size], E))
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        self._batches.restart()
+        super().load(weights)
 
     def epoch(self) -> None:
         backend, (x, y) = self.backend, self._on_device
-        for X, Y, errors, E in self._batches:
+        for rows, (errors, E) in zip(self._batches.epoch(), self._losses, strict=True):
+            X, Y = rows_of(self._data, rows, self._batch_of_host)
             backend.copy_in(x, X)
             backend.copy_in(y, Y)
             self.step(self._whole._replace(rows=len(X)))
             backend.copy_out(errors, E)
 
     def loss(self) -> float:
-        return self.network.loss.value(self._batches[-1][2]) if self._rows else float("nan")
+        return self.network.loss.value(self._losses[-1][0]) if self._rows else float("nan")
 
     def epoch_losses(self) -> np.ndarray:
-        return np.array([self.network.loss.value(errors) for _, _, errors, _ in self._batches])
+        return np.array([self.network.loss.value(errors) for errors, _ in self._losses])
 
     def close(self) -> None:
-        self._batches = []
+        self._data, self._batch_of_host, self._losses = [], [], []
         super().close()

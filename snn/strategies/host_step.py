@@ -14,6 +14,7 @@ from snn.backends.ops import OPS
 from snn.models import host_ops
 from snn.models.host_ops import transpose
 from snn.models.network import Network
+from snn.models.row_order import Batches, rows_of
 from snn.models.step import Launch, Shape, Step
 from snn.models.training_step import prediction_step, training_step
 from snn.strategies.base import Strategy
@@ -32,10 +33,11 @@ class HostDriven(Strategy):
     does not want the backend's host memory, ``_allocate`` and ``_free``: how host matrices are allocated and
     freed. Data and parameters exist once; a step allocates a ``result`` for everything that it computes and
     ``scratch`` for every transpose, and frees each as soon as nothing reads it, as in the paper's programs.
+    With ``training.shuffle=epoch`` the rows of a batch are copied to a matrix for X and one for Y.
     ``close`` also frees what a strategy keeps in ``_buffers`` and ``_stream``.
     """
 
-    any_network = True
+    any_network = shuffles = True
 
     purpose: str
     """Purpose of the memory of the results that are computed now."""
@@ -50,6 +52,8 @@ class HostDriven(Strategy):
         super().__init__(backend)
         self.computes = backend.computes
         self._live: dict[int, np.ndarray] = {}
+        self._data: tuple[np.ndarray, ...] = ()
+        self._taken: list[np.ndarray] = []
         self._stream: Any = None
         self._buffers: list[Any] = []
         self._predictions: dict[int, tuple[list[Call], str]] = {}
@@ -87,25 +91,27 @@ class HostDriven(Strategy):
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self.network, self._rate, self._batch = network, rate, batch_size
-        X, Y = self._hold(X, "data"), self._hold(Y, "data")
-        starts = range(0, len(X), batch_size)
-        self._batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in starts]
+        self._data = self._hold(X, "data"), self._hold(Y, "data")
+        self._batches = Batches(len(X), batch_size, network.order_seed)
+        if network.order_seed is not None:
+            self._taken = [self._hold(matrix[:batch_size], "data") for matrix in self._data]
         self._parameters = {
             parameter.name: self._hold(np.zeros(parameter.shape, dtype=np.float32), "weights")
             for parameter in network.parameters
         }
-        self._plan_steps({len(X) for X, _ in self._batches})
+        self._plan_steps({min(batch_size, len(X)), len(X) % batch_size or batch_size})
         self._loss = float("nan")
 
     def load(self, weights: list[np.ndarray]) -> None:
         for parameter, fresh in zip(self._parameters.values(), weights, strict=True):
             parameter[...] = fresh
+        self._batches.restart()
         self._loss = float("nan")
 
     def epoch(self) -> None:
         losses = []
-        for X, Y in self._batches:
-            errors = self._train(X, Y)
+        for rows in self._batches.epoch():
+            errors = self._train(*rows_of(self._data, rows, self._taken))
             if self.keeps_losses:
                 losses.append(self.network.loss.value(errors))
         self._loss = self.network.loss.value(errors)
@@ -152,7 +158,7 @@ class HostDriven(Strategy):
         if self._stream is not None:
             self.backend.stream_destroy(self._stream)
             self._stream = None
-        self._batches, self._parameters = [], {}
+        self._data, self._taken, self._parameters = (), [], {}
         while self._live:
             self._free(self._live.popitem()[1])
 

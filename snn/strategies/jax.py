@@ -13,6 +13,7 @@ from snn.errors import OutOfMemory, Unsupported
 from snn.models.layers import GELU, Conv2d, Layer, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
+from snn.models.row_order import tables, walked
 from snn.strategies.base import PEERS, Peer
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
@@ -136,17 +137,19 @@ class JaxScan(Peer):
     for. The weights are donated to the call, which returns the new ones in the same memory. JAX allocates on
     demand instead of ahead, and keeps its memory until the process ends. Products and convolutions are
     float32 without TF32, unless the precision is tf32; how images lie in memory is left to the compiler.
+    With ``training.shuffle=epoch`` the program computes the order of each epoch and takes the rows in it.
     ``predict`` compiles its program when it is first called, and fills up the last batch.
     """
 
     own_runtime = "jax"
     own_step = "JAX"
-    at_once = True
+    at_once = shuffles = True
 
     def __init__(self, backend: Backend, unroll: int = 10) -> None:
         super().__init__(backend)
         self._unroll = unroll
         self._programs: dict[int, Any] = {}
+        self._epochs = 0
         self._W: tuple[Any, ...] = ()
         self._data: tuple[Any, ...] = ()
         self._error: Any = None
@@ -166,12 +169,11 @@ class JaxScan(Peer):
             ) from error
         self.network, self._batch = network, min(batch_size, len(X))
         step = make_step(jax, network, float(np.float32(rate)))
-        self._train = make_training(jax, step, self.keeps_losses, self._unroll, network.loss)
-        whole = len(X) // self._batch * self._batch
-        batches = [M[:whole].reshape(-1, self._batch, M.shape[1]) for M in (X, Y)]
-        rest = [M[whole:] for M in (X, Y)] if whole < len(X) else []
+        arranged = None if network.order_seed is None else make_shuffle(jax, network.order_seed, self._batch)
+        self._train = make_training(jax, step, self.keeps_losses, self._unroll, network.loss, arranged)
         with self.translated_errors():
-            self._data = tuple(self._put(M) for M in (*batches, *rest))
+            data = in_batches(X, Y, self._batch) if arranged is None else (X, Y)
+            self._data = tuple(map(self._put, data))
             self._W = tuple(self._put(np.zeros(shape, np.float32)) for shape in network.shapes)
 
     @contextmanager
@@ -191,7 +193,7 @@ class JaxScan(Peer):
     def load(self, weights: list[np.ndarray]) -> None:
         with self.translated_errors():
             self._W = self._jax.block_until_ready(tuple(map(self._put, weights)))
-        self._error = None
+        self._error, self._epochs = None, 0
 
     def epoch(self) -> None:
         self.train(1)
@@ -199,7 +201,9 @@ class JaxScan(Peer):
     def train(self, epochs: int) -> None:
         program = self._program(epochs)
         with self.translated_errors():
-            self._W, self._error, self._losses = self._jax.block_until_ready(program(self._W, *self._data))
+            trained = program(self._W, *self._arguments())
+            self._W, self._error, self._losses = self._jax.block_until_ready(trained)
+        self._epochs += epochs
 
     def loss(self) -> float:
         return float("nan") if self._error is None else self.network.loss.value(np.asarray(self._error))
@@ -229,6 +233,10 @@ class JaxScan(Peer):
         self._programs, self._W, self._data = {}, (), ()
         self._error = self._losses = self._outputs = None
 
+    def _arguments(self) -> tuple[Any, ...]:
+        """What a program takes besides the weights: the data and, to shuffle them, the first epoch."""
+        return self._data if self.network.order_seed is None else (np.uint32(self._epochs), *self._data)
+
     def _put(self, array: np.ndarray) -> Any:
         """A copy of the array on the device; also on the CPU, since weights are overwritten."""
         return self._jax.device_put(array, self._device, may_alias=False)
@@ -242,16 +250,45 @@ class JaxScan(Peer):
         if epochs not in self._programs:
             jitted = self._jax.jit(self._train, static_argnums=0, donate_argnums=1)
             with self._precise(), self.translated_errors():
-                self._programs[epochs] = jitted.lower(epochs, self._W, *self._data).compile()
+                self._programs[epochs] = jitted.lower(epochs, self._W, *self._arguments()).compile()
         return self._programs[epochs]
 
 
-def make_training(jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: Loss) -> Any:
-    """The training as a function of (epochs, W, X, Y).
+def in_batches(X: Any, Y: Any, batch: int) -> tuple[Any, ...]:
+    """X and Y as (batches, rows, columns); if the last batch is smaller, its X and Y, too."""
+    whole = len(X) // batch * batch
+    batches = (M[:whole].reshape(-1, batch, M.shape[1]) for M in (X, Y))
+    return *batches, *((X[whole:], Y[whole:]) if whole < len(X) else ())
+
+
+Shuffle = Callable[[Any, Any, Any], tuple[Any, ...]]
+"""The batches of an epoch, from its number, X and Y."""
+
+
+def make_shuffle(jax: Any, seed: int, batch: int) -> Shuffle:
+    """A function that takes the rows in an epoch's order (``snn.models.row_order``)."""
+    jnp = jax.numpy
+
+    def shuffled(epoch: Any, X: Any, Y: Any) -> tuple[Any, ...]:
+        rows = len(X)
+        F = tables(rows, seed, epoch, jnp)
+        order = jax.lax.while_loop(
+            lambda places: (places >= rows).any(),
+            lambda places: jnp.where(places < rows, places, walked(places, F, rows, jnp)),
+            walked(jnp.arange(rows, dtype=jnp.uint32), F, rows, jnp),
+        )
+        return in_batches(X[order], Y[order], batch)
+
+    return shuffled
+
+
+def make_training(
+    jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: Loss, shuffle: Shuffle | None = None
+) -> Any:
+    """The training as a function of (epochs, W, *batches), or of (epochs, W, first epoch, X, Y) to shuffle.
 
     It returns the new W, the errors E of the last batch and, with ``keeps_losses``, the losses of the last
-    epoch's batches. X is (batches, rows, features), Y (batches, rows, outputs). If the last batch is smaller,
-    its X and Y are two further arguments.
+    epoch's batches. The batches are as from ``in_batches``.
     """
     jnp, scan = jax.numpy, jax.lax.scan
 
@@ -261,12 +298,16 @@ def make_training(jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: L
             return None
         return jnp.mean(errors if loss is CROSS_ENTROPY else errors * errors)
 
-    def train(epochs: int, W: Any, X: Any, Y: Any, *rest: Any) -> Any:
+    def train(epochs: int, W: Any, *data: Any) -> Any:
+        def arranged(number: Any) -> tuple[Any, ...]:
+            return data if shuffle is None else shuffle(number, *data[1:])
+
         def batch(state: Any, one: Any) -> Any:
             W, errors = step(state[0], *one)
             return (W, errors)[: len(state)], kept(errors)
 
-        def epoch(carry: Any, _: None) -> Any:
+        def epoch(carry: Any, number: Any) -> Any:
+            X, Y, *rest = arranged(number)
             if not rest:
                 return scan(batch, carry, (X, Y), unroll=unroll)
             (W,), losses = scan(
@@ -275,9 +316,11 @@ def make_training(jax: Any, step: Step, keeps_losses: bool, unroll: int, loss: L
             W, errors = step(W, *rest)
             return (W, errors), jnp.append(losses, kept(errors)) if keeps_losses else None
 
-        last = rest[1] if rest else Y[0]
-        start = (W, jnp.zeros((len(last), loss.errors(last.shape[1])), last.dtype))
-        (W, errors), losses = scan(epoch, start, None, length=epochs)
+        numbers = None if shuffle is None else data[0] + jnp.arange(epochs, dtype=jnp.uint32)
+        *_, Y = jax.eval_shape(arranged, jnp.uint32(0))  # of the last batch, or of equal ones
+        rows, outputs = Y.shape[-2:]
+        start = (W, jnp.zeros((rows, loss.errors(outputs)), Y.dtype))
+        (W, errors), losses = scan(epoch, start, numbers, length=epochs)
         return W, errors, losses[-1] if keeps_losses else None
 
     return train

@@ -210,7 +210,7 @@ class OneLaunch(DeviceDriven):
     """
 
     by_epoch = at_once = True
-    remedies = False
+    remedies = shuffles = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -394,7 +394,7 @@ class Persistent(Strategy):
     if the driver rejects the launch, ``graph`` trains instead, and ``plan`` says why.
     """
 
-    by_epoch = at_once = any_network = True
+    by_epoch = at_once = any_network = shuffles = True
 
     fallback: type[Strategy] | None = Graph
     """The strategy that trains if no launch can; None: ``setup`` raises Unsupported or OutOfMemory."""
@@ -426,7 +426,10 @@ class Persistent(Strategy):
             raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
         self._strategy.keeps_losses = self.keeps_losses
-        self._strategy.setup(network, X, Y, batch_size, rate)
+        try:
+            self._strategy.setup(network, X, Y, batch_size, rate)
+        except Unsupported as error:
+            raise Unsupported(f"{error}; no launch trains instead: {'; '.join(reasons)}") from error
 
     def train(self, epochs: int) -> None:
         self._strategy.progress = self.progress

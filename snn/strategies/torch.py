@@ -14,6 +14,7 @@ from snn.files import cache
 from snn.models.layers import Conv2d, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
+from snn.models.row_order import Orders
 from snn.strategies.base import PEERS, Peer, required
 from snn.strategies.torch_networks import (
     TorchLayers,
@@ -31,6 +32,7 @@ class TorchPeer(Peer):
 
     own_runtime = "torch"
     own_step = "PyTorch"
+    shuffles = True
     as_published = False
 
     def __init__(self, backend: Backend) -> None:
@@ -64,7 +66,8 @@ class TorchStrategy(TorchPeer):
     an address aligned for wide loads. Images and the filters of convolutions lie with their channels last
     unless ``channels_last`` is false. ``close`` restores PyTorch's settings and returns the memory of its
     allocator to the device. Only ``load``, ``loss``, ``epoch_losses``, ``predict`` and ``weights`` wait.
-    ``predict`` calls PyTorch operation by operation.
+    ``predict`` calls PyTorch operation by operation. With ``training.shuffle=epoch`` the host computes the
+    order of an epoch and copies it in; before each step the batch's rows are gathered into its tensor.
     """
 
     grad_mode = "inference_mode"
@@ -79,6 +82,10 @@ class TorchStrategy(TorchPeer):
         self._steps: list[Callable[[], Any]] = []
         self._W: list[Any] = []
         self._batches: list[tuple[Any, Any]] = []
+        self._orders: Orders | None = None
+        self._data: Any = ()
+        self._order: Any = None
+        self._rows_of: tuple[Any, ...] = ()
         self._errors: Any = None
         self._totals: Any = None
         self._total_of: tuple[Any, ...] = ()
@@ -96,6 +103,12 @@ class TorchStrategy(TorchPeer):
                 self._batches.append((x.to(self._device, copy=True), y.to(self._device, copy=True)))
             self._totals = torch.zeros(len(self._batches), device=self._device)
             self._total_of = self._totals.unbind()
+            if network.order_seed is not None:
+                self._orders = Orders(len(X), network.order_seed)
+                whole = self._model.inputs(X), torch.from_numpy(Y)
+                self._data = whole[0].to(self._device, copy=True), whole[1].to(self._device, copy=True)
+                self._order = torch.arange(len(X), device=self._device)
+                self._rows_of = self._order.split(batch_size)
 
     @contextmanager
     def without_autograd(self) -> Iterator[None]:
@@ -107,15 +120,24 @@ class TorchStrategy(TorchPeer):
         with self.without_autograd():
             for W, initial in zip(self._W, self._model.parameters(weights, "cpu"), strict=True):
                 W.copy_(initial)
+        if self._orders:
+            self._orders.restart()
         self._errors = None
 
     def epoch(self) -> None:
         with self.without_autograd():
+            if self._orders:
+                self._order.copy_(self._torch.from_numpy(self._orders.next().astype(np.int64)))
             if self._graph is None:
                 self._errors = self.all_steps()
             else:
                 self._graph.replay()
                 self._errors = self._captured_errors
+
+    def take(self, batch: int) -> None:
+        """Gather the rows of a batch, if they are not in file order."""
+        if self._orders:
+            self._model.take(self._rows_of[batch], self._data, self._batches[batch])
 
     @abstractmethod
     def all_steps(self) -> Any:
@@ -192,6 +214,7 @@ class TorchEager(TorchStrategy):
 
     def all_steps(self) -> Any:
         for batch, step in enumerate(self._steps):
+            self.take(batch)
             errors = step()
             if self.keeps_losses:
                 self._total_of[batch].copy_(self._model.total(errors, self._batches[batch][1]))
@@ -271,6 +294,7 @@ class TorchCompile(TorchStrategy):
         W, step = self._W, self._step
         assert step is not None
         for batch, (X, Y) in enumerate(self._batches):
+            self.take(batch)
             W, errors, total = step(W, X, Y)
             if self.keeps_losses:
                 self._total_of[batch].copy_(total)
@@ -316,12 +340,13 @@ class TorchLoader(TorchPeer):
     """Training by PyTorch's modules, autograd and SGD on batches of a DataLoader, as in the CNN report.
 
     ``setup`` makes the modules, and a DataLoader over the data in pageable host memory. Batches are in file
-    order (``shuffle=False``), unlike the report's, so that all strategies end with the same weights. Each
-    epoch starts ``workers`` processes, which collate samples to batches, and ends them; with none the process
-    that trains does it. With ``pin_memory`` a thread copies each batch to pinned memory. Per step: 2 blocking
-    copies to the device, forward, ``backward``, an SGD step, and ``loss.item()``, which waits for the device.
-    Everything comes from PyTorch's allocators. As in the report, cuDNN is deterministic and does not
-    time its algorithms. ``predict`` uses a DataLoader of the same kind.
+    order, or a sampler's with ``training.shuffle=epoch``, so that all strategies end with the same weights;
+    the report's program draws its own order. Each epoch starts ``workers`` processes, which collate samples
+    to batches, and ends them; with none the process that trains does it. With ``pin_memory`` a thread copies
+    each batch to pinned memory. Per step: 2 blocking copies to the device, forward, ``backward``, an SGD
+    step, and ``loss.item()``, which waits for the device. Everything comes from PyTorch's allocators. As in
+    the report, cuDNN is deterministic and does not time its algorithms.
+    ``predict`` uses a DataLoader of the same kind.
     """
 
     as_published = True
@@ -329,6 +354,7 @@ class TorchLoader(TorchPeer):
     def __init__(self, backend: Backend, workers: int = 4, pin_memory: bool = False) -> None:
         super().__init__(backend)
         self._workers, self._pin_memory = workers, pin_memory
+        self._sampler: _Sampler | None = None
         self._losses: list[float] = []
 
     def release_tensors(self) -> None:
@@ -356,12 +382,16 @@ class TorchLoader(TorchPeer):
         self._criterion = criterion(reduction=network.reduction)
         self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(rate)))
         targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
-        self._loader = self._load_from(X, targets)
+        if network.order_seed is not None:
+            self._sampler = _Sampler(len(X), network.order_seed)
+        self._loader = self._load_from(X, targets, sampler=self._sampler)
 
     def load(self, weights: list[np.ndarray]) -> None:
         with self._torch.no_grad():
             for parameter, W in zip(self._model.parameters(), weights, strict=True):
                 parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
+        if self._sampler:
+            self._sampler.restart()
         self._losses = []
 
     def epoch(self) -> None:
@@ -394,17 +424,28 @@ class TorchLoader(TorchPeer):
         found = zip(self._model.parameters(), self.network.shapes, strict=True)
         return [np.array(_turned(W.detach().cpu().numpy(), shape), order="C") for W, shape in found]
 
-    def _load_from(self, X: np.ndarray, *targets: Any) -> Any:
-        """A DataLoader over rows of data and their targets, in their order."""
+    def _load_from(self, X: np.ndarray, *targets: Any, sampler: Any = None) -> Any:
+        """A DataLoader over rows of data and their targets, in their order or a sampler's."""
         data = self._torch.utils.data
         inputs = self._torch.from_numpy(X.reshape(len(X), *self.network.inputs))
         return data.DataLoader(
             data.TensorDataset(inputs, *targets),
             batch_size=self._batch,
             shuffle=False,
+            sampler=sampler,
             num_workers=self._workers,
             pin_memory=self._pin_memory,
         )
+
+
+class _Sampler(Orders):
+    """A DataLoader's sampler: the rows of the next epoch."""
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.next().tolist())
 
 
 @contextmanager

@@ -238,6 +238,14 @@ class TorchLayers:
         """The targets of a batch as a tensor of the host."""
         return self._torch.from_numpy(np.float32(-self._scale(len(Y))) * Y if self._is_classification else Y)
 
+    def take(self, rows: Tensor, data: tuple[Tensor, Tensor], batch: tuple[Tensor, Tensor]) -> None:
+        """Write these rows of all data, ``inputs`` and plain targets, to a batch."""
+        for source, target in zip(data, batch, strict=True):
+            self._torch.index_select(source, 0, rows, out=target)
+        targets = batch[1]
+        if self._is_classification:
+            targets.mul_(-self._scale(len(targets)))
+
     def outputs(self, W: list[Tensor], x: Tensor) -> Tensor:
         """The network's outputs, (rows, outputs)."""
         for op, own in zip(self._ops, self._own, strict=True):

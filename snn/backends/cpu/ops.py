@@ -10,6 +10,7 @@ import numpy as np
 
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
+from snn.models.row_order import row_order as order_of
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
@@ -113,6 +114,16 @@ def clipped_update_both(W, V, G, S, rows, cols, rate, max_norm):
 
 def transpose(A, T, rows, cols):
     as_matrix(T, cols, rows)[...] = as_matrix(A, rows, cols).T
+
+
+def row_order(C, order, rows, seed):
+    order[:rows].view(np.uint32)[...] = order_of(rows, seed, int(C[:1].view(np.uint32)[0]))
+
+
+def take_rows(order, X, Y, U, V, C, rows, features, outputs):
+    for source, target, width in ((X, U, features), (Y, V, outputs)):
+        as_matrix(target, rows, width)[...] = as_matrix(source, rows, width)[order[:rows].view(np.uint32)]
+    C[:1].view(np.uint32)[...] += np.uint32(1)
 
 
 def transpose_each(A, T, count, rows, cols):

@@ -64,8 +64,9 @@ def check_grid(op: str, numbers: Sequence[float], down: int) -> None:
 def check_sizes(op: str, numbers: Sequence[float]) -> None:
     """Raise Unsupported if a number of an operation, or an index of its kernel, does not fit in 32 bits."""
     kind = OPS[op]
+    uncounted = *kind.reals, "seed"
     largest = max(
-        int(number) for name, number in zip(kind.numbers, numbers, strict=True) if name not in kind.reals
+        int(number) for name, number in zip(kind.numbers, numbers, strict=True) if name not in uncounted
     )
     if kind.is_convolution or op in _INDEXED_BY_INT:
         largest = max(largest, *kind.elements(*map(int, numbers)))
