@@ -6,6 +6,7 @@ from typing import Any
 from snn.config import groups
 from snn.config.cell import Cell
 from snn.models.network import network_label
+from snn.models.optimizers import settled
 
 TABLES = ("speedup", "depth", "neurons")
 """The files of ``config/paper/`` that hold speedups over the reference: Tables V, VII and VI."""
@@ -29,7 +30,7 @@ def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
         all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
         and cell.precision == "fp32"
         and network in [networks[0] | width, *networks[1:]]
-        and cell["training"] == groups.default_training()
+        and cell["training"] == settled(groups.default_training())
         and all(_is_as_in_its_file(group, cell[group]) for group in ("dataset", "strategy"))
     ):
         return []

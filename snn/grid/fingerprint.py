@@ -53,7 +53,7 @@ def cell_sources(cell: Cell) -> Sources:
         return Sources(sorted(files))
     if cell["kernel"]["fused"]:
         files.update(_of_kernel(kernel_source.SPLIT_K))
-    if "layers" in cell["network"]:  # launched, too, of other networks
+    if "layers" in cell["network"] or "optimizer" in cell["training"]:  # launched, too, of other networks
         convolution = kernel_source.convolution(kernel, ROOT)
         files.update(operation.source for operation in OPS.values())
         files.update(_of_kernel(convolution) if convolution else ())

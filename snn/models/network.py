@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import gradients, remedies
+from snn.models import gradients, optimizers, remedies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import Layer, Linear, Parameter, ReLU, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
+from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.step import Shape
 
 INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
@@ -45,6 +46,7 @@ class Network:
     reduction: str = "mean"
     gradient: Gradient = EXACT
     accumulate: int = 1
+    optimizer: Optimizer = PLAIN
     recompute: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -53,6 +55,7 @@ class Network:
         if isinstance(self.layers[0], ReLU):
             raise ConfigError("network.layers begins with relu, which would overwrite the data: leave it out")
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
+        optimizers.check(self.optimizer, self.gradient.name)
 
     @cached_property
     def layer_shapes(self) -> tuple[Shape, ...]:
@@ -85,6 +88,11 @@ class Network:
         return [parameter.shape for parameter in self.parameters]
 
     @property
+    def state(self) -> dict[str, int]:
+        """The elements of each buffer of the optimiser's state."""
+        return self.optimizer.state_sizes(self.parameters)
+
+    @property
     def outputs(self) -> int:
         """Number of outputs per sample."""
         return prod(self.layer_shapes[-1])
@@ -115,7 +123,7 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
     ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
-    fields ``reduction``, ``gradient`` and ``accumulate``, as ``trained`` makes them.
+    fields ``reduction``, ``gradient``, ``accumulate`` and ``optimizer``, as ``trained`` makes them.
     """
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     rest["recompute"] = remedies.layers(settings)
@@ -129,7 +137,7 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     training = cell["training"]
     gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
     rest = {key: training[key] for key in ("reduction", "accumulate")}
-    return build(cell["network"], inputs, gradient=gradient, **rest)
+    return build(cell["network"], inputs, gradient=gradient, optimizer=optimizers.of(training), **rest)
 
 
 def _perceptron(widths: Sequence[int]) -> tuple[Layer, ...]:
