@@ -12,7 +12,7 @@ CORES ?= 1
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env dev speedup all report test strangers torture mutate lint format docs linkcheck publish pins clean
+.PHONY: help env dev speedup all report test kernels strangers torture mutate lint format docs linkcheck publish pins clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ report: all ## report.html, with every table and figure
 
 test: dev ## the tests; those that need a GPU are skipped without one
 	$(BIN)/python -m pytest
+
+kernels: dev ## the tests of kernels in more shapes, for more GPUs
+	$(BIN)/python -m pytest -m kernels --dist load
 
 strangers: dev ## some tests as on another machine: CPU, folder, user, language, time zone
 	$(BIN)/python tests/strangers.py --quick

@@ -12,13 +12,15 @@ the tables do (snn.analysis.intervals) and prints, for each protocol of config/p
     width     the median of the interval's upper end over its lower one
 
 A round that meets its time limit has one run; such rounds have lines of their own. Then: the coverage where
-the sides are unlike, because only one is noisy or only one is cut short by its time limit; and the rounds
-that find 10% with a power of 90%. benchmarks/verdicts.py simulates verdicts on several candidates.
+the sides are unlike, because only one is noisy or only one is cut short by its time limit; the rounds that
+find 10% with a power of 90%; and how far rare slow runs bias rounds that stop early.
+benchmarks/verdicts.py simulates verdicts on several candidates.
 """
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -30,6 +32,7 @@ sys.path.insert(0, str(ROOT))
 from snn.analysis.intervals import Ratio, ratio  # noqa: E402
 from snn.analysis.speedups import POWER  # noqa: E402
 from snn.config.groups import load, names  # noqa: E402
+from snn.measurement.protocol import of_round  # noqa: E402
 
 DIFFERENCES = (0.10, 0.15, 0.20, 0.30)
 MOST_ROUNDS = 30
@@ -145,6 +148,39 @@ def needed(noise: Noise, repetitions: int) -> None:
         )
 
 
+SLOW_RUNS = ((0.05, 2.0), (0.02, 10.0))
+"""Rare slow runs: the share of all runs, and how many times as long they take."""
+
+LENGTHS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.45)
+"""Seconds of a run as fractions of a round's time limit."""
+
+
+def stopping(repetitions: int) -> None:
+    """How far the mean of a round that may stop early is from that of all its runs, by its minimum of runs.
+
+    A time limit stops early the rounds that begin with a slow run, a limit of the relative error those that
+    have none.
+    """
+    random = np.random.default_rng(20261127)
+    print("bias by the seconds of a run over a round's limit")
+    print("protocol  least  slow runs " + " ".join(f"{length:6.0%}" for length in LENGTHS))
+    for name in names("protocol"):
+        rule = of_round(load("protocol", name), 1)
+        for least in [n for n in (1, 2, 3, 5, 10, 15) if rule.min_runs <= n <= rule.runs]:
+            one = replace(rule, min_runs=least)
+            for share, factor in SLOW_RUNS:
+                is_slow = random.random((repetitions, rule.runs)) < share
+                times = np.exp(0.02 * random.standard_normal(is_slow.shape)) * np.where(is_slow, factor, 1)
+                biases = []
+                for seconds in [length * (rule.max_seconds or 1) for length in LENGTHS]:
+                    drawn = (seconds * times).tolist()
+                    made = [next(n for n in range(1, rule.runs + 1) if one.stop(runs[:n])) for runs in drawn]
+                    means = [sum(runs[:n]) / n for runs, n in zip(drawn, made, strict=True)]
+                    biases.append(np.mean(means) / np.mean(drawn) - 1)
+                said = " ".join(f"{bias:+6.1%}" for bias in biases)
+                print(f"{name:8s} {least:6d}  {share:3.0%} x {factor:<3g} {said}", flush=True)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--between", type=float, default=0.05)
@@ -158,6 +194,8 @@ def main() -> None:
     unlike(noises, given.repetitions)
     print()
     needed(noises["normal"], given.repetitions)
+    print()
+    stopping(given.repetitions)
 
 
 if __name__ == "__main__":

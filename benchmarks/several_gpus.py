@@ -41,6 +41,7 @@ from snn.grid import naming, sweeps  # noqa: E402
 from snn.hardware.devices import choices  # noqa: E402
 from snn.measurement.student import student_quantile  # noqa: E402
 from snn.records import archive  # noqa: E402
+from snn.records.origin import gpus_alone  # noqa: E402
 
 
 def grid_of(sweep: str, device: str, datasets: list[str], rounds: int) -> dict:
@@ -87,7 +88,8 @@ def measured(folder: Path) -> tuple[pd.DataFrame, int]:
     """The cells of a copy, by name, and how many of its records name a neighbour."""
     records = archive.read_all(folder / "results")
     beside = sum(bool(one["machine"].get("neighbours")) for one in records.values())
-    return frame.tabulate(records, read_yaml(CONFIG / "verdicts.yaml")).set_index("cell"), beside
+    rows = frame.tabulate(records, read_yaml(CONFIG / "verdicts.yaml")).set_index("cell")
+    return rows.assign(origins=rows["origins"].map(gpus_alone)), beside
 
 
 def compared(several: pd.DataFrame, one: pd.DataFrame) -> list[str]:

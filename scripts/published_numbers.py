@@ -64,9 +64,9 @@ BETWEEN = re.compile(r"(\n\s*\n|\n(?=\||\d\. |- ))")  # paragraphs, list items a
 
 @cache
 def table(name: str) -> list[dict[str, str]]:
-    """The rows of a published table, DEVICE/SET/TABLE. Raises RecordError if it does not exist."""
+    """The rows of a published table, DEVICE/SET/TABLE or ``cards``. Raises RecordError if there is none."""
     folder, _, file = name.rpartition("/")
-    path = PUBLISHED / folder / "tables" / f"{file}.csv"
+    path = PUBLISHED / folder / ("tables" if folder else "") / f"{file}.csv"
     return read(path, file, dtype=str, keep_default_na=False).to_dict("records")
 
 

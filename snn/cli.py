@@ -291,7 +291,8 @@ def merge(folders: tuple[str, ...]) -> None:
     """Put the results of many machines into one table.
 
     Each FOLDER is one of results, or an archive written by scripts/publish. The output is a new folder, or
-    one that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none.
+    one that this command made before; it gets devices.csv, .html, .svg and .png, all of them or none; and
+    cards.csv and .html if cards of one model did the same work.
 
     A GPU is known by its UUID. A CPU has none: it is known by its name, its host and its folder, so put the
     records of one machine into one folder. Microbenchmarks are left out. Speedups are over the device's own

@@ -39,7 +39,7 @@ class LeakError(SnnError):
 
 
 class MeasurementError(SnnError):
-    """A measurement is impossible: a time below the device's lower bound, or a device that did not train."""
+    """A measurement failed: the device did not train what it was asked for."""
 
 
 class OutputError(SnnError):

@@ -19,10 +19,11 @@ from snn.files.published_sets import PUBLISHED
 from snn.records import archive, store
 from snn.records.microbenchmarks import FOLDER
 from snn.report.write import write
-from snn.tables import devices
+from snn.tables import cards, devices
 
 _OUTPUT = "output="
 _FILES = tuple(f"devices.{ending}" for ending in ("csv", "html", "svg", "png"))
+_OF_CARDS = ("cards.csv", "cards.html")
 _MOST_LINES = 12
 _SHORT = len("GPU-01234567")
 """Characters of a UUID that a name shows if they suffice to tell its devices apart."""
@@ -57,17 +58,22 @@ def run(folders: Sequence[Path], output: Path) -> str:
     wrote or cannot be written. After an error nothing has been written.
     """
     kept = [folder for folder in folders if not archive.of_microbenchmarks(folder)]
-    with replaced_folder(output, _FILES) as folder:
+    with replaced_folder(output, (*_FILES, *_OF_CARDS)) as folder:
         records = collect(kept or folders)
         paper = {name: read_yaml(CONFIG / f"paper/{name}.yaml") for name in published.TABLES}
         paper_device = read_yaml(CONFIG / "paper/gpu.yaml")["device"]
-        table = devices.build(records, paper, paper_device, read_yaml(CONFIG / "verdicts.yaml"))
+        thresholds = read_yaml(CONFIG / "verdicts.yaml")
+        table = devices.build(records, paper, paper_device, thresholds)
+        over_cards = cards.build(records, thresholds)
+        if len(over_cards):
+            write(over_cards, str(folder / _OF_CARDS[0]), str(folder / _OF_CARDS[1]), cards.TITLE)
         csv, page, svg, png = (str(folder / name) for name in _FILES)
         write(table, csv, page, devices.TITLE)
         save(figure.draw(table), [svg, png])
     counts = [f"{name}: {len(of_device)} records" for name, of_device in records.items()]
     left = [f"{folder} is left out: it has only {FOLDER}" for folder in folders if folder not in kept]
-    return "\n".join([*counts, *left, *_said(table), f"{output / _FILES[0]}"])
+    of_cards = _said_of_cards(over_cards, output) if len(over_cards) else []
+    return "\n".join([*counts, *left, *_said(table), *of_cards, f"{output / _FILES[0]}"])
 
 
 def _said(table: pd.DataFrame) -> list[str]:
@@ -82,6 +88,14 @@ def _said(table: pd.DataFrame) -> list[str]:
     ]
     left = len(differing) - _MOST_LINES
     return [*lines, f"  and {left} more that differ"] if left > 0 else lines
+
+
+def _said_of_cards(table: pd.DataFrame, output: Path) -> list[str]:
+    apart, pairs = table["pairs_apart"].sum(), table["pairs"].sum()
+    return [
+        f"{len(table)} rows of several cards of one model, in {output / _OF_CARDS[0]}: {apart} of {pairs} "
+        "pairs of cards differ by more than their intervals allow"
+    ]
 
 
 def parse(arguments: Sequence[str]) -> tuple[list[Path], Path]:

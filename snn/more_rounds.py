@@ -81,15 +81,18 @@ def plan(table: str, arguments: Sequence[str]) -> str:
             further = next_look(found.rounds, first) if found.rounds > 1 else LEAST
             share = share_of_look(look(further, first), thresholds)
             needed = rounds_needed(found, thresholds, level * share if open_ else inf)
-            if not found.rounds or needed <= found.rounds:
+            if not all(row["runs"] for row in pair) or needed <= found.rounds:
                 continue
-            given = max(int(count) if count else min(needed, max(2 * found.rounds, LEAST)), further)
+            unpaired = max(len(row["rounds"]) for row in pair) - found.rounds  # of several hosts or passes
+            wanted = int(count) if count else unpaired + min(needed, max(2 * found.rounds, LEAST))
+            given = min(max(wanted, unpaired + further), MOST_ROUNDS)
             for row in pair:
                 planned[row["cell"]] = max(given, planned.get(row["cell"], 0))
             likely = f"more than {needed}" if needed >= MOST else f"about {needed}"
+            known = f"{found.value:.3g} ({found.low:.3g} to {found.high:.3g})" if found.rounds else "no ratio"
             lines.append(
-                f"{_name(*pair)}: {found.value:.3g} ({found.low:.3g} to {found.high:.3g}) after "
-                f"{found.rounds} rounds, likely settled after {likely}: it gets {given}"
+                f"{_name(*pair)}: {known} after {found.rounds} rounds, likely settled after {likely}: "
+                f"it gets {given}"
             )
     if not planned:
         what = "everything that is comparable" if apart else "everything"

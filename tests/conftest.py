@@ -103,6 +103,9 @@ def pytest_xdist_auto_num_workers():
 
 
 def pytest_xdist_make_scheduler(config, log):
+    if config.option.dist != "loadscope":
+        return None
+
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             return _group(nodeid)
@@ -174,6 +177,11 @@ def closed_figures():
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+
+
+def further(*case):
+    """A case for `make kernels`: another shape of a kernel that `make test` builds or runs in some."""
+    return pytest.param(*case, marks=pytest.mark.kernels)
 
 
 def as_command(*first):

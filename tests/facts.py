@@ -95,10 +95,12 @@ def of_protocols():
 
 def of_verdicts():
     yield f"whole interval is within {LIMITS['same']:.0%} of 1"
+    yield f"may use {LIMITS['first_look']:.0%} of this chance"
     yield f"above {LIMITS['noisy']:.0%} of their mean"
     yield f"used over {LIMITS['other_cores']:.0%} of the CPU cores"
     yield f"took over {LIMITS['stolen_cores']:.0%} of the cores"
-    yield f"by more than {LIMITS['drifted']:.0%} (and by more than {LIMITS['drifted_least_us']} µs)"
+    yield f"rose or fell by more than a factor of {LIMITS['drifted']:g}"
+    yield f"(and by more than {LIMITS['drifted_least_us']} µs)"
     yield f"more than {LIMITS['memory_full']:.0%} of the memory was in use"
     yield f"for {LIMITS['lasting_s']} s or longer"
     assert LIMITS["idle_drop"] == 0.5
@@ -110,6 +112,10 @@ def of_verdicts():
 def of_two_thresholds():
     yield f"wider than a factor of {LIMITS['wide']}"
     yield f"too few rounds to find a difference of {LIMITS['tell_apart']:.0%}"
+
+
+def of_the_bound_of_predictions():
+    yield f"a factor of {LIMITS['predicts']:g} (`predicts` in"
 
 
 def of_the_warning():
@@ -134,7 +140,7 @@ FACTS = {
     "reference/kernels.md": [of_the_kernel_study],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
-    "explanation/attribution.md": [of_the_warning],
+    "explanation/attribution.md": [of_the_bound_of_predictions, of_the_warning],
     "howto/compare_machines.md": [of_same],
     "howto/more_rounds.md": [of_two_thresholds],
     "howto/several_gpus.md": [of_untouched],

@@ -165,7 +165,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
 _FORKED = re.compile(
-    rf"\bexec {re.escape(shlex.quote(sys.executable))} -m (snn|snn\.prepare) (.*)", re.DOTALL
+    rf"(?:(\w+)=(\w+) )?\bexec {re.escape(shlex.quote(sys.executable))} -m (snn|snn\.prepare) (.*)", re.DOTALL
 )
 
 
@@ -175,7 +175,8 @@ def _started(forking: BaseContext, command: str, **options) -> "subprocess.Popen
     if found is None:
         return subprocess.Popen(command, **options)
     environment = {key: value for key, value in options["env"].items() if key != "SNN_END_WITH_PARENT"}
-    given = {"module": found[1], "arguments": shlex.split(found[2]), "environment": environment}
+    environment |= {found[1]: found[2]} if found[1] else {}
+    given = {"module": found[3], "arguments": shlex.split(found[4]), "environment": environment}
     return _Command(forking.Process(target=exec, args=(_COMMAND, given)))
 
 

@@ -99,7 +99,7 @@ def cell(strategy="reference", dataset="small", hidden=(64,)):
 
 
 ROOM = "has room for one: give the sweep with the further axis a separate name"
-SEVERAL = "are of one: give the sweep a separate name"
+SEVERAL = "shows times of one: give the sweep a separate name"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ SEVERAL = "are of one: give the sweep a separate name"
         ("mine", [cell("pinned"), cell("pinned")], ""),
         ("mine", [cell("ensemble")], ""),
         ("learning_rates", [cell("ensemble")], ""),
-        ("peers", [cell(), cell("ensemble")], f"times in peers.csv {SEVERAL}"),
-        ("dataset_size", [cell(), cell("ensemble")], f"times in training_time.csv {SEVERAL}"),
+        ("peers", [cell(), cell("ensemble")], f"peers.csv {SEVERAL}"),
+        ("dataset_size", [cell(), cell("ensemble")], f"training_time.csv {SEVERAL}"),
     ],
 )
 def test_a_sweep_has_what_its_tables_need(sweep, cells, said):

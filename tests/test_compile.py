@@ -1,4 +1,8 @@
-"""Every source in kernels/ compiles for each GPU generation, without spilling registers; no GPU is needed."""
+"""Every source in kernels/ compiles for each GPU generation, without spilling registers; no GPU is needed.
+
+A build takes a second or two. Those that are marked `kernels` are left to `make kernels`; what the language
+refuses in them is found here.
+"""
 
 import ctypes
 import itertools
@@ -11,7 +15,7 @@ from pathlib import Path
 
 import compiled
 import pytest
-from conftest import ROOT
+from conftest import ROOT, further
 from kernel_builds import (
     ACCESS,
     LAYERS,
@@ -89,17 +93,21 @@ def compiler(architecture: str) -> Compiler:
     raise give_up(f"no NVRTC for {architecture}")
 
 
+def options(build: Build | Training | Convolution, architecture: str) -> list[str]:
+    defines = [f"-D{name}={value}" for name, value in build.defines.items()]
+    return ["-std=c++17", "-ftz=true", f"--gpu-architecture={architecture}", *defines]
+
+
 def log_of(build: Build | Training | Convolution, architecture: str) -> str:
     """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
     by = compiler(architecture)
     source = kernel_source.text(build.source)
-    options = ["-std=c++17", "-ftz=true", f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
-    options += [f"-D{name}={value}" for name, value in build.defines.items()]
+    words = [*options(build, architecture), "--ptxas-options=-v"]
 
     def compile_to(log: Path) -> None:
-        log.write_text(by.log(source, build.source.name, options))
+        log.write_text(by.log(source, build.source.name, words))
 
-    return compiled.kept(f"{build.source.stem}.log", (by.version, source, options), compile_to).read_text()
+    return compiled.kept(f"{build.source.stem}.log", (by.version, source, words), compile_to).read_text()
 
 
 def cases(source: Path) -> list[tuple[Build, str]]:
@@ -128,19 +136,32 @@ def generations(source: Path) -> list[str]:
     return ARCHITECTURES if asks else [OLDEST, OF_CUDA_13[-1]]
 
 
+CASES = [
+    *(case for source in SOURCES for case in cases(source)),
+    *(
+        (Build(source, (1, 1), (1, 1)), architecture)
+        for source in (*LAYERS, *LIMITS, *ACCESS)
+        for architecture in generations(source)
+    ),
+    *trainings(),
+    *zip(filter(of_networks, convolutions()), itertools.cycle(OF_CUDA_13)),
+    *((build, OLDEST) for build in convolutions() if is_uneven(build)),
+]
+FIRST = {case[0].source: case for case in reversed(CASES)}
+"""A build of each source."""
+
+
+@pytest.mark.parametrize(("build", "architecture"), CASES, ids=str)
+def test_a_source_is_in_the_language_of_the_compiler(build, architecture):
+    """Every template is instantiated, and no code is generated."""
+    text = kernel_source.text(build.source)
+    words = [*options(build, architecture), "-fdevice-syntax-only"]
+    compiler(architecture).log(text, build.source.name, words)
+
+
 @pytest.mark.parametrize(
     ("build", "architecture"),
-    [
-        *(case for source in SOURCES for case in cases(source)),
-        *(
-            (Build(source, (1, 1), (1, 1)), architecture)
-            for source in (*LAYERS, *LIMITS, *ACCESS)
-            for architecture in generations(source)
-        ),
-        *trainings(),
-        *zip(filter(of_networks, convolutions()), itertools.cycle(OF_CUDA_13)),
-        *((build, OLDEST) for build in convolutions() if is_uneven(build)),
-    ],
+    [case if case == FIRST[case[0].source] else further(*case) for case in CASES],
     ids=str,
 )
 def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architecture):
@@ -165,7 +186,7 @@ def test_every_compute_capability_that_is_claimed_is_compiled_for():
 # ---- what the tests keep of compilers: made once for the same text, again for another, and never in part
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "kept"))
     return tmp_path / "kept"
@@ -182,7 +203,7 @@ def made_of(*texts):
     return [compiled.kept("a.so", text, make).read_text() for text in texts], len(asked)
 
 
-def test_the_same_is_made_once_and_another_by_itself():
+def test_the_same_is_made_once_and_another_by_itself(folder):
     assert made_of(("x", 1), ("x", 1), ("x", 2)) == (["1", "1", "2"], 2)
 
 

@@ -7,6 +7,7 @@ import cuda_on_cpu
 import numpy as np
 import one_step
 import pytest
+from conftest import further
 from convolutional_shapes import (
     CNN,
     COLOUR,
@@ -74,10 +75,10 @@ def test_each_gradient_is_float64s_but_for_rounding(name, steps, random):
 @pytest.mark.parametrize(
     ("line", "instead"),
     [
-        ("for (int which = 2; which >= 0; --which)", "for (int which = 1; which >= 0; --which)"),
+        further("for (int which = 2; which >= 0; --which)", "for (int which = 1; which >= 0; --which)"),
         ("small[i] = __float_as_uint(x - __uint_as_float(big[i]))", "small[i] = 0"),
-        ("value.y > 0.0f ? sum[i][c][2 * half + 1] : 0.0f", "sum[i][c][2 * half + 1]"),
-        ("tap == TAPS1 ? 1.0f : 0.0f", "tap == TAPS1 ? 1.00001f : 0.0f"),
+        further("value.y > 0.0f ? sum[i][c][2 * half + 1] : 0.0f", "sum[i][c][2 * half + 1]"),
+        further("tap == TAPS1 ? 1.0f : 0.0f", "tap == TAPS1 ? 1.00001f : 0.0f"),
     ],
     ids=["two products", "one product", "a ReLU", "a bias"],
 )

@@ -12,6 +12,7 @@ from test_merge import H200, PAPER, T4, cells_on, records_of
 from snn.config import groups
 from snn.config.groups import CONFIG, read_yaml
 from snn.figures import devices as figure_of_devices
+from snn.tables import cards as cards_table
 from snn.tables import devices
 from snn.tables.devices import as_published
 
@@ -224,3 +225,56 @@ def test_the_published_figures_agree_on_their_devices_and_fit_on_a_page():
     assert "CPU Intel(R) Xeon(R) Processor beside the NVIDIA H200" in said and "nvidia-h200/" not in said
     assert "Published, of large, combined: elsewhere in the paper 2.14." in said
     assert "A row begins with the widths of its hidden layers." in said_in(one)
+
+
+# ---- cards of one model as units
+
+
+def on_cards(*cards):
+    """A device per card: two rounds of five cells, of which ``combined`` takes so many times as long."""
+    return {
+        card: {str(i): one for i, one in enumerate(made)}
+        for card, factor, changes in cards
+        for made in [records_of(cells_on("cuda", H200), {"combined": factor}, device_uuid=card, **changes)]
+    }
+
+
+def over_cards(*cards):
+    return cards_table.build(on_cards(*cards), THRESHOLDS).set_index("strategy")
+
+
+def test_a_row_is_the_geometric_mean_over_cards_with_their_spread():
+    """Usually ``combined`` takes half as long as the reference."""
+    table = over_cards(("GPU-1", 1.0, {}), ("GPU-2", 2.0, {}), ("GPU-3", 2.0, {}))
+    row, other = table.loc["combined"], table.loc["pinned"]
+    assert "reference" not in table.index
+    assert row["speedup"] == pytest.approx(2 / 2 ** (2 / 3), rel=1e-3)
+    assert (row["lowest"], row["highest"]) == pytest.approx((1.0, 2.0), rel=1e-3)
+    assert (row["cards"], row["rounds"], row["pairs"], row["pairs_apart"]) == (3, 6, 3, 2)
+    reach = 4.3027 * np.std(np.log([2, 1, 1]), ddof=1) / np.sqrt(3)  # Student's with two degrees of freedom
+    assert np.log(row["speedup_ci_high"] / row["speedup"]) == pytest.approx(reach, rel=1e-2)
+    assert (row["verdict"], other["verdict"], other["pairs_apart"]) == ("not significant", "faster", 0)
+
+
+def test_two_cards_that_are_equal_by_chance_have_the_interval_of_their_rounds():
+    records = on_cards(("GPU-1", 1.0, {"spread": 0.1}), ("GPU-2", 1.0, {"spread": 0.1}))
+    row = cards_table.build(records, THRESHOLDS).set_index("strategy").loc["combined"]
+    assert row["lowest"] == row["highest"]
+    alone = devices.build({H200: records["GPU-1"]}, PAPER, "Tesla T4", THRESHOLDS).set_index("strategy")
+    one = alone.loc["combined", [f"speedup_ci_high {H200}", f"speedup {H200}"]].astype(float)
+    reach = np.log(one.iloc[0] / one.iloc[1]) / np.sqrt(2)
+    assert np.log(row["speedup_ci_high"] / row["speedup"]) == pytest.approx(reach)
+
+
+def test_only_cards_of_one_model_with_two_rounds_are_units():
+    assert cards_table.build(on_cards(("GPU-1", 1.0, {})), THRESHOLDS).empty
+    assert cards_table.build(on_cards(("GPU-1", 1.0, {}), ("GPU-2", 1.0, {"device": T4})), THRESHOLDS).empty
+    records = on_cards(("GPU-1", 1.0, {}), ("GPU-2", 1.0, {}))
+    first = {place: one for place, one in records["GPU-2"].items() if one["round"] == 1}
+    assert cards_table.build({"all": records["GPU-1"], "more": first}, THRESHOLDS).empty
+
+
+def test_cards_that_share_a_column_of_devices_are_still_units():
+    first, second = on_cards(("GPU-1", 1.0, {}), ("GPU-2", 1.0, {})).values()
+    together = first | {f"{place} on another": one for place, one in second.items()}
+    assert set(cards_table.build({H200: together}, THRESHOLDS)["cards"]) == {2}

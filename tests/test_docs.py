@@ -229,7 +229,7 @@ def test_a_link_is_rewritten_for_the_page_that_it_is_on():
         ),
         (
             {"a/records.jsonl.gz": "records.jsonl.gz"},
-            "{0}/device is a set itself, for it holds records.jsonl.gz",
+            "{0}/device is a set itself, because it holds records.jsonl.gz",
         ),
         ({"README.md": "other.md"}, "{0}/device has no README.md: scripts/redraw makes it"),
     ],

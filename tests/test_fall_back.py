@@ -163,7 +163,7 @@ class Refusing(DeferredBackend):
         return super().malloc(nbytes, kind)
 
 
-REFUSED = Unsupported("the driver refuses cuLaunchKernelEx: CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
+REFUSED = Unsupported("the driver does not allow cuLaunchKernelEx: CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
 FULL = OutOfMemory("cudaMalloc of 800 bytes failed: 3 of 4 bytes are free")
 FAILURES = [
     (REFUSED, "steps_per_launch"),
@@ -354,7 +354,7 @@ def test_who_waits_for_a_block_that_says_nothing_gives_up(
     source = faulty(plan.source, *replaced, tmp_path)
     says = rf"block \(\d+, 0, 0\) has waited too long for {awaited} of layer 0 in step \d"
     with pytest.raises(cuda_on_cpu.KernelError, match=says):
-        launched(replace(plan, source=str(source)), buffers, steps, WAIT_LIMIT=20)
+        launched(replace(plan, source=str(source)), buffers, steps, WAIT_LIMIT=5)
 
 
 @needs_compiler
@@ -364,7 +364,7 @@ def test_a_convolution_gives_up(tmp_path, random):
     source = faulty(SOURCE, *MESSAGE, tmp_path)
     buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
     with pytest.raises(cuda_on_cpu.KernelError, match="has waited too long for weights of layer 0 in step 0"):
-        convolutional_shapes.launched(shape, buffers, 3, 1, rate, source, WAIT_LIMIT=20)
+        convolutional_shapes.launched(shape, buffers, 3, 1, rate, source, WAIT_LIMIT=5)
 
 
 @needs_compiler

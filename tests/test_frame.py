@@ -35,7 +35,7 @@ def test_rounds_are_paired_by_their_numbers_in_whichever_order_they_are_read():
     assert [found[name] for name in SPEEDUP] == pytest.approx([0.5] * 3)
     apart = frame.tabulate({place: records[place] for place in ("a1", "b4")}, THRESHOLDS)
     (found,) = speedup(apart[:1], apart[1:], THRESHOLDS).to_dict("records")
-    assert found["note"] == "there is no round in which both have a time"
+    assert found["note"].startswith("there is no common round")
 
 
 def test_texts_of_rounds_are_joined_once_each():
@@ -81,7 +81,7 @@ def test_a_single_run_has_no_deviation_and_what_a_round_lacks_another_gives():
     assert (one["mean_s"], one["std_s"], one["runs"]) == (2.0, None, 1)
     ended = {"ended": ("out_of_memory", "full"), "foretold": 1.0}
     first, second = record(CELL, [], **ended), record(CELL, [2.0, 4.0], number=2)
-    later = record(CELL, [], number=2, started="later", **ended)
+    later = record(CELL, [], number=2, started="2026-02-11T10:01:00+00:00", **ended)
     ending = {"status": "out_of_memory", "reason": "full", "started": PROVENANCE["started"]}
     untimed = dict.fromkeys(("mean_s", "std_s", "launch_s", "final_loss", "trace")) | {"runs": 0}
     timed = {"rounds": [[], [2.0, 4.0]], "mean_s": 3.0, "ledger.mallocs": 1, "part.allocation": 1.0}

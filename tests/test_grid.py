@@ -313,7 +313,7 @@ def test_a_flat_list_of_widths_is_said_to_be_one_network(tmp_path):
     found = list(notes(tmp_path / "grid.yaml"))
     places = ["sweeps.flat", "sweeps.inside.union.1", "sweeps.on_cpu.on_cpu"]
     assert [note.partition(":")[0] for note in found] == places
-    assert "[128, 256] is one network with 2 hidden layers; 2 networks are [[128], [256]]" in found[0]
+    assert "[128, 256] is one network with 2 hidden layers; write [[128], [256]] for 2 networks" in found[0]
     assert not list(notes(ROOT / "config/grid.yaml"))
 
 
@@ -414,7 +414,7 @@ def test_a_cell_too_large_for_this_machine_is_refused_when_it_is_planned_here(tm
 def test_a_key_that_no_workflow_reads_is_refused():
     grid.check_keys({"grid": "config/grid.yaml", "device": "cpu"})
     with pytest.raises(
-        ConfigError, match="--config gird: there is no such key: grid, device, devices, folde"
+        ConfigError, match="--config gird: unknown key; the keys are grid, device, devices, folde"
     ):
         grid.check_keys({"device": "cpu", "gird": "mine.yaml", "a": 3})
 

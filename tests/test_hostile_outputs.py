@@ -47,11 +47,11 @@ def test_what_is_there_stays_where_an_output_is_refused(capsys, tmp_path, never_
     for link, target in (("to_stdout", "/dev/stdout"), ("to_pipe", tmp_path / "pipe")):
         (tmp_path / link).symlink_to(target)
     for output, said in {
-        f"{tmp_path}/pipe": "is no regular file",
-        f"{tmp_path}/to_pipe": "is no regular file",
+        f"{tmp_path}/pipe": "is not a regular file",
+        f"{tmp_path}/to_pipe": "is not a regular file",
         f"{tmp_path}/file/below": "no file can be written there",
-        f"{tmp_path}/to_stdout": "a folder of the system",
-        "/dev/null": "a folder of the system",
+        f"{tmp_path}/to_stdout": "in a system folder",
+        "/dev/null": "in a system folder",
     }.items():
         for main, arguments in writers(output):
             assert said in refused(capsys, main, arguments), output

@@ -171,7 +171,7 @@ def test_an_output_never_replaces_an_image_file(folder, capsys):
     arguments = ["dataset=idx", f"dataset.path={folder}", "training.batch_size=1"]
     for name in NAMES:
         assert cli.main(["prepare", *arguments, f"output={folder}/{name}"]) == 2
-        assert "this file is an input, which would be lost" in capsys.readouterr().err
+        assert "this file is an input, which would be overwritten" in capsys.readouterr().err
         assert (folder / name).read_bytes() == FILES[name]
     for _ in range(2):
         assert cli.main(["prepare", *arguments, f"output={folder}/t.npy"]) == 0
@@ -334,4 +334,4 @@ def test_only_regular_files_are_read(folder, make):
 
 def test_a_file_that_is_larger_than_any_is_refused_before_it_is_read(folder):
     os.truncate(folder / TRAIN_IMAGES, idx_images.LARGEST_FILE + 1)  # sparse: it takes no space on the disk
-    assert "it has 2147483649 bytes, more than the 2147483648 that are read" in refusal(folder)
+    assert "it has 2147483649 bytes, more than the 2147483648 that a file may have" in refusal(folder)

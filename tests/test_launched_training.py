@@ -17,7 +17,7 @@ import convolutional_shapes
 import layered_shapes
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, further
 from emulated_launch import launched
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -154,6 +154,11 @@ PERCEPTRONS = {
     "grid at once": ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", None),
     "grid at once clipped": ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5),
 }
+FURTHER = (
+    *("two layers", "two layers at once"),
+    *("three layers", "three layers at once", "three layers at once clipped"),
+    *("grid", "grid clipped", "grid at once"),
+)
 STEPS = 4  # of epochs of three batches
 SPLIT = (1, 2, 1)  # in the middle of an epoch and at its end; odd and even
 
@@ -176,7 +181,7 @@ def trained(workspace):
 
 
 @on_cpu
-@pytest.mark.parametrize("name", PERCEPTRONS)
+@pytest.mark.parametrize("name", [further(name) if name in FURTHER else name for name in PERCEPTRONS])
 def test_a_perceptron_ends_with_the_same_bits_wherever_it_is_split(name, random):
     kernel, layers, batch, rows, order, clip = PERCEPTRONS[name]
     *_, buffers, shape, steps = made(layers, batch, rows, 1, order, clip, random)

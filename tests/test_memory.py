@@ -291,11 +291,15 @@ MIB = 1 << 20
 def test_half_of_what_was_free_before_the_first_and_no_more():
     free = [1000]
     budget = ManagedBudget(lambda: free[0])
-    with pytest.raises(Unsupported, match=r"^501 bytes of managed memory were asked for beside 0: .* 1000 "):
+    with pytest.raises(
+        Unsupported, match=r"^501 bytes of managed memory were requested in addition to 0: .* 1000 "
+    ):
         budget.take(501)
     budget.take(300)
     free[0] = 700  # which is of no account while some is held
-    with pytest.raises(Unsupported, match=r"^201 bytes .* beside 300: together at most half of the 1000 "):
+    with pytest.raises(
+        Unsupported, match=r"^201 bytes .* in addition to 300: together at most half of the 1000 "
+    ):
         budget.take(201)
     budget.take(200)
     budget.give(200)

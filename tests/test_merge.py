@@ -19,14 +19,16 @@ from snn.files.outputs import replaced_folder
 from snn.grid import naming
 from snn.merge import collect
 from snn.records import archive, store
+from snn.tables import cards
 
 PAPER = {name: read_yaml(ROOT / f"config/paper/{name}.yaml") for name in published.TABLES}
 FILES = {f"devices.{ending}" for ending in ("csv", "html", "svg", "png")}
+OF_CARDS = {"cards.csv", "cards.html"}
 
 
 def merged(tmp_path, *folders):
     printed = merge.run(folders, tmp_path / "out")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert {path.name for path in (tmp_path / "out").iterdir()} - OF_CARDS == FILES
     assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == set()
     table = pd.read_csv(tmp_path / "out/devices.csv", keep_default_na=False, na_values=[""])
     return table.set_index("strategy"), printed
@@ -290,6 +292,16 @@ def test_cards_are_one_by_uuid_or_where_their_records_may_stand_in_one_table(tmp
         assert counted(*made) == counted(*made[::-1]) == counts, what
 
 
+def test_cards_that_did_the_same_work_have_a_table_of_their_own(tmp_path):
+    found = [folder(tmp_path / card, of_card(card)) for card in ("GPU-1", "GPU-2")]
+    printed = merge.run(found, tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES | OF_CARDS
+    table = pd.read_csv(tmp_path / "out/cards.csv")
+    assert set(table["cards"]) == {2} and "0 of 4 pairs" in printed
+    merge.run(found[:1], tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+
+
 def test_two_different_records_of_one_round_are_refused(tmp_path):
     a = folder(tmp_path / "a", records_of(cells_on("cuda", H200)))
     b = folder(tmp_path / "b", records_of(cells_on("cuda", H200)[:1], {"reference": 1.5}))
@@ -386,6 +398,14 @@ def test_the_published_tables_are_those_of_the_sets_that_docs_results_names(tmp_
     merged(tmp_path, *(ROOT / "results/published" / one for one in sets))
     again = (tmp_path / "out/devices.csv").read_bytes()
     assert (ROOT / f"results/published/{name}.csv").read_bytes() == again
+
+
+def test_the_published_table_of_cards_is_that_of_the_sets_that_docs_results_names():
+    of_h200 = [f"nvidia-h200/{of}" for of in ("paper", "strategies", "sweeps", "neighbours", "cnn")]
+    of_h100 = [f"nvidia-h100-80gb-hbm3/{of}" for of in ("paper", "strategies", "neighbours")]
+    found = collect([ROOT / "results/published" / one for one in (*of_h200, *of_h100)])
+    table = cards.build(found, read_yaml(ROOT / "config/verdicts.yaml"))
+    assert (ROOT / "results/published/cards.csv").read_text() == table.to_csv(index=False)
 
 
 def test_what_docs_results_says_of_the_published_tables():

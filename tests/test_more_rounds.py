@@ -185,6 +185,19 @@ def test_what_is_not_comparable_gets_no_rounds_and_is_never_called_settled(plann
     assert not more_rounds.FILE.exists()
 
 
+@pytest.mark.parametrize(("apart", "given"), [((4, 5), 2 + 2 * 3), ((1, 2, 3, 4, 5), 5 + 5)])
+def test_rounds_of_two_passes_are_measured_beyond_those_that_are_there(planned, capsys, apart, given):
+    names, plan = planned
+    (cells,) = (read.named for read in sweeps.read("grid.yaml", GPU, HOST).values())
+    for number in apart:
+        path, cell = Path(naming.record_path(names["combined"], number)), cells[names["combined"]]
+        path.unlink()
+        store.write(path, record(cell, [0.9, 0.9], number=number, started="2026-02-12T10:00:00+00:00"))
+    assert plan() == 0
+    assert more_rounds.read() == {names["reference"]: given, names["combined"]: given}
+    assert f"after {5 - len(apart)} rounds" in capsys.readouterr().out
+
+
 def test_a_grid_that_is_not_named_may_be_what_is_missing(planned, capsys):
     assert cli.main(["more-rounds", "results/tables/speedup.csv"]) == 2
     said = capsys.readouterr().err

@@ -55,6 +55,32 @@ def test_predictions_are_divided_if_their_passes_ran_on_one_gpu(elsewhere, compa
     table = attribution.build(frame_of(*records), {}, THRESHOLDS).set_index("strategy")
     assert table["predicted_speedup"]["reference"] == 1
     assert table["predicted_speedup"].notna().all() == compared
+    assert (table["prediction"] == "").tolist() == [True, not compared]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bound", "word"),
+    [
+        ([2.0, 2.0], 1.25, "agrees"),  # as fast as predicted
+        ([2.4, 2.4], 1.25, "agrees"),
+        ([2.4, 2.4], 1.15, "differs"),
+        ([1.6, 1.6], 1.25, "agrees"),
+        ([1.5, 1.5], 1.25, "differs"),
+        ([1.0, 3.0], 1.25, "inconclusive"),
+    ],
+)
+def test_a_prediction_agrees_within_the_bound_that_is_stated(seconds, bound, word):
+    """Equal costs predict a speedup of 1; the reference takes 2 s in both rounds."""
+    cells = [cell for cell in SWEEPS["dataset_size"].cells if cell.dataset == "small"][:2]
+    records = [
+        record(cell, [time], number=number)
+        for cell, times in zip(cells, ([2.0, 2.0], seconds), strict=True)
+        for number, time in enumerate(times, 1)
+    ]
+    records = [one | {"explanation": records[0]["explanation"]} for one in records]
+    table = attribution.build(frame_of(*records), {}, THRESHOLDS | {"predicts": bound})
+    assert table["predicted_speedup"].tolist() == [1.0, 1.0]
+    assert table["prediction"].tolist() == ["", word]
 
 
 def trained_on(rows=300, batch_size=256, network=None, **settings):
@@ -123,16 +149,42 @@ def errors(draws, off=0.0):
 
 @pytest.mark.parametrize(
     ("draws", "named", "mean"),
-    [((1, 2, 3, 4, 5, 6), "1 to 6", 2.0), ((1, 3, 4, 9), "1, 3 to 4, 9", 1.25), ((1, 12), "1, 12", None)],
+    [((1, 2, 3, 4, 5, 6), "1 to 6", 2.0), ((1, 3, 4, 9), "1, 3 to 4, 9", 1.25), ((12,), "12", None)],
 )
 def test_an_error_over_other_draws_is_compared_with_the_references_over_the_same(draws, named, mean):
     row, off = errors(draws).loc["streams"], errors(draws, off=0.01).loc["streams"]
     assert row["draws"] == named and pd.isna(row["paper_mse"])
     if mean is None:
-        assert row["agreement"] == "" and row["note"].endswith("reference was not trained from all of these")
+        assert row["agreement"] == "" and row["note"].endswith("reference was trained from none of these")
         return
     assert row["final_mse"] == row["reference_mse"] == pytest.approx(MEAN + mean)
     assert (row["agreement"], off["agreement"]) == ("agrees", "differs") and f"draws {named} " in row["note"]
+
+
+def test_an_error_agrees_draw_by_draw_and_not_in_the_mean_alone():
+    """Two draws that are as much above the reference's as below it have its mean."""
+    cells = sweep_of({"strategy": ["reference", "streams"], "protocol.runs": 10, "protocol.rounds": 10}).cells
+    for off, word in ((0.01, "differs"), (1e-5, "agrees")):
+        records = [
+            record(cell, [1.0], mse=MEAN + (i * off * (-1) ** number), number=number)
+            for i, cell in enumerate(cells)
+            for number in range(1, 11)
+        ]
+        found = correctness.build(frame_of(*records), ERRORS, THRESHOLDS).loc[1]
+        assert found["relative_difference"] < 1e-9 and found["agreement"] == word
+        assert found["largest_draw_difference"] == pytest.approx(off / MEAN)
+
+
+def test_of_more_draws_than_the_references_those_that_both_have_are_compared():
+    row = errors((1, 12)).loc["streams"]
+    assert row["agreement"] == "agrees" and row["note"].endswith("reference over draws 1")
+
+
+def test_a_loss_that_is_not_finite_differs_from_one_that_is():
+    cells = sweep_of({"strategy": ["reference", "streams"], "protocol.runs": 2, "protocol.rounds": 1}).cells
+    a, b = record(cells[0], [1.0, 1.0], mse=MEAN), record(cells[1], [1.0, 1.0], mse=MEAN)
+    b["runs"][1]["final_loss"] = None
+    assert correctness.build(frame_of(a, b), ERRORS, THRESHOLDS)["agreement"].tolist() == ["", "differs"]
 
 
 def test_other_draws_are_compared_with_the_reference_of_the_papers_kernel():

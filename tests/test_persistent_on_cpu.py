@@ -5,6 +5,7 @@ from dataclasses import replace
 import cuda_on_cpu
 import numpy as np
 import pytest
+from conftest import further
 from emulated_launch import faulty, launched
 from oracle import train
 
@@ -75,12 +76,12 @@ TRAININGS = [
     # Two hidden layers that divide evenly, with more rows than neurons and the other way round.
     ("two_layers", (20, 60, 64, 1), 70, 100, "sequential", None, 2),
     ("two_layers", (32, 64, 190, 1), 33, 50, "sequential", 0.5, 2),
-    ("two_layers", (9, 128, 62, 1), 64, 100, "simultaneous", None, 1),
+    further("two_layers", (9, 128, 62, 1), 64, 100, "simultaneous", None, 1),
     ("two_layers", (9, 128, 62, 1), 64, 100, "simultaneous", 0.5, 1),
     # Some have blocks without columns of the first layer to update, some more than two.
     ("three_layers", (20, 120, 120, 250, 1), 20, 30, "sequential", None, 2),
-    ("three_layers", (9, 250, 256, 256, 1), 64, 100, "sequential", None, 1),
-    ("three_layers", (9, 120, 380, 250, 1), 90, 90, "sequential", None, 1),
+    further("three_layers", (9, 250, 256, 256, 1), 64, 100, "sequential", None, 1),
+    further("three_layers", (9, 120, 380, 250, 1), 90, 90, "sequential", None, 1),
     ("three_layers", (20, 120, 120, 250, 1), 20, 30, "sequential", 0.5, 1),
     ("three_layers", (9, 250, 256, 256, 1), 64, 100, "simultaneous", 0.5, 1),
     ("three_layers", (20, 120, 120, 250, 1), 20, 30, "simultaneous", None, 1),
@@ -89,9 +90,9 @@ TRAININGS = [
     ("grid", (20, 24, 1), 32, 70, "simultaneous", None, 2),
     ("grid", (20, 24, 40, 1), 32, 70, "sequential", None, 2),
     ("grid", (20, 24, 40, 1), 32, 70, "simultaneous", 0.5, 2),
-    ("grid", (33, 24, 40, 17, 1), 40, 90, "sequential", None, 2),
+    further("grid", (33, 24, 40, 17, 1), 40, 90, "sequential", None, 2),
     ("grid", (33, 24, 40, 17, 1), 40, 90, "sequential", 0.5, 2),
-    ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", None, 2),
+    further("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", None, 2),
     ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5, 2),
     ("grid", (1, 1, 1, 1), 1, 5, "sequential", None, 2),
 ]
@@ -255,12 +256,14 @@ def trained_by_launches(layers, batch, rows, weights, X, Y, order, epochs, most=
         strategy.close()
 
 
-TINY = [(0, 1e-9), (1, 1e-9), (2, 1e-9), (2, 1e-3), (2, 1e-4), (2, 1e-5)]
-
-
 @pytest.mark.parametrize(
     "layer, scale, order",
-    [*((*each, "sequential") for each in TINY), *((*each, "simultaneous") for each in TINY[::2])],
+    [
+        *((layer, 1e-9, "sequential") for layer in range(3)),
+        *(further(2, scale, "sequential") for scale in (1e-3, 1e-4, 1e-5)),
+        *(further(layer, 1e-9, "simultaneous") for layer in (0, 2)),
+        (2, 1e-4, "simultaneous"),
+    ],
 )
 def test_a_tiny_layer_grows_as_in_float64(layer, scale, order, random):
     """Its scale follows from the weights before, so that FP16 would not hold the new ones, or dZ_2."""

@@ -258,15 +258,15 @@ REFUSED = """
     --device nvidia-h200 => (did you mean 'NVIDIA H200'?): add it, give its memory alone with --free SIZE
     --device RTX3060 => (did you mean 'NVIDIA GeForce RTX 3060'?)
     --device v100_GPU_32gb => (did you mean 'Tesla V100-SXM2-32GB'?)
-    strateg=x --free 1GiB => strateg: there is no such key
+    strateg=x --free 1GiB => strateg: unknown key
     sweep=none --free 1GiB => has no sweep 'none': it has dataset_size
     --json / --free 1GiB => --json is '/'
     sweep=cpu strategy=graph --free 1GiB => sweep=NAME can be combined with grid=FILE
     strategy=torch_eager --free 1GiB => torch allocates by itself: nothing is predicted
     strategy=threads --free 1GiB => trains on the CPU and uses no device memory
     network.hidden=[65536,65536] --free 99GiB => kernels count in 32 bits
-    strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS refuses to run while a stream
-    strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS refuses to run while a stream
+    strategy=graph kernel=cublas --device NVIDIA_GPU_L4 => CuPy's cuBLAS does not run while a stream
+    strategy=graph kernel=cublas --device NVIDIA_GPU_H200 => CuPy's cuBLAS does not run while a stream
     strategy=ensemble --free 12GiB => the number of SMs and their shared memory are unknown
     => name one of config/gpus.yaml with --device
 """
@@ -299,7 +299,7 @@ def test_a_plan_replaces_none_of_the_files_that_it_is_made_of(
     (tmp_path / "link").symlink_to(file)
     asked = of_grid if name == "grid.yaml" else " ".join(f"{k}={v}" for k, v in settings.items())
     one = plan(f"{asked} {T4_} --json {tmp_path / 'link' if is_link else file}")
-    assert one.status == 2 and "--json is" in one.err and "an input, which would be lost" in one.err
+    assert one.status == 2 and "--json is" in one.err and "an input, which would be overwritten" in one.err
     assert file.read_text() == before
 
 

@@ -104,7 +104,7 @@ def test_strategies_of_the_host_are_cells_of_a_planned_cpu_alone(read):
     assert strategies(found["cpu-abacus-9/"]) == ["reference", "sequential", "blas"]
     said = refused(read, devices=[H200], sweeps={"x": {"strategy": ["sequential", "blas"]}})
     assert (
-        "grid.yaml: sweeps.x: strategy: all of this sweep run on a GPU's host, so it has no cell on NVIDIA"
+        "grid.yaml: sweeps.x: strategy: every strategy runs on a GPU's host, so the sweep has no cell on"
         in said
     )
 
@@ -120,7 +120,7 @@ def test_the_cpu_of_another_machine_has_a_name(read):
 
 
 RIGHT = (
-    "it must be cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` prints it, as NVIDIA H200"
+    "it must be cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` prints it, such as NVIDIA"
 )
 
 
@@ -139,9 +139,9 @@ NAMES = rf"""
     ["auto"] => 'auto' is not the name of a device (auto is a value of the key device)
     ["cuda"] => 'cuda' is not the name of a device (cuda is a value of the key device)
     ["NVIDIA l4"] => devices: 'NVIDIA l4' is not the name of a device: here it is 'NVIDIA L4'
-    ["NVIDIA H200", "NVIDIA H200"] => devices: 'NVIDIA H200' is named twice, as 'NVIDIA H200': name it once
-    ["NVIDIA H200", "NVIDIA h200"] => devices: 'NVIDIA h200' is named twice, as 'NVIDIA H200': name it once
-    ["cpu", "cpu Abacus 9"] => devices: 'cpu Abacus 9' is named twice, as 'Abacus 9': name it once
+    ["NVIDIA H200", "NVIDIA H200"] => devices: 'NVIDIA H200' appears twice, as 'NVIDIA H200': name it once
+    ["NVIDIA H200", "NVIDIA h200"] => devices: 'NVIDIA h200' appears twice, as 'NVIDIA H200': name it once
+    ["cpu", "cpu Abacus 9"] => devices: 'cpu Abacus 9' appears twice, as 'Abacus 9': name it once
 """
 
 
@@ -157,7 +157,7 @@ def test_what_is_no_name_of_a_device_is_refused_wherever_it_stands(read, tmp_pat
 
 @pytest.mark.parametrize("value", [7, [7], None, {"a": 1}])
 def test_what_is_no_list_of_names_is_refused(read, value):
-    said = f"devices is {value}: it must be the names of one or more devices, as [NVIDIA H200, cpu]"
+    said = f"devices is {value}: it must be the names of one or more devices, such as [NVIDIA H200, cpu]"
     assert said in refused(read, devices=value)
     assert said in refused(read, sweeps={"x": {"devices": value}})
     assert "is not the name of a device" in refused(read, {"devices": value})
@@ -169,11 +169,9 @@ def test_a_path_is_made_of_letters_and_digits_alone(read):
 
 def test_devices_beside_device_are_refused(read, tmp_path):
     said = refused(read, device="auto", devices=[H200])
-    assert said == (
-        f"{tmp_path}/grid.yaml: devices is ['NVIDIA H200'], beside device, 'auto': name one of the two"
-    )
+    assert said == (f"{tmp_path}/grid.yaml: devices is ['NVIDIA H200'], but device is 'auto': leave one out")
     assert refused(read, {"device": "cpu", "devices": "cpu"}).startswith(
-        "--config devices is 'cpu', beside device"
+        "--config devices is 'cpu', but device"
     )
 
 
@@ -187,4 +185,4 @@ def test_devices_beside_device_are_refused(read, tmp_path):
     ],
 )
 def test_devices_stand_in_a_sweep_or_in_the_grid_alone(read, grid):
-    assert "'devices' is not a key here (it stands in a sweep, or beside defaults): " in refused(read, **grid)
+    assert "'devices' is not a key here (it belongs in a sweep, " in refused(read, **grid)

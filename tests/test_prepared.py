@@ -153,7 +153,7 @@ def test_a_disk_that_is_full_is_a_refusal_and_leaves_nothing(tmp_path, capsys):
     with largest_file(1000):
         assert cli.main(["prepare", "dataset=small", f"output={output}"]) == 2
     said = capsys.readouterr().err
-    assert said == f"snn: {output}: cannot be written: File too large; what it would hold is lost\n"
+    assert said == f"snn: {output}: cannot be written: File too large; its content is lost\n"
     assert not list(output.parent.iterdir())
 
 
@@ -173,7 +173,7 @@ def test_a_cell_trains_on_what_was_prepared_for_it_and_says_so_in_its_record(tmp
     assert in_memory["data"] == loaded["data"]
     assert (loaded["data"]["rows"], loaded["data"]["features"]) == (256, 32)
     for wrong, said in (
-        ([f"data={path}", "dataset.seed=43"], "it was made of"),
+        ([f"data={path}", "dataset.seed=43"], "it was made from"),
         (["data="], "it is a folder"),
     ):
         with pytest.raises(DataError, match=said):

@@ -133,10 +133,12 @@ def test_two_do_not_publish_at_once(place, capsys):
 def test_what_is_there_and_no_set_is_kept(place, capsys):
     place.of_device.mkdir(parents=True)
     (place.of_device / "file").write_text("mine")
-    assert f"{place.of_device}/file: cannot be written: it is no folder" in place.refuses(capsys, "--as=file")
+    assert f"{place.of_device}/file: cannot be written: it is not a folder" in place.refuses(
+        capsys, "--as=file"
+    )
     (place.of_device / "thesis").mkdir()
     (place.of_device / "thesis/thesis.txt").write_text("mine")
-    assert "it holds thesis.txt, which is none of records" in place.refuses(capsys, "--as=thesis")
+    assert "it holds thesis.txt, which is not one of records" in place.refuses(capsys, "--as=thesis")
 
 
 def test_what_cannot_be_the_name_of_a_set_is_refused_first(place, capsys):

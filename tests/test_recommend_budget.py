@@ -149,12 +149,17 @@ def asked(tmp_path):
     cells = sweeps.read(tmp_path / "grid.yaml", GPU, HOST)["mine"].named
     name_of = {cell["strategy"]["name"]: name for name, cell in cells.items()}
 
-    def ask(mse=41.0, drifted=(), contender=CONTENDER, **seconds):
+    def ask(mse=41.0, drifted=(), later=(), contender=CONTENDER, **seconds):
         slow = {moment: {key: 3 * cost for key, cost in COSTS.items()} for moment in ("before", "after")}
         machine = {True: QUIET | {"probe": slow}, False: QUIET}
         records = {
             f"{strategy} {number}": record(
-                cells[name_of[strategy]], runs, number=number, mse=mse, machine=machine[strategy in drifted]
+                cells[name_of[strategy]],
+                runs,
+                number=number,
+                mse=mse,
+                machine=machine[strategy in drifted],
+                started=f"2026-02-{12 if strategy in later else 11}T10:00:00+00:00",
             )
             for strategy, rounds in seconds.items()
             for number, runs in enumerate(rounds, 1)
@@ -203,6 +208,8 @@ MANY = times(1, MOST, 0.3)
             dict.fromkeys(("reference", "combined", "pinned", "graph"), FIRST),
         ),
         (CLEAR, {}),
+        # On another day than the others.
+        (CLEAR | {"later": ["combined"]}, {"combined": 2 * FIRST, "graph": 2 * FIRST}),
         ({"reference": times(1), "combined": times(1), "mse": math.inf}, {}),  # all diverged
         ({"reference": MANY, "combined": times(1.01, MOST, 0.2)}, {}),  # no more than the most
     ],

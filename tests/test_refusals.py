@@ -31,21 +31,21 @@ def cases(table):
 
 
 COMMAND_LINES = r"""
-    --epochs 10 => '--epochs' is no argument: it must be KEY=VALUE (did you mean training.epochs=10?); the
+    --epochs 10 => '--epochs' is not an argument: it must be KEY=VALUE (did you mean training.epochs=10?); the
     --epochs=10 => must be KEY=VALUE (did you mean training.epochs=10?); the options are --help
     --batch-size 64 => did you mean training.batch_size=64?
-    --colour => it must be KEY=VALUE, as training.epochs=10; the options are --help and --strict
-    --multirun => several cells are a sweep of a grid file, which snakemake runs
-    -m strategy=a => several cells are a sweep of a grid file
-    [[ => no argument: it must be KEY=VALUE
-    network.hidden=[64, 64] => the shell found a space: put it in quotes, 'network.hidden=[64, 64]'
+    --colour => it must be KEY=VALUE, such as training.epochs=10; the options are --help and --strict
+    --multirun => for several cells, snakemake runs the sweep of a grid file
+    -m strategy=a => for several cells, snakemake runs the sweep
+    [[ => not an argument: it must be KEY=VALUE
+    network.hidden=[64, 64] => where the shell splits arguments: put it in quotes, 'network.hidden=[64, 64]'
     network.layers=[linear 8, relu] => put it in quotes, 'network.layers=[linear 8, relu]'
     network.hidden=[64 => 'network.hidden=[64': a bracket is not closed
-    network.hidden=64] => a bracket is closed that was not opened
+    network.hidden=64] => a bracket is closed but was not opened
     network.hidden=256 => network.hidden is 256: it must be a list of one or more widths
-    network.hidden=256,128 => a list is written in brackets, as network.hidden=[256,128]
-    network.hidden=(64,64) => a list is written in square brackets
-    network.hidden=[64;64] => a list is written in square brackets
+    network.hidden=256,128 => write a list in brackets: network.hidden=[256,128]
+    network.hidden=(64,64) => write a list in square brackets
+    network.hidden=[64;64] => write a list in square brackets
     network.hidden=3 => network.hidden is 3: it must be a list
     network.hidden=[] => network.hidden is []: it must be a list of one or more widths
     network.hidden=[0] => network.hidden is [0]
@@ -61,17 +61,17 @@ COMMAND_LINES = r"""
     network.layers=[relu] => has no such key (it is one of network=cnn, network=cnn_pytorch, network=layers)
     protocol.runs=1 protocol.min_runs=5 => protocol.min_runs is 5: it must be at most protocol.runs
     protocol.min_runs=11 => protocol.min_runs is 11: it must be at most protocol.runs, which is 10
-    +colour=1 => KEY=VALUE, as training.epochs=10; none is added (+) or removed (~)
-    ++training.epochs=1 => (did you mean training.epochs=1?); none is added
-    ~strategy => (did you mean strategy=reference?); none is added (+) or removed (~)
+    +colour=1 => KEY=VALUE, such as training.epochs=10; keys cannot be added (+) or removed (~)
+    ++training.epochs=1 => (did you mean training.epochs=1?); keys cannot be added
+    ~strategy => (did you mean strategy=reference?); keys cannot be added (+) or removed (~)
     strategy:combined => it must be KEY=VALUE (did you mean strategy=combined?)
     'strategy =combined' => KEY=VALUE (did you mean strategy=combined?)
     training/epochs=1 => it must be KEY=VALUE (did you mean training.epochs=1?)
     Training.epochs=1 => it must be KEY=VALUE (did you mean training.epochs=1?)
     strategy => it must be KEY=VALUE (did you mean strategy=reference?)
     config/grid.yaml => a grid file is run by snakemake --cores 1 --config grid=FILE
-    grid=g.yaml => grid: there is no such key (a grid file is run by snakemake
-    epochs=10 => epochs: there is no such key (did you mean training.epochs?); the keys are dataset, network
+    grid=g.yaml => grid: unknown key (a grid file is run by snakemake
+    epochs=10 => epochs: unknown key (did you mean training.epochs?); the keys are dataset, network
     hidden=[64] => (did you mean network.hidden?)
     lr=0.1 => (did you mean training.learning_rate?)
     strateg=combined => (did you mean strategy?)
@@ -79,18 +79,18 @@ COMMAND_LINES = r"""
     trainin.epochs=3 => the keys are dataset, network
     training.epoch=10 => training has no such key (did you mean training.epochs?); it has epochs
     network.hiden=[3] => one_hidden has no such key (did you mean network.hidden?); it has hidden, init
-    hydra.run.dir=x => 'hydra.run.dir=x' is no argument: there is no such key; the keys are dataset,
-    trainig.epochs.x=3 => is no argument: it must be KEY=VALUE (did you mean training.epochs=3?)
-    training.epochs.x=5 => is no argument: it must be KEY=VALUE (did you mean training.epochs=5?)
-    network.hidden.0=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
-    network.hidden[0]=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
-    network.hidden.0=[5,6] => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5,6]?)
-    network.hidden.0= => is no argument: it must be KEY=VALUE (did you mean network.hidden=[VALUE]?)
-    network[hidden]=5 => is no argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
+    hydra.run.dir=x => 'hydra.run.dir=x' is not an argument: unknown key; the keys are dataset,
+    trainig.epochs.x=3 => is not an argument: it must be KEY=VALUE (did you mean training.epochs=3?)
+    training.epochs.x=5 => is not an argument: it must be KEY=VALUE (did you mean training.epochs=5?)
+    network.hidden.0=5 => is not an argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
+    network.hidden[0]=5 => is not an argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
+    network.hidden.0=[5,6] => is not an argument: it must be KEY=VALUE (did you mean network.hidden=[5,6]?)
+    network.hidden.0= => is not an argument: it must be KEY=VALUE (did you mean network.hidden=[VALUE]?)
+    network[hidden]=5 => is not an argument: it must be KEY=VALUE (did you mean network.hidden=[5]?)
     training.sum=true => training.sum: training has no such key (did you mean training.reduction?); it has
     training.the=true => training.the: training has no such key; it has
     CSV dataset.one_hot=true => dataset=csv has no such key (did you mean dataset.text_columns?); it has
-    training={epochs:5} => such key (keys of training are written with a dot: training.epochs=5); the keys
+    training={epochs:5} => unknown key (keys of training are written with a dot: training.epochs=5); the keys
     network={hidden:[5,3]} => (keys of network are written with a dot: network.hidden=[5,3]); network mu
     'network={hidden: [5, 3], init: x}' => with a dot: network.hidden=[5, 3] network.init=x); network mu
     'network={foo: 3}' => network={foo: 3}: not a choice; network must be one of
@@ -111,7 +111,7 @@ COMMAND_LINES = r"""
     training.batch_size=300 => it must be at most 256, the number of rows of dataset=small
     network=layers network.layers=[linear] => 'linear' is not right: it must be linear WIDTH
     network=layers network.layers=[] => network.layers is []: it must be a list of layers
-    network=layers network.layers={a:1} => network.layers is {'a': 1}: it must be a list of layers, as
+    network=layers network.layers={a:1} => network.layers is {'a': 1}: it must be a list of layers, such as
     network=layers 'network.layers=[conv2d 4 3,linear 1]' => conv2d needs images
     network=layers network.loss=mse => network.loss is 'mse': it must be one of mean_squared
     network.init=zeros => one of uniform01, he_uniform, kaiming_uniform
@@ -130,7 +130,7 @@ COMMAND_LINES = r"""
     strategy=ensemble strategy.starts=0 => strategy.starts is 0: it must be a whole number
     strategy=ensemble strategy.seeds=3 => strategy.seeds is 3: it must be a list of at most 512 whole
     strategy=ensemble strategy.seeds={a:1} => strategy.seeds is {'a': 1}: it must be a list
-    strategy=ensemble strategy.seeds=[1,1] => from 1 to 2147483647, each once, as [1, 2, 3], or []
+    strategy=ensemble strategy.seeds=[1,1] => from 1 to 2147483647, each once, such as [1, 2, 3], or []
     strategy=ensemble strategy.learning_rates=[0] => numbers above 0 and finite in float32, each once
     strategy=ensemble strategy.initialisers=[ones] => initialisers, each once, of uniform01, he_
     kernel.block=[64,64] => at most 1024 threads
@@ -161,13 +161,13 @@ COMMAND_LINES = r"""
     output=3 => output is 3: it must be the path of a file, in quotes if it looks like a number
     data={a:1} => data is {'a': 1}: it must be the path of a file
     device=cpu device.name=3 => device.name is 3: it must be the name of a device, in quotes
-    "output='a b" => the value cannot be read: text with such characters has quotes of its own
+    "output='a b" => the value cannot be read: text with such characters needs quotes
     kernel.name=tiled => is part of kernel=naive: choose with kernel=
     kernel.source=kernels/tiled.cu => choose with kernel=..., one of cublas, fused
     kernel=tiled kernel.fused=true => is part of kernel=tiled
     device=cpu device.backend=cuda => is part of device=cpu
-    round.x=1 => round.x: there is no such key
-    'output=${oc.env:HOME}/x.json' => there is no interpolation
+    round.x=1 => round.x: unknown key
+    'output=${oc.env:HOME}/x.json' => ${...} is not replaced
     training.epochs=1 training.epochs=2 => training.epochs=1 before
     dataset.rows={a:1} => dataset.rows is {'a': 1}: it must be a whole number
     dataset.noise=-0.0 => dataset.noise is -0.0
@@ -298,7 +298,7 @@ def test_no_value_of_any_key_is_refused_in_the_words_of_hydra(value):
 
 SWEEPS = r"""
     {datset: small} => : sweeps.x: 'datset' is not a key here (did you mean dataset?): one of dataset, network
-    {datset: small} => , or a key of the data set, strategy or kernel that is chosen, as dataset.rows
+    {datset: small} => , or a key of the chosen data set, strategy or kernel, such as dataset.rows
     {dataset.rows: 64, strategy.x: [1], training.epoch: 3} => 'training.epoch' is not a key here (did you mean
     {training: {epochs: 3}} => not a key here (keys of training are written with a dot: training.epochs: 3)
     {training: {epochs: 3}, stratgy: graph, tune: 3} => 'training' (keys of training are written with a dot:
@@ -322,7 +322,7 @@ SWEEPS = r"""
     {dataset: wine.csv} => (your own file is dataset: csv dataset.path: wine.csv dataset.target: COLUMN)
     {strategy: [combined, referense]} => sweeps.x.strategy.1 is 'referense': it must be one of async_pool
     {strategy: [combined, referense]} => (did you mean reference?)
-    {strategy: "combined,reference"} => (a list is written in brackets, [combined,reference])
+    {strategy: "combined,reference"} => (write a list in brackets, [combined,reference])
     {network: 128} => sweeps.x.network is 128: it must be one of
     {network: 128} => (widths are network.hidden: [128])
     {strategy.tile_rows: 3} => (it is one of strategy=combined, strategy=streams)
@@ -378,11 +378,11 @@ SWEEPS = r"""
     {kernel.block: [1, 2000]} => kernel.block is [1, 2000]
     {kernel.block: null} => kernel.block is None
     {kernel: tiled_fused, kernel.work: 3} => kernel.work is 3
-    {kernel.name: tiled} => kernel.name cannot be set, for it is part of kernel=naive
+    {kernel.name: tiled} => kernel.name cannot be set, because it is part of kernel=naive
     {kernel.source: x.cu} => kernel.source cannot be set
     {kernel.fused: true} => kernel.fused cannot be set
     {kernel.precisions: [bf16]} => kernel.precisions cannot be set
-    {dataset.name: large} => dataset.name cannot be set, for it is part of dataset=small
+    {dataset.name: large} => dataset.name cannot be set, because it is part of dataset=small
     {dataset.rows: 100000000000000000} => dataset.rows is 100000000000000000: it must be a whole number from 1
     {dataset.rows: true} => dataset.rows is True
     {dataset.rows: null} => dataset.rows is None
@@ -390,7 +390,7 @@ SWEEPS = r"""
     {dataset.rows: {a: 1}} => sweeps.x.dataset.rows is {'a': 1}: it must be text, a number
     {dataset.noise: true} => dataset.noise is True
     {dataset: csv} => : sweeps.x: dataset.path and dataset.target are missing
-    {dataset: csv, dataset.path: "${oc.env:HOME}/x", dataset.target: 0} => there is no interpolation
+    {dataset: csv, dataset.path: "${oc.env:HOME}/x", dataset.target: 0} => ${...} is not replaced
     {dataset: csv, dataset.path: "a\nb", dataset.target: 0} => without control characters
     {dataset: csv, dataset.path: "a\0b", dataset.target: 0} => without control characters
     {dataset: csv, dataset.path: "", dataset.target: 0} => dataset.path is ''
@@ -400,9 +400,9 @@ SWEEPS = r"""
     {on_cpu: {dataset: smal}} => sweeps.x.on_cpu.dataset is 'smal'
     {on_cpu: []} => sweeps.x.on_cpu is []: it must be settings, each a key with its value
     {on_cpu: {training.epochs: 0}} => sweeps.x.on_cpu.training.epochs is 0
-    {on_cpu: {devices: cpu}} => 'devices' is not a key here (it stands in a sweep, or beside defaults)
-    {union: [{on_cpu: {on_cpu: {}}}]} => sweeps.x.union.0.on_cpu: 'on_cpu' is not a key here (it stands in a
-    {union: [{devices: cpu}]} => sweeps.x.union.0: 'devices' is not a key here (it stands in a sweep
+    {on_cpu: {devices: cpu}} => 'devices' is not a key here (it belongs in a sweep, or next to defaults)
+    {union: [{on_cpu: {on_cpu: {}}}]} => sweeps.x.union.0.on_cpu: 'on_cpu' is not a key here (it belongs in a
+    {union: [{devices: cpu}]} => sweeps.x.union.0: 'devices' is not a key here (it belongs in a sweep
     {union: []} => sweeps.x.union is []: it must be a list of products
     {union: [[]]} => sweeps.x.union.0 is []: it must be settings
     null => sweeps.x is None: it must be settings
@@ -446,7 +446,7 @@ GRIDS = r"""
     {sweeps: {dataset_size: {dataset: large}}} => small is missing: correctness.csv
     {sweeps: {neurons: {dataset: [small, large]}}} => 2 cells are reference with 128, neurons.csv has room for
     {sweeps: {dataset_size: {training.epochs: [1, 2]}}} => 2 cells are reference with small, correctness.csv h
-    {sweeps: {cpu: {only: true, strategy: ensemble}}} => a run of ensemble trains several networks, and times
+    {sweeps: {cpu: {only: true, strategy: ensemble}}} => a run of ensemble trains several networks, but
     {sweeps: {cnn_programs: {only: true, strategy: reference}}} => dataset: small has no test rows, and cnn_pr
     {sweeps: {cnn_block_size: {only: true, dataset: patterns}}} => network: 256 is not trained with cross_entr
     {sweeps: {cnn_loader: {only: true, dataset: patterns, network: cnn}}} => strategy: torch_loader is missing
@@ -455,7 +455,7 @@ GRIDS = r"""
     {microbenchmarks: {shapes: 3}} => microbenchmarks.shapes is 3: it must be the settings of shapes
     {microbenchmarks: {shapes: {on_cpu: 3}}} => microbenchmarks.shapes.on_cpu is 3: it must be the settings of
     {microbenchmarks: []} => microbenchmarks is []
-    {defaults: {on_cpu: {}}} => defaults: 'on_cpu' is not a key here (it stands in a sweep, or beside defaults
+    {defaults: {on_cpu: {}}} => defaults: 'on_cpu' is not a key here (it belongs in a sweep
     {device: gpu} => device is 'gpu': it must be one of auto, cpu, cuda (did you mean cuda?)
 """
 
@@ -486,7 +486,7 @@ FILES = r"""
     a text => the file is 'a text': it must be the keys
     [1, 2] => the file is [1, 2]: it must be the keys
     17 => : the file is 17
-    strategy: graph => the key sweeps is missing: a grid has sweeps, as sweeps: {mine
+    strategy: graph => the key sweeps is missing: a grid has sweeps, such as sweeps: {mine
     sweep: {} => the key sweeps is missing (is sweep meant to be it?)
     sweeps: {} => sweeps is {}: it must be one or more sweeps
     sweeps: null => sweeps is None: it must be one or more sweeps
@@ -504,8 +504,8 @@ FILES = r"""
     sweeps:|  null: {} => , line 2: sweeps: the key null is not text
     sweeps:|  ~: {} => the key ~ is not text
     sweeps:|  1.5: {} => the key 1.5 is not text
-    sweeps:|  2020-01-01: {} => 2020-01-01 is not right: a value is true, false, a number
-    sweeps:|  on: {} => on is not right
+    sweeps:|  2020-01-01: {} => 2020-01-01 is not valid: a value is true, false, a number
+    sweeps:|  on: {} => on is not valid
     sweeps:|  a: {}|  a: {} => , line 3: sweeps: the key 'a' appears twice
     sweeps: [ => , line 1: 'sweeps: [': a value or a closing bracket is missing
     ? [a, b]|: 1 => , line 1: a key must be text, not a list
@@ -513,15 +513,15 @@ FILES = r"""
     a: &a x|*a : 1 => a key must be text, not a list, a mapping or an alias
     SWEEP<<: {dataset: small} => , line 3: sweeps.x: the merge key << is not read
     SWEEPdataset: small|    dataset: large => , line 4: sweeps.x: the key 'dataset' appears twice
-    a: &a [*a] => , line 1: a.0: *a stands before the end of its anchor
-    sweeps: &s|  x: *s => , line 2: sweeps.x: *s stands before the end of its anchor
-    a: *b => *b stands before the end of its anchor, or has none
+    a: &a [*a] => , line 1: a.0: *a comes before the end of its anchor
+    sweeps: &s|  x: *s => , line 2: sweeps.x: *s comes before the end of its anchor
+    a: *b => *b comes before the end of its anchor, or has none
     SWEEPtraining.epochs: !!python/object/apply:os.system [touch x] => the tag 'tag:yaml.org,2002:pyth
     SWEEPtraining.epochs: !!int '3' => the tag 'tag:yaml.org,2002:int' is not read
     SWEEPnetwork.seed: [!!set {}, !!set {}] => is not read: leave it out
-    SWEEPtraining.epochs: yes => , line 3: sweeps.x.training.epochs: yes is not right: a value is true
-    SWEEPtraining.learning_rate: .nan => .nan is not right
-    SWEEPtraining.learning_rate: -.inf => -.inf is not right
+    SWEEPtraining.epochs: yes => , line 3: sweeps.x.training.epochs: yes is not valid: a value is true
+    SWEEPtraining.learning_rate: .nan => .nan is not valid
+    SWEEPtraining.learning_rate: -.inf => -.inf is not valid
     SWEEPtraining.learning_rate: 1.0e+400 => 1.0e+400 is not finite
     SWEEPdataset.noise: -0.0 => -0.0 is not finite, or a 0 with a sign
     sweeps: {x: {}}|---|sweeps: {y: {}} => , line 2: a second document begins
@@ -533,13 +533,13 @@ FILES = r"""
     ("content", "said"),
     [
         *((text.replace("|", "\n").replace("SWEEP", SWEEP), said) for text, said in cases(FILES)),
-        *((f"{SWEEP}training.epochs: {one}", f"{one} is not right") for one in NO_YAML),
+        *((f"{SWEEP}training.epochs: {one}", f"{one} is not valid") for one in NO_YAML),
         ("", ": the file is empty: it must be the keys device, devices, defaults, on_cpu, sweeps"),
         (BOMB, "there are more than 250000 keys and values"),
         (DEEP, "there are more than 24 levels"),
         *((part * 400, "there are more than 24 levels") for part in ("[", "{a: ", "- ")),
         ("[" * 200_000, "there are more than 24 levels"),
-        (f"{SWEEP}training.epochs: {'9' * 5000}", "... (5000 characters) is not right"),
+        (f"{SWEEP}training.epochs: {'9' * 5000}", "... (5000 characters) is not valid"),
         ("sweeps:\n\tx: {}", ", line 2: '\\tx: {}': there is a tab: lines are indented with spaces"),
         ("sweeps: {caf\u00e9: {}}".encode("latin-1"), ", line 1: not text in UTF-8: save the file as UTF-8"),
         ("sweeps: {x: {}}".encode("utf-16"), ", line 1: not text in UTF-8"),
@@ -574,28 +574,28 @@ def test_a_grid_that_is_no_file_is_refused(tmp_path):
 
 PARSER = ("did not find", "found", "expected", "token", "block", "mapping", "flow", "context", "stream")
 PROBLEMS = r"""
-    strategy: graph|   device: cpu => 4 '   device: cpu': the indentation is that of no line above
-    strategy: graph| device: cpu => 4 ' device: cpu': the indentation is that of no line above
-    union:|      - a: 1|     - b: 2 => 5 '     - b: 2': the indentation is that of no line above
+    strategy: graph|   device: cpu => 4 '   device: cpu': the indentation matches no line above
+    strategy: graph| device: cpu => 4 ' device: cpu': the indentation matches no line above
+    union:|      - a: 1|     - b: 2 => 5 '     - b: 2': the indentation matches no line above
     strategy: graph|      device: cpu => 4 it is indented more than the key above, which has a value
-    strategy graph|    device: cpu => 4 the line above has no colon with a space behind it
-    strategy:graph|    device: cpu => 4 the line above has no colon with a space behind it
+    strategy graph|    device: cpu => 4 the line above has no colon followed by a space
+    strategy:graph|    device: cpu => 4 the line above has no colon followed by a space
     device: cpu|    strategy graph => 4 '    strategy graph': a colon, or a dash, is missing
     strategy:|      - graph|      pool|      - a => 5 '      pool': a colon, or a dash, is missing
     union:|      - a: 1|      b: 2 => 5 a list, of which each element begins with a dash
-    strategy: - graph => 3 a list behind its key is written in brackets, [a, b]; with dashes, each
+    strategy: - graph => 3 write a list after its key in brackets, [a, b]; with dashes, each
     TABstrategy: graph => 3 '\tstrategy: graph': there is a tab: lines are indented with spaces
     strategy: pool|TABkernel: naive => 4 '\tkernel: naive': there is a tab: lines are
-    a key: b: c => 3 a value that has a colon and a space is written in quotes
-    a : b : c => 3 a value that has a colon and a space is written in quotes
+    a key: b: c => 3 write a value that has a colon and a space in quotes
+    a : b : c => 3 write a value that has a colon and a space in quotes
     strategy: [graph, pool|    device: cpu| => 3 pool': the list is not closed with ], or a comma
     strategy: [graph,, pool] => 3 a value or a closing bracket is missing, or there is a comma
-    strategy: [graph]] => 3 ']' stands behind the end of a value: quote the whole value if it is
-    strategy: 'graph' pool => 3 'pool' stands behind the end of a value
-    strategy: 'graph|    device: cpu| => 3 a quote is opened and not closed
-    dataset.path: @file => 3 a value that begins with @ is written in quotes
-    dataset.path: * => 3 a value that begins with * is written in quotes
-    dataset.path: a: b => 3 a value that has a colon and a space is written in quotes
+    strategy: [graph]] => 3 ']' follows the end of a value: quote the whole value if it is
+    strategy: 'graph' pool => 3 'pool' follows the end of a value
+    strategy: 'graph|    device: cpu| => 3 a quote is not closed
+    dataset.path: @file => 3 write a value that begins with @ in quotes
+    dataset.path: * => 3 write a value that begins with * in quotes
+    dataset.path: a: b => 3 write a value that has a colon and a space in quotes
     dataset.path: "C:\qdata" => 3 in double quotes a backslash has a meaning: use single quotes
     {strategy: graph||| => 3 the braces are not closed with }, or a comma is missing
 """
@@ -627,7 +627,7 @@ def test_what_has_no_words_of_its_own_still_has_its_line():
 CHANGED = r"""
     strategy/pinned _target_= => _target_ is missing: it must name the strategy's class,
     strategy/pinned _target_=Pinned => _target_ is 'Pinned': it must name the strategy's
-    strategy/pinned _target_=snn.strategies.pined.Pinned => there is no file snn/strategies/pined.py
+    strategy/pinned _target_=snn.strategies.pined.Pinned => snn/strategies/pined.py does not exist
     strategy/pinned _target_=snn.strategies.cpu.Blass => snn/strategies/cpu.py has no Blass (did you
     strategy/pinned name=reference => name is 'reference': it must be pinned, the name of the file
     strategy/pinned name=pinedd => name is 'pinedd': it must be pinned, the name of the file
@@ -635,7 +635,7 @@ CHANGED = r"""
     dataset/small _target_= => it must name the function that makes the data, such as snn.data
     kernel/tiled work= => work is missing: a kernel has name, source, block, work, fused, pretransposed, prec
     kernel/tiled sorce=1 => 'sorce' is not a key of a kernel (did you mean source?): one of name,
-    kernel/tiled source=kernels/tild.cu => source is 'kernels/tild.cu': it must be a file, as
+    kernel/tiled source=kernels/tild.cu => source is 'kernels/tild.cu': it must be a file, such as
     kernel/tiled fused=no => fused is 'no': it must be true or false
     kernel/tiled precisions=fp64 => precisions is 'fp64': it must be a list of one or more
     protocol/brief round=1 => 'round' is not a key of a protocol (did you mean rounds?): one of rounds, runs
@@ -695,7 +695,7 @@ def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch, group, file
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text("class MyOwner(Host):\n    pass\n\n\nclass MyOwn(Host):\n    pass\n")
     monkeypatch.setattr(groups, "ROOT", tmp_path)
-    right = f"{file} is there, but a choice is a file, config/{group}/my_own.yaml"
+    right = f"{file} exists, but a choice needs a file, config/{group}/my_own.yaml"
     with pytest.raises(ConfigError, match=re.escape(right)):
         choices.check_choice(group, "my_own")
     for wrong in ("my_ow", "none", "My_own"):

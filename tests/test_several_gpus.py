@@ -6,6 +6,8 @@ import pytest
 import several_gpus
 from conftest import ROOT
 
+from snn.records.origin import Origin
+
 
 def cells(gpus, **rounds):
     """Cells of these strategies, by name, whose rounds took these seconds on these GPUs."""
@@ -18,7 +20,7 @@ def cells(gpus, **rounds):
             "status": "ok" if seconds else "unsupported",
             "mean_s": sum(map(sum, seconds)) / len(seconds) if seconds else None,
             "rounds": seconds or [[]] * len(gpus),
-            "gpus": gpus,
+            "origins": [Origin(gpu) for gpu in gpus],
             "device_uuid": ", ".join(gpus),
         }
         for name, seconds in rounds.items()

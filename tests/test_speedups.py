@@ -14,10 +14,12 @@ from snn.analysis.speedups import (
     compare,
     detectable,
     joint,
+    left_out,
     over_baselines,
     reason,
     warning,
 )
+from snn.records.origin import GPUS, HOSTS, PASSES, Origin, origin
 from snn.tables.table import mark_families, reference
 
 
@@ -35,7 +37,7 @@ def table_of(*rows):
 @pytest.mark.parametrize(
     ("found", "note"),
     [
-        (ratio([], []), "there is no round in which both have a time"),
+        (ratio([], []), "there is no common round"),
         (Ratio(1.0, 0.9, 1.1, 1, np.nan), "one round: "),
         (Ratio(1.0, 0.8, 1.3, 2, 0.1), "wide interval, above a factor of 1.5; snn more-rounds adds rounds"),
         (Ratio(1.0, 0.8, 1.2, 2, 0.1), ""),
@@ -113,12 +115,70 @@ def test_why_two_times_may_not_be_divided(changes, said):
         assert bool(reason(b, a, THRESHOLDS)) == bool(said)
 
 
+HERE, HOUR = ("Linux", "EPYC", 16, "a", "b"), 3600.0
+OF_GPU = Origin("A", HERE, "run", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (OF_GPU, ""),
+        (OF_GPU._replace(gpu=None), ""),  # the CPU of its host
+        (OF_GPU._replace(gpu="B"), GPUS),
+        (OF_GPU._replace(started=9 * HOUR), ""),  # a long pass
+        (OF_GPU._replace(run="other", started=HOUR), ""),  # was killed and continued
+        (OF_GPU._replace(run="other", started=HOUR + 1), PASSES),
+        (OF_GPU._replace(run=None, started=HOUR + 1), PASSES),
+        (OF_GPU._replace(run=None, started=-HOUR - 1), PASSES),
+        (OF_GPU._replace(host=(*HERE[:3], None, None)), ""),  # an older record
+        (OF_GPU._replace(host=(*HERE[:2], 8, None, None)), HOSTS),
+        (OF_GPU._replace(host=(*HERE[:3], "c", "b")), HOSTS),
+        (OF_GPU._replace(host=(*HERE[:3], "a", "c")), HOSTS),
+        (OF_GPU._replace(gpu=None, host=(*HERE[:3], None, "c")), HOSTS),
+        (Origin("A"), ""),
+    ],
+)
+def test_rounds_are_paired_if_they_are_of_one_gpu_host_and_pass(other, why):
+    assert OF_GPU.apart(other) == other.apart(OF_GPU) == why
+
+
 @pytest.mark.parametrize("turned", [False, True])
-def test_rounds_of_two_gpus_are_left_out_and_those_of_a_host_stay(turned):
-    a = {"device_uuid": "A", "gpus": ["A", "A", "B", "A"], "rounds": [[1.0], [2.0], [3.0], [4.0]]}
-    b = {"device_uuid": "A", "gpus": ["A", "B", None], "rounds": [[5.0], [6.0], [7.0]]}
-    pair, kept = (a, b), ([[1.0], [], [3.0]], [[5.0], [], [7.0]])
-    assert common_rounds(*pair[:: -1 if turned else 1]) == kept[:: -1 if turned else 1]
+def test_rounds_that_are_apart_are_left_out_and_said(turned):
+    of_a = [OF_GPU, OF_GPU, OF_GPU._replace(gpu="B"), OF_GPU._replace(run="later", started=9 * HOUR), OF_GPU]
+    of_b = [OF_GPU, OF_GPU._replace(gpu="B"), OF_GPU._replace(gpu=None), OF_GPU]
+    a = row([1.0], [2.0], [3.0], [4.0], [5.0], origins=of_a)
+    b = row([5.0], [6.0], [7.0], [8.0], origins=of_b)
+    pair = (a, b)[:: -1 if turned else 1]
+    kept = ([[1.0], [], [3.0], []], [[5.0], [], [7.0], []])
+    assert common_rounds(*pair) == kept[:: -1 if turned else 1]
+    assert left_out(*pair) == f"left out: 1 round of {GPUS}, 1 round of {PASSES}"
+    assert not reason(*pair, THRESHOLDS)
+    found = over_baselines(table_of(a, b), [0, 0], THRESHOLDS)
+    assert found["note"].tolist()[1].startswith(left_out(*pair))
+
+
+@pytest.mark.parametrize(
+    ("other", "word", "note"),
+    [
+        ({"gpu": "B"}, "not comparable", "different devices: A and A"),
+        ({"host": ("Mac",)}, "not comparable", HOSTS),
+        ({"run": None, "started": 9 * HOUR}, "not significant", f"left out: 2 rounds of {PASSES}; "),
+    ],
+)
+def test_without_a_common_round_there_is_no_ratio(other, word, note):
+    """More rounds, of both in one pass, give one."""
+    a = row([1.0], [1.0], origins=[OF_GPU] * 2, device_uuid="A")
+    b = row([9.0], [9.0], origins=[OF_GPU._replace(**other)] * 2, device_uuid="A")
+    found = over_baselines(table_of(a, b), [0, 0], THRESHOLDS).to_dict("records")[1]
+    assert np.isnan(found["speedup"]) and found["verdict"] == word and found["note"].startswith(note)
+
+
+def test_the_origin_of_a_round_is_that_of_its_record():
+    where = {"device_uuid": "A", "started": "1970-01-01T01:00:00+00:00"}
+    assert origin(where) == ("A", (None,) * 5, None, HOUR)
+    where |= {"host": dict(zip(("system", "cpu", "cpus", "id", "boot"), HERE, strict=True))}
+    assert origin(where | {"workflow": {"run": "run"}}) == OF_GPU._replace(started=HOUR)
+    assert origin(where | {"workflow": None}).run is None
 
 
 # ---- families of comparisons, and looks

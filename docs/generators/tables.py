@@ -16,7 +16,8 @@ from snn.tables.table import find_table
 
 CAPTIONS = ROOT / "workflow/report"
 ANY_SWEEP = "any_sweep"
-COMMANDS = {"comparison": "snn compare A B OUTPUT", "devices": "snn merge FOLDER ..."}
+_MERGED = dict.fromkeys(("cards", "devices"), "snn merge FOLDER ...")
+COMMANDS = {"comparison": "snn compare A B OUTPUT", **_MERGED}
 """Tables that no rule makes."""
 
 _MOST_ROWS = 200
@@ -144,7 +145,8 @@ def _csv(folder: Path, name: str) -> list[Path]:
         special = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
         return [path for path in tables if path.stem not in special]
     own = [path for path in tables if path.stem == name]
-    return own + (sorted(PUBLISHED.glob("devices*.csv")) if name == "devices" and folder == sets()[0] else [])
+    is_merged = name in _MERGED and folder == sets()[0]
+    return own + (sorted(PUBLISHED.glob(f"{name}*.csv")) if is_merged else [])
 
 
 def words() -> str:

@@ -1,6 +1,6 @@
-"""One line on one cell of one job, for the end of a command: how it ended, its time, its loss.
+"""One line about a cell's job, for the end of a command: status, time and loss.
 
-Without pandas, which a cell's process does not wait for.
+Does not import pandas, which would slow the start of a cell.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     """A record in one line: ``small 256: combined with naive: ok, machine quiet, 12.3 ms per run (95% CI 12.1
     to 12.6 ms, 10 runs), final loss 41.2``. It ends with the reason of every status but ``ok``.
 
-    The interval is of this job's runs alone, and knows nothing of what a further round would give.
+    The interval covers this job's runs only; another round may differ by more.
     """
     cell, summary = Cell(record["cell"]), record["summary"]
     state, _ = verdict([record], thresholds)
@@ -48,8 +48,8 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
 def kernel_used(record: Mapping[str, Any]) -> str:
     """The file in ``kernels/`` of the kernel that did the arithmetic; empty for CPU baselines and peers.
 
-    One launch that trains has its own kernel. Otherwise, and if ``graph`` or NumPy trains instead, it is the
-    choice of ``config/kernel``.
+    A strategy that trains in one launch has its own kernel. Otherwise, and if ``graph`` or NumPy trains
+    instead, the kernel is the choice of ``config/kernel``.
     """
     if not uses_kernel(of_record(record)):
         return ""
@@ -58,7 +58,7 @@ def kernel_used(record: Mapping[str, Any]) -> str:
 
 
 def _time(seconds: list[float]) -> str:
-    """The mean time of the runs with its interval, in a unit in which it is at least 1."""
+    """The mean time of the runs with its interval, in the largest unit in which it is at least 1."""
     mean = sum(seconds) / len(seconds)
     low, high = mean_interval([seconds])
     unit, factor = next((one for one in _UNITS if mean * one[1] >= 1), _UNITS[-1])

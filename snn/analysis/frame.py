@@ -1,4 +1,4 @@
-"""Records as a data frame: checked against the requested cells, one row per cell, its rounds pooled."""
+"""Checks records against the requested cells and puts them into a data frame, one row per cell."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,26 +23,27 @@ from snn.measurement.protocol import first_run
 from snn.models.optimizers import PLAIN
 from snn.profiling.memory import PURPOSES
 from snn.records import store
+from snn.records.origin import Origin, origin
 from snn.records.store import again, check_sources, read
 from snn.strategies.factory import of_record
 
 Record = Mapping[str, Any]
 Expected = Mapping[str, str]
-"""The path of each record, which names its cell and round, and the hash of the sources it must be of."""
+"""The required source hash by the record's path, which names its cell and round."""
 
 _REAL = (
     *("mean_s", "std_s", "final_loss"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
     *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std", "majority_accuracy", "test_rows"),
 )
-"""Columns that hold numbers, also where no row has one."""
+"""Columns that have a float dtype even if all rows are empty."""
 
 
 def checked(expected: Expected) -> dict[str, Record]:
-    """The records at these paths.
+    """Read and check the records at these paths.
 
-    Raises RecordError where one is of another cell, round, source code or version of the program, or as
-    ``snn.records.store.read`` and ``snn.records.store.check_rounds`` do.
+    Raises RecordError if one belongs to another cell, round, source code or version of the program, or if
+    ``snn.records.store.read`` or ``snn.records.store.check_rounds`` raises it.
     """
     records: dict[str, Record] = {path: read(Path(path)) for path in expected}
     for path, record in records.items():
@@ -59,10 +60,10 @@ def checked(expected: Expected) -> dict[str, Record]:
 
 
 def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per cell from records by name, as ``pool`` makes it.
+    """A frame with one row per cell, which ``pool`` makes from records by name.
 
-    Strategies that run on a GPU's host may stand beside those of the GPU. Raises RecordError, naming the
-    records, where they are of two devices otherwise, or where one data set had two contents.
+    The records may come from a GPU and its host. Raises RecordError, naming the records, if they come from
+    two other devices, or if a data set had two contents.
     """
     _check_one_device(records)
     _check_same_data(records)
@@ -71,11 +72,11 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
         key = json.dumps(record["cell"], sort_keys=True)
         cells.setdefault(key, {})[name] = record
     frame = frame_of([pool(of_cell, thresholds) for of_cell in cells.values()])
-    return frame.astype(dict.fromkeys(_REAL, "float")).copy()  # in one block
+    return frame.astype(dict.fromkeys(_REAL, "float")).copy()  # defragmented
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """A frame of these rows, in which integers stay integers if some rows have none."""
+    """A frame of these rows; a column of integers with gaps keeps an integer dtype (Int64)."""
     frame = pd.DataFrame(rows)
     for key in frame:
         given = {type(row.get(key)) for row in rows}
@@ -85,10 +86,10 @@ def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _check_one_device(records: Mapping[str, Record]) -> None:
-    """Raise RecordError unless all records are of one device, or of one device and the host that it is in.
+    """Raise RecordError unless all records come from one device, or from one GPU and its host.
 
-    Equal GPUs of equal hosts may stand together, because times of two of them are not divided
-    (``snn.analysis.speedups``).
+    Equal GPUs of equal hosts may share a table, because ``snn.analysis.speedups`` does not divide the times
+    of two of them.
     """
     on_host = {path: of_record(record)["on_host"] for path, record in records.items()}
     first: dict[bool, str] = {}
@@ -111,7 +112,7 @@ def _device(provenance: Mapping[str, Any]) -> str:
 
 
 def _check_same_data(records: Mapping[str, Record]) -> None:
-    """Raise RecordError where a data set had two contents; earlier records have no digest."""
+    """Raise RecordError if a data set had two contents. Old records without a digest are skipped."""
     known: dict[str, str] = {}
     for path, record in records.items():
         if "data" in record:
@@ -128,24 +129,25 @@ def _check_same_data(records: Mapping[str, Record]) -> None:
 def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any]:
     """The row of one cell from the records of its rounds by name.
 
-    The runs of all rounds are pooled, texts joined, and costs are the median over rounds. ``mean_s`` and
-    ``std_s`` are of one training; in the mean each round counts alike. ``rounds`` holds the seconds of the
-    runs by round, from the first to the last that there is, and none of one that is missing between them;
-    those of a cell without a time are all empty. ``gpus`` are those of the same rounds. Records of several
-    ``seeds``, each with the protocol's rounds, say how many (``snn.tables.overview``). Where one launch
-    trains several ``members``, a training's seconds are its share of the launch, which takes ``launch_s``,
-    and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds the final loss
-    by draw of initial weights, and ``draws`` names these. ``hidden`` holds the hidden widths of an MLP; of
-    any other network it is None. ``kernel`` is the one that did the arithmetic (``snn.analysis.cell_line``),
-    ``kernel.name`` the chosen one. Test rows have scores, a classification a ``curve``.
+    The runs of all rounds are pooled, texts are joined, and costs are medians over rounds. ``mean_s`` and
+    ``std_s`` are seconds per training run; every round has the same weight in the mean. ``rounds`` lists the
+    runs' seconds for each round from the first to the last; the list of a missing round is empty, as are all
+    lists of a cell without a time. ``origins`` lists the origin of each of these rounds. The key ``seeds`` of
+    records from several seeds, each with the protocol's rounds, is their number (``snn.tables.overview``). If
+    one launch trains several ``members``, the seconds of a run are its share of the launch, which takes
+    ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
+    the final loss by draw of initial weights, and ``draws`` lists the draws as text. ``hidden`` holds the
+    hidden widths of an MLP, and None for any other network. ``kernel`` is the kernel that did the arithmetic
+    (``snn.analysis.cell_line``), ``kernel.name`` the chosen one. Scores are over the test rows; a
+    classification also has a ``curve``.
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
     cell, provenance, traits = Cell(first["cell"]), first["provenance"], of_record(first)
-    package = traits["own_runtime"]  # of a peer
+    package = traits["own_runtime"]  # a peer has none
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
-    row.setdefault("kernel.work", "1-1")  # before there was a choice
-    row.setdefault("training.optimizer", PLAIN.name)  # of cells without its keys
+    row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
+    row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
     members = max(len(first.get("members", [])), 1)
     by_number = {record["round"]: record for record in records}
     in_turn = [by_number.get(number) for number in range(1, max(by_number) + 1)]
@@ -173,7 +175,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "draws": name_draws(draw_losses),
         "draw_losses": draw_losses,
         "rounds": seconds,
-        "gpus": [one and one["provenance"]["device_uuid"] for one in in_turn],
+        "origins": [origin(one["provenance"]) if one else Origin() for one in in_turn],
         "stopped_by": joined(record["stopped"] for record in records),
         "final_loss": _spread([run["final_loss"] for record in records for run in record["runs"]])[0],
         **_learned(records),
@@ -198,16 +200,17 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
 
 
 def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Each network of a launch with its mean final loss over all runs; None where one is not finite."""
+    """Each network of a launch with its mean final loss over all runs; None if a loss is not finite."""
     runs = [run["member_mse"] for record in records for run in record["runs"] if "member_mse" in run]
     means = [_spread(losses)[0] for losses in zip(*runs, strict=True)]
     return [{**member, "final_loss": mean} for member, mean in zip(members[: len(means)], means, strict=True)]
 
 
 def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
-    """The parts of a training's time and the predicted seconds of its calls, as medians over rounds.
+    """The parts of the training time and the predicted seconds of the calls, as medians over rounds.
 
-    A median, because one round may have met a slow moment of the CPU. Of several members it is one's share.
+    The median, because the CPU may have been slow during one round. With several members, it is the share of
+    one member.
     """
     explained = [record for record in records if record["explanation"]]
     if not explained:
@@ -222,7 +225,7 @@ def _explanation(records: Sequence[Record], members: int) -> dict[str, Any]:
 
 
 def _memory(record: Record) -> dict[str, Any]:
-    """What tables show of the memory of one round; the others did the same work."""
+    """The memory columns of one round; the others did the same work."""
     if not (memory := record["memory"]):
         return {}
     device, of_chunks = memory["device"], ("reserved_bytes", "largest_free_bytes", "fragmentation")
@@ -238,12 +241,12 @@ def _memory(record: Record) -> dict[str, Any]:
 
 
 def joined(words: Iterable[str | None], default: str = "") -> str:
-    """The words that occur, once each; ``default`` only where there is no other."""
+    """The distinct words, joined with commas; ``default`` only if it is the only one."""
     others = dict.fromkeys(word for word in words if word and word != default)
     return ", ".join(others) or default
 
 
-# ---- what was learned: scores on test rows, and the curve by epoch of a classification
+# ---- learning: scores on test rows, and a classification's curve by epoch
 
 TESTED = {
     "test_accuracy": ("test_accuracy", "test_accuracy_std"),
@@ -251,16 +254,16 @@ TESTED = {
     "test_r2": ("test_r2", "test_r2_std"),
     "test_rmse": ("test_rmse", "test_rmse_std"),
 }
-"""Columns of what was tested, means over all runs: the key of a run, and the column of their deviation."""
+"""Test columns (means over all runs): the key in a run, and the column of the standard deviation."""
 
 SCORES = ("test_accuracy", "test_r2", "test_rmse")
-"""Those that say how well test rows are predicted."""
+"""The test columns that measure the quality of the predictions."""
 
 
 def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
-    """What was tested and, of classifications, ``step_us``, the microseconds per step of the mean time.
+    """The test columns and, for classifications, ``step_us``, the mean time in microseconds per step.
 
-    There is no column that no row has.
+    Columns without any value are left out.
     """
     tested = [name for name in TESTED if frame[name].notna().any()]
     if not frame["curve"].map(bool).any():
@@ -269,9 +272,9 @@ def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _learned(records: Sequence[Record]) -> dict[str, Any]:
-    """Scores and the curve of one cell; None, and an empty curve, where its runs lack them.
+    """Scores and the curve of one cell; None and an empty curve if its runs lack them.
 
-    ``first_accuracy`` is for the first draw of the seed, which is what the published program trained.
+    ``first_accuracy`` belongs to the seed's first draw, which the published program trained.
     """
     runs = [run for record in records for run in record["runs"]]
     first: Record = next((run for one in records if one["round"] == 1 for run in one["runs"]), {})
@@ -282,7 +285,7 @@ def _learned(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _curve(runs: Sequence[Record], first: Record) -> list[dict[str, float | int | None]]:
-    """One entry per epoch, from 1: means over the runs, each with its standard deviation; None if not finite.
+    """One entry per epoch, from 1, with means and standard deviations over the runs; None if not finite.
 
     ``mean_loss`` is the mean over an epoch's batches, each before its update.
     """
@@ -307,7 +310,7 @@ def _curve(runs: Sequence[Record], first: Record) -> list[dict[str, float | int 
 
 
 def _spread(values: Sequence[float | None]) -> tuple[float | None, float | None]:
-    """The mean and the standard deviation; None where a value is, and of fewer than one or two."""
+    """Mean and standard deviation; None if a value is None or there are fewer than one or two values."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None, None
@@ -316,15 +319,15 @@ def _spread(values: Sequence[float | None]) -> tuple[float | None, float | None]
 
 # ---- draws of initial weights: a final loss is the mean over them
 #
-# A seed's stream gives a draw to each run of a cell, the first to the first. Two cells agree in their mean
-# loss only if it is over the same draws, and a round that was stopped early leaves the rest of its draws out.
+# The n-th run of a cell trains from the n-th draw of the seed's stream. Two cells can agree in their mean
+# loss only if it is over the same draws; a round that was stopped early skips the rest of its draws.
 
 Losses = Mapping[int, float | None]
-"""By the number of the draw, from 1: the final loss; None where it is not finite."""
+"""The final loss by the number of the draw, from 1; None if it is not finite."""
 
 
 def _by_draw(members: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> Losses:
-    """Of the networks of a launch, if they differ in nothing but the draw, or else of runs."""
+    """The losses of a launch's networks if they differ only in the draw ({} if not), else of the runs."""
     losses: dict[int, float | None] = {member["start"]: member["final_loss"] for member in members}
     if members:
         return losses if len(losses) == len(members) else {}
@@ -335,12 +338,12 @@ def _by_draw(members: Sequence[Mapping[str, Any]], records: Iterable[Record]) ->
 
 
 def mean_loss(losses: Losses, draws: Collection[int]) -> float | None:
-    """The mean loss over some draws; None where there are none, or where one is missing or not finite."""
+    """The mean loss over some draws; None without draws, or if a loss is missing or not finite."""
     return _spread([losses.get(draw) for draw in draws])[0]
 
 
 def name_draws(draws: Iterable[int]) -> str:
-    """``1 to 6``, or ``1 to 3, 7``; empty where there is none."""
+    """The draws as text: ``1 to 6``, or ``1 to 3, 7``; empty without draws."""
     spans: list[list[int]] = []
     for draw in sorted(draws):
         if spans and draw == spans[-1][-1] + 1:
@@ -354,7 +357,7 @@ def name_draws(draws: Iterable[int]) -> str:
 
 
 def outcome(frame: pd.DataFrame) -> pd.DataFrame:
-    """``status`` of each row; ``plan``, if any row has one; ``reason`` of rows without a time, if any."""
+    """The columns ``status``, ``plan`` (if any row has one) and ``reason`` (for rows without a time)."""
     columns = frame[["status"]]
     if (frame["plan"] != "").any():
         columns = columns.join(frame["plan"])

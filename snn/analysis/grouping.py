@@ -1,4 +1,4 @@
-"""Which rows of a table belong together: settings as text, those that differ, and the baseline of a row."""
+"""Groups the rows of a table: settings as text, the settings that differ, and each row's baseline."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import pandas as pd
 from snn.config import groups
 
 OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work")
-"""The settings of a kernel that change what it does."""
+"""The settings that change a kernel's work."""
 
 
 def texts(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
@@ -19,7 +19,7 @@ def texts(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
 
 
 def first_at(points: Sequence[Any], chosen: Iterable[int]) -> list[int]:
-    """For each row's point the number of the first of the ``chosen`` rows that is there; -1 if none is."""
+    """For each row, the number of the first ``chosen`` row at the same point; -1 if there is none."""
     listed, first = list(points), dict[Any, int]()
     for number in chosen:
         first.setdefault(listed[number], int(number))
@@ -32,9 +32,9 @@ def settings(frame: pd.DataFrame, sections: Sequence[str]) -> list[str]:
 
 
 def work_of(row: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
-    """The settings of a row in these sections that say what was trained and how, also on another machine.
+    """The settings of a row in these sections that define its work on any machine.
 
-    Without empty ones, where the code is, how a kernel is built, and the path of a file with a digest.
+    Leaves out empty settings, the place of the code, a kernel's build, and the path of a file with a digest.
     """
     found = {
         key: row[key]
@@ -48,18 +48,18 @@ def work_of(row: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
 
 
 def varied(frame: pd.DataFrame, names: Sequence[str], within: Sequence[str]) -> list[str]:
-    """Those of the columns ``names`` in which rows differ that are equal in the columns ``within``."""
+    """The columns of ``names`` in which rows with equal values of the columns ``within`` differ."""
     groups = frame.groupby(list(within))
     return [name for name in names if (groups[name].nunique(dropna=False) > 1).any()]
 
 
 def is_empty(value: object) -> bool:
-    """Whether a table's cell holds nothing: None, NA, NaN or an empty text."""
+    """Whether a table's cell is empty: None, NA, NaN or an empty text."""
     return value is None or value is pd.NA or value == "" or value != value
 
 
 def setting(value: Any) -> Any:
-    """The value of a setting as tables show it: a list as one text, ``16-16``; anything else as it is."""
+    """The value of a setting as tables show it: a list becomes a text, ``16-16``; others stay."""
     return "-".join(map(str, value)) if isinstance(value, list) else value
 
 
@@ -71,7 +71,7 @@ CHOICES = ("strategy", "kernel", "precision")
 _BASIC = {"kernel": ("naive",), "precision": ("fp32",)}
 
 _OWN = 9
-"""The distance of a choice that is not a basic one: a row's baseline may only share it with the row."""
+"""The distance of a choice that is not basic: a baseline may have it only if its row has it, too."""
 
 Row = Mapping[str, Any]
 
@@ -80,10 +80,10 @@ def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list
     """The number and the name of each row's baseline; -1 and an empty name for a row without one.
 
     A baseline has the same data set, network and whatever else the sweep varies except choices. Its strategy
-    is ``reference`` (``sequential`` for strategies on the host), its kernel ``naive``, its precision fp32 and
-    its options those of the choices' files; where the sweep has no such row, it shares some of them with the
-    row. A row that has no other baseline and is the baseline of no other row has none. The kernel is the
-    chosen one, also of a row whose strategy brings its own.
+    is ``reference`` (``sequential`` for strategies on the host), its kernel ``naive``, its precision fp32,
+    and it has the options of the choices' files; if the sweep has no such row, the baseline shares some
+    choices with the row. A row without another baseline gets -1 unless it is the baseline of other rows. The
+    kernel is the chosen one, even if the strategy brings its own.
     """
     frame = frame.assign(kernel=frame["kernel.name"])
     chosen = [*CHOICES, *(axis for axis in axes if axis in frame and axis.split(".")[0] in CHOICES[:2])]
@@ -101,7 +101,7 @@ def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list
 def _numbers(rows: Sequence[Row], chosen: Sequence[str], point: Sequence[str]) -> list[int]:
     """For each row, the first row at its point with the most basic choices, each basic or the row's own.
 
-    Looked up by the choices that are not basic, so that the time grows with the number of rows only.
+    Rows are looked up by their choices that are not basic, so that the time is linear in the number of rows.
     """
     points: dict[tuple[Any, ...], list[int]] = {}
     for i, row in enumerate(rows):
@@ -124,7 +124,7 @@ def _numbers(rows: Sequence[Row], chosen: Sequence[str], point: Sequence[str]) -
 
 
 def _distance(axis: str, row: Row, on_host: bool) -> int:
-    """How far a row's choice is from the most basic one, for rows on the host or not."""
+    """The distance of a row's choice from the most basic one, which is different for rows on the host."""
     if axis == "strategy":
         basic: Sequence[Any] = ("sequential", "reference") if on_host else ("reference",)
     elif axis in _BASIC:
@@ -144,12 +144,12 @@ def _default(axis: str, row: Row) -> Any:
 
 
 def _values(row: Row, names: Sequence[str]) -> tuple[Any, ...]:
-    """The values of a row, those that are empty as one; 1 is 1.0."""
+    """The values of a row as a key: every empty value is None, and 1 equals 1.0."""
     return tuple(None if is_empty(row[name]) else row[name] for name in names)
 
 
 def _name(baseline: Row, row: Row, varied: Sequence[str]) -> str:
-    """The basic choices of the baseline, of those that differ in the sweep: ``reference, kernel naive``."""
+    """The baseline's basic choices that differ within the sweep, such as ``reference, kernel naive``."""
     choices = []
     for axis in varied:
         if is_empty(baseline[axis]) or _distance(axis, baseline, bool(row["on_host"])) == _OWN:

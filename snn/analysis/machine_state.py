@@ -102,14 +102,14 @@ def mean_costs(probes: Iterable[Mapping[str, float]]) -> dict[str, float]:
 def drift(before: Mapping[str, float], after: Mapping[str, float], thresholds: Thresholds) -> str:
     """Which of a probe's costs, in microseconds, changed by more than the thresholds allow; empty if none.
 
-    A change counts where it exceeds both the share ``drifted`` and ``drifted_least_us``: a call that takes
-    two microseconds instead of one is no sign that the machine has drifted.
+    A change counts if it exceeds both the factor ``drifted``, up or down, and ``drifted_least_us``: a call
+    that takes two microseconds instead of one is no sign that the machine has drifted.
     """
-    changes = {key: after[key] - cost for key, cost in before.items() if key in after}
+    pairs = {key: sorted((cost, after[key])) for key, cost in before.items() if key in after}
     return ", ".join(
-        f"{key.removesuffix('_us')} cost {change / before[key]:+.0%}"
-        for key, change in changes.items()
-        if abs(change) > max(thresholds["drifted"] * before[key], thresholds["drifted_least_us"])
+        f"{key.removesuffix('_us')} cost {after[key] / before[key] - 1:+.0%}"
+        for key, (low, high) in pairs.items()
+        if high > thresholds["drifted"] * low and high - low > thresholds["drifted_least_us"]
     )
 
 

@@ -1,4 +1,4 @@
-"""The paper's speedups, by what they are of: which cells its Tables V to VII measured."""
+"""Finds the paper's speedups (Tables V to VII) of a cell."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,14 +13,14 @@ TABLES = ("speedup", "depth", "neurons")
 
 _NETWORKS = ("one_hidden", "two_hidden", "three_hidden")
 _DATASET = "large"
-"""That of Tables VI and VII."""
+"""The data set of Tables VI and VII."""
 
 
 def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
-    """The speedups over the reference that the paper's tables have of a cell.
+    """The speedups over the reference that the paper's tables state for a cell.
 
-    Device and protocol are ignored. ``paper`` holds the content of each file of ``TABLES``. One cell is in
-    several of the paper's tables, so there may be several values; none of a cell with other settings.
+    Device and protocol are ignored. ``paper`` holds the content of each file of ``TABLES``. Several tables
+    may have the same cell, so there may be several values; a cell with other settings has none.
     """
     networks = [groups.load("network", name) for name in _NETWORKS]
     strategy, dataset, network = cell.strategy, cell.dataset, cell["network"]

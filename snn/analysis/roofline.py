@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.errors import MeasurementError, RecordError
+from snn.errors import RecordError
 from snn.hardware.limits import Measured
 from snn.records import microbenchmarks
 from snn.records.store import again, check_sources
@@ -20,20 +20,20 @@ _PRODUCTS = {
     "tf32": {"fp32": 1, "tf32": 1, "fp16": 1},
     "bf16": {"fp32": 1, "tf32": 1, "bf16": 1},
 }
-"""The units that can compute a product in a precision, and how many products of theirs it takes. fp32's
-accuracy takes three in TF32, big big + big small + small big, where x = big + small; as many in FP16, of as
-many bits, with numbers that are scaled to its range (special/halves.cuh in kernels/persistent); or six in
-BF16, of three parts."""
+"""The units that can compute a product in a precision, and the number of products that each needs. For
+fp32's accuracy, TF32 needs three, big big + big small + small big with x = big + small; FP16, which has as
+many bits, needs as many if numbers are scaled to its range (special/halves.cuh in kernels/persistent); BF16
+needs six, from three parts."""
 
 _OF_BITS = _PRODUCTS | {"fp32": {"fp32": 1, "tf32": 2, "fp16": 2, "bf16": 3}}
-"""The same where one operand is 0 or 1, which is exact: as many as the other operand has parts."""
+"""The same if one operand is 0 or 1, which is exact: one product per part of the other operand."""
 
 _NEAR, _FAR = ("cluster_barrier", "cluster_exchange"), ("grid_barrier", "grid_exchange")
 
 
 @dataclass(frozen=True)
 class Step:
-    """An epoch's mean training step of an MLP: from ``features`` through ``hidden`` widths to one output.
+    """The mean training step of an epoch of an MLP with ``features``, ``hidden`` widths and one output.
 
     ``sequential``: each weight is updated before the error is propagated through it.
     """
@@ -47,12 +47,12 @@ class Step:
 
     @property
     def batch(self) -> float:
-        """The mean number of rows in a batch: the last one of an epoch may have fewer."""
+        """The mean number of rows in a batch; the last batch of an epoch may have fewer."""
         return self.rows / ceil(self.rows / self.batch_size)
 
     @property
     def flop(self) -> float:
-        """Floating-point operations of the products that no step can do without.
+        """Floating-point operations of the products that every step needs.
 
             2 batch (3 (w_1 + ... + w_L) - w_1 + n_L),   w_i = n_{i-1} n_i elements of W_i
 
@@ -64,7 +64,7 @@ class Step:
 
     @property
     def flop_of_bits(self) -> float:
-        """Those of ``flop`` with an operand of bits, B = 1 where Z_L > 0, else 0: of the last hidden layer.
+        """The part of ``flop`` with a binary operand B, 1 where Z_L > 0 and else 0, of the last hidden layer.
 
         dW_L = (diag(g) H_{L-1})^T B diag(w),   dH_{L-1} = diag(g) B (W_L diag(w))^T
         """
@@ -82,11 +82,11 @@ class Step:
 
     @property
     def exchanges(self) -> int:
-        """The least number of waits, one after the other, of blocks that share a step.
+        """The least number of successive waits of blocks that share a step.
 
-        One, however deep the network: every weight depends on every row's error, and that on every weight.
-        If sequential, one per hidden layer: an error in one layer depends on all errors in the next one,
-        through the sum over rows with which the weight between them was updated.
+        One wait for any depth, because every weight depends on every row's error, which depends on every
+        weight. If sequential, one per hidden layer: an error in one layer depends on all errors in the next
+        one, through the sum over rows that updated the weight between them.
         """
         return len(self.hidden) if self.sequential else 1
 
@@ -97,7 +97,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Floor:
-    """Lower bounds of a step's seconds: of arithmetic, exchanges between blocks, and memory."""
+    """Lower bounds of a step's seconds, from arithmetic, exchanges between blocks, and memory."""
 
     arithmetic: float
     exchanges: float
@@ -105,27 +105,27 @@ class Floor:
 
     @property
     def seconds(self) -> float:
-        """The largest of the three."""
+        """The largest of the three bounds."""
         return max(self.arithmetic, self.memory, self.exchanges)
 
 
 def floor(step: Step, measured: Measured) -> Floor | None:
-    """The lower bound of a step's time; None where limits of the device are missing, as on a CPU.
+    """The lower bound of a step's time; None if limits of the device are missing, as they are for a CPU.
 
         T >= max(memory, min over ways of max(sum over kinds of products of flop / rate, exchanges))
 
     The three may overlap, so the longest counts and not their sum. The ways are: one SM, which waits for
     nothing; the largest possible cluster of blocks, with every wait as short as the shortest of any cluster;
-    the whole device, where at least one wait goes through global memory. The kinds are products with an
-    operand of bits, and all others. ``rate`` is that of the fastest unit of so many SMs, at most that of the
-    whole device. A block can avoid a wait by computing itself what it would wait for, so no wait counts more
-    than the step's smallest product takes on one SM. Data come from L2, and from DRAM what L2 cannot hold.
+    the whole device, where at least one wait goes through global memory. The kinds are products with a binary
+    operand, and all others. ``rate`` is the FLOP/s of the fastest unit on the SMs in use, at most the rate of
+    the whole device. A block can avoid a wait by computing the missing value itself, so no wait counts more
+    than the step's smallest product takes on one SM. Data come from L2; data that do not fit, from DRAM.
 
-    Launches (one may be a whole training), element-wise work, updates and clipping are not counted, so that
-    it stays a lower bound. It holds for dense products by the measured instructions, one unit at a time:
-    other instructions (wgmma), FP32 units beside tensor cores, or skipping rows for which ReLU is 0, may beat
-    it. Limits that were measured without FP16 give a higher floor. It says nothing of other networks: the
-    operations of a direct convolution are no bound for Winograd's.
+    It stays a lower bound because launches (one may do the whole training), element-wise work, updates and
+    clipping are not counted. It holds for dense products with the measured instructions, one unit at a time:
+    other instructions (wgmma), FP32 units together with tensor cores, or skipping rows for which ReLU is 0,
+    may beat it. Limits that were measured without FP16 give a higher floor. It does not cover other networks:
+    the operations of a direct convolution do not bound Winograd's.
     """
     limits = {(limit.what, limit.blocks): limit.value for limit in measured.limits if limit.value}
     sms = measured.multiprocessors
@@ -154,23 +154,24 @@ def floor(step: Step, measured: Measured) -> Floor | None:
     return Floor(needed, waited, _memory(step, limits, measured.l2_bytes or 0))
 
 
-def check(name: str, seconds: float, floor_seconds: float | None) -> None:
-    """Raise MeasurementError where the measured time per step of the named cell is below its floor."""
-    if floor_seconds is not None and seconds < floor_seconds:
-        raise MeasurementError(
-            f"{name}: the measured time per step, {1e6 * seconds:.4g} us, is below the floor of "
-            f"{1e6 * floor_seconds:.4g} us that follows from the limits of this device: measure both again"
-        )
+def warning(seconds: float, floor_seconds: float | None) -> str:
+    """The warning for a measured time per step that is below its floor; empty for any other."""
+    if floor_seconds is None or not seconds < floor_seconds:
+        return ""
+    return (
+        f"the time per step, {1e6 * seconds:.4g} us, is below the floor of {1e6 * floor_seconds:.4g} us that "
+        "follows from the limits of this device: measure both again"
+    )
 
 
 def _rate(products: dict[str, int], blocks: int | None, limits: dict[tuple[str, int | None], float]) -> float:
-    """FLOP/s of so many SMs with the unit that is fastest at such products; 0 if none is known."""
+    """FLOP/s of this many SMs with the fastest unit for such products; 0 if no rate is known."""
     rates = [limits[unit, blocks] / n for unit, n in products.items() if (unit, blocks) in limits]
     return max(rates, default=0.0)
 
 
 def _memory(step: Step, limits: dict[tuple[str, int | None], float], l2_bytes: int) -> float:
-    """Seconds to read the data of a batch, counting only rates that are known."""
+    """Seconds to read the data of a batch; memories of unknown rate do not count."""
     whole = 4 * step.rows * (step.features + 1)
     from_dram = step.data_bytes * (1 - l2_bytes / whole)
     read = {("l2_read", None): step.data_bytes, ("dram_read", None): from_dram}
@@ -183,7 +184,7 @@ Record = Mapping[str, Any]
 
 
 def read_limits(path: Path, source_hash: str | None = None) -> dict[str, Any]:
-    """A record of limits. Raises RecordError where it is none, or was measured with other sources."""
+    """Read a record of limits. Raises RecordError for other files, and if its source hash differs."""
     record = microbenchmarks.read_limits(path)
     if source_hash is not None:
         check_sources(record, path, source_hash)
@@ -191,9 +192,9 @@ def read_limits(path: Path, source_hash: str | None = None) -> dict[str, Any]:
 
 
 def read_microbenchmark(path: Path, settings: Mapping[str, Any], source_hash: str) -> dict[str, Any]:
-    """A record of a microbenchmark.
+    """Read a record of a microbenchmark.
 
-    Raises RecordError where it is none, or was measured with other settings or sources.
+    Raises RecordError for other files, and if it was measured with other settings or sources.
     """
     record = microbenchmarks.read(path)
     if record["settings"] != settings:
@@ -203,12 +204,12 @@ def read_microbenchmark(path: Path, settings: Mapping[str, Any], source_hash: st
 
 
 def device_of(record: Record) -> tuple[str, str]:
-    """A record's device: its name, and a GPU's UUID."""
+    """A record's device: its name, and the UUID if it is a GPU."""
     return record["provenance"]["device"], record["provenance"]["device_uuid"] or ""
 
 
 def fitting_limits(limits: Iterable[Record], records: Iterable[Record]) -> list[Record]:
-    """The limits of devices on which some of the records were measured."""
+    """The limits of the devices on which these records were measured."""
     devices = {device_of(record) for record in records}
     return [one for one in limits if device_of(one) in devices]
 
@@ -218,9 +219,9 @@ def _names(devices: Iterable[tuple[str, str]]) -> str:
 
 
 def limit_of(record: Record, limits: Sequence[Record], what: str) -> float | None:
-    """One of the limits of a microbenchmark's device; None where it has none, or there is no record of any.
+    """One of the limits of a microbenchmark's device; None if the device lacks it, or without any record.
 
-    Raises RecordError where all of the limits are of other devices.
+    Raises RecordError if all of the limits were measured on other devices.
     """
     if not limits:
         return None
@@ -236,17 +237,16 @@ def limit_of(record: Record, limits: Sequence[Record], what: str) -> float | Non
 # ---- the rows of ``snn.analysis.frame``
 
 FLOOR = "floor_s"
-"""The column that ``with_floors`` adds: seconds per step, NaN where there is no floor."""
+"""The column that ``with_floors`` adds: seconds per step, NaN for a row without a floor."""
 
 
 def with_floors(frame: pd.DataFrame, *records: Record) -> pd.DataFrame:
-    """The rows with the floor of each, from records of limits of one backend.
+    """Add the column ``FLOOR`` to the rows, from records of limits of one backend.
 
-    Limits belong to one GPU, by its UUID. A row whose rounds ran on several has the least of their floors,
-    which none of its times can be below. There is no floor for what ran, if only in part, on a GPU whose
-    limits were not measured, or on a GPU's host, for a network that is not an MLP, for a data set whose size
-    the cell does not state, and where limits are missing. Raises RecordError where the limits are of none of
-    the rows' devices.
+    Limits belong to one GPU, by its UUID. A row whose rounds ran on several GPUs gets the lowest of their
+    floors, which no time of the row can be below. A row gets NaN if any round ran on a GPU without measured
+    limits or on a GPU's host, if the network is not an MLP, if the cell does not state the size of the data
+    set, or if limits are missing. Raises RecordError if no row ran on a device of the limits.
     """
     known = {device_of(record): Measured.of(record) for record in records}
     backends = [record["provenance"]["backend"] for record in records]
@@ -281,30 +281,37 @@ def _floor(row: pd.Series, measured: Measured) -> float:
 
 
 def fraction_of_limit(frame: pd.DataFrame) -> pd.Series:
-    """The floor of each row over its mean time per step, between 0 and 1; NaN where there is no floor.
+    """The floor of each row over its mean time per step; NaN without a floor.
 
-    Where one launch trains several members it is the launch's time, which is no less than one member takes.
-    Raises MeasurementError where a time is below its floor: then one of the two was measured wrongly.
+    If one launch trains several members, the time is the launch's, which is at least the time of one member.
     """
-    name = "fraction_of_limit"
-    if FLOOR not in frame:
-        return pd.Series(np.nan, frame.index, name=name)
-    seconds = frame["mean_s"] * frame["members"] / steps(frame)
-    for i, row in frame[frame[FLOOR].notna()].iterrows():
-        cell = (row[name] for name in ("dataset", "network", "strategy", "kernel", "precision"))
-        check(", ".join(filter(None, cell)), seconds[i], row[FLOOR])
-    return (frame[FLOOR] / seconds).rename(name)
+    return (_floors(frame) / _step_seconds(frame)).rename("fraction_of_limit")
+
+
+def warnings(frame: pd.DataFrame) -> pd.Series:
+    """The warning for each row whose time per step is below its floor; empty for the others."""
+    both = zip(_step_seconds(frame), _floors(frame), strict=True)
+    return pd.Series([warning(*one) for one in both], frame.index, dtype=object)
+
+
+def _floors(frame: pd.DataFrame) -> pd.Series:
+    return frame.get(FLOOR, pd.Series(np.nan, frame.index))
+
+
+def _step_seconds(frame: pd.DataFrame) -> pd.Series:
+    """Seconds per step of a launch."""
+    return frame["mean_s"] * frame["members"] / steps(frame)
 
 
 def step_us(frame: pd.DataFrame) -> pd.Series:
-    """Microseconds per step of the mean time."""
+    """The mean time in microseconds per step."""
     return 1e6 * frame["mean_s"] / steps(frame)
 
 
 def steps(frame: pd.DataFrame) -> pd.Series:
     """The steps of one run of each row; NaN for a data set whose size the cell does not state.
 
-    Rows that fill no batch are a step of their own, unless the training leaves them out (``drop_last``).
+    Leftover rows that do not fill a batch are one more step, unless ``drop_last`` leaves them out.
     """
     rows = frame.get("dataset.rows", pd.Series(np.nan, frame.index))
     batches = rows.astype(float) / frame["training.batch_size"]

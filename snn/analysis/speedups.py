@@ -1,6 +1,7 @@
 """Speedups: ratios of two mean times, whether these may be divided, verdicts, and the rounds they need."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, exp, inf, isnan, log, log2, nan, sqrt
 from statistics import NormalDist
@@ -24,6 +25,8 @@ from snn.analysis.machine_state import Thresholds, drift
 from snn.analysis.verdicts import BASELINE, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, REFERENCE, SAME
 from snn.config.settings import MOST_ROUNDS
 from snn.measurement.student import student_quantile
+from snn.profiling.memory import count
+from snn.records.origin import GPUS, HOSTS, Origin
 
 # ---- whether the times of two rows may be divided by each other
 
@@ -38,7 +41,7 @@ _OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work", "precision")
 
 _COMPARED = (
     *(*_EQUAL, *_OF_KERNEL),
-    *("strategy", "status", "runs", "rounds", "gpus", "device_uuid", "runtime", "probe", "surroundings"),
+    *("strategy", "status", "runs", "rounds", "origins", "device_uuid", "runtime", "probe", "surroundings"),
     *("mean_s", "machine", "protocol.rounds", "family"),
 )
 """Columns that comparisons read."""
@@ -50,11 +53,11 @@ Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
 def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -> str:
     """Why the times of two rows of ``snn.analysis.frame`` may not be divided; empty where they may.
 
-    They may not where all rounds of both were measured on two devices, where the drivers, the BLAS threads or
-    the surroundings of the processes (``snn.records.store``) differ, where the probe's costs drifted between
-    the two, or where a side has no run. The probe launches the cell's own kernel, and what an allocation
-    costs depends on the memory that a library holds. So of cells with different kernels, or with a runtime of
-    their own, only the cost of a copy is compared.
+    They may not where all rounds of both were measured on two GPUs or hosts, where the drivers, the BLAS
+    threads or the surroundings of the processes (``snn.records.store``) differ, where the probe's costs
+    drifted between the two, or where a side has no run. The probe launches the cell's own kernel, and what an
+    allocation costs depends on the memory that a library holds. So of cells with different kernels, or with a
+    runtime of their own, only the cost of a copy is compared.
     """
     for row in (a, b):
         if not row["runs"]:
@@ -67,10 +70,11 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
         for what in filter(others.__contains__, around):
             if around[what] != others[what]:
                 return f"different {what}: {around[what]} and {others[what]}"
-    rounds = zip(_gpus(a), _gpus(b), a["rounds"], b["rounds"], strict=False)
-    on = [(x, y) for x, y, *seconds in rounds if all(seconds)]
-    if on and not any(x == y for x, y in on):
+    apart = _apart(a, b)
+    if apart and set(apart) == {GPUS}:
         return f"different devices: {a['device_uuid']} and {b['device_uuid']}"
+    if apart and set(apart) <= {GPUS, HOSTS}:
+        return " and ".join(dict.fromkeys(apart))
     alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL) and not (a.get("runtime") or b.get("runtime"))
     before, after = (
         {key: cost for key, cost in row["probe"].items() if key == "copy_us" or alike} for row in (a, b)
@@ -80,12 +84,9 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
 
 
 def common_rounds(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Rounds, Rounds]:
-    """The seconds of two rows by round, without those of rounds that were measured on two GPUs.
-
-    A GPU's host has no UUID: its rounds may stand beside those of the GPU.
-    """
-    both = zip(_gpus(a), _gpus(b), strict=False)
-    kept = [x == y or x is None or y is None for x, y in both]
+    """The seconds of two rows by round, without those of rounds that are not of one GPU, host and pass
+    (``snn.records.origin``)."""
+    kept = [not x.apart(y) for x, y in zip(_origins(a), _origins(b), strict=False)]
     first, second = (
         [seconds if keep else [] for seconds, keep in zip(row["rounds"], kept, strict=False)]
         for row in (a, b)
@@ -93,11 +94,23 @@ def common_rounds(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[Rounds, R
     return first, second
 
 
-def _gpus(row: Mapping[str, Any]) -> list[str | None]:
-    """The UUID of the GPU of each round of a row, None for a CPU."""
+def left_out(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+    """How many rounds of both ``common_rounds`` leaves out, and why; empty if none."""
+    counts = Counter(filter(None, _apart(a, b)))
+    said = ", ".join(f"{count(n, 'round')} of {why}" for why, n in counts.items())
+    return said and f"left out: {said}"
+
+
+def _apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """Why each round in which both rows have a time may not be paired; empty if it may."""
+    rounds = zip(_origins(a), _origins(b), a["rounds"], b["rounds"], strict=False)
+    return [x.apart(y) for x, y, *seconds in rounds if all(seconds)]
+
+
+def _origins(row: Mapping[str, Any]) -> list[Origin]:
     uuid = row["device_uuid"]
-    alone = None if pd.isna(uuid) else uuid
-    return row.get("gpus") or [alone] * len(row.get("rounds") or [alone])
+    alone = Origin(None if pd.isna(uuid) else uuid)
+    return row.get("origins") or [alone] * len(row["rounds"])
 
 
 # ---- ratios
@@ -150,7 +163,8 @@ def _compare(
             columns[-1] |= {"verdict": NOT_COMPARABLE, "note": note}
             continue
         found = compare(a, b, thresholds)
-        columns[-1] |= {**dict(zip(SPEEDUP, found, strict=False)), "note": warning(found, thresholds)}
+        note = "; ".join(filter(None, (left_out(a, b), warning(found, thresholds))))
+        columns[-1] |= {**dict(zip(SPEEDUP, found, strict=False)), "note": note}
         family = (b.get(FAMILY), id(a) if factors is with_best else None)
         families.setdefault(family, []).append((columns[-1], found, look_share(found, a, b, thresholds)))
     for of_family in families.values():
@@ -224,7 +238,7 @@ MORE_ROUNDS = "snn more-rounds adds rounds"
 def warning(found: Ratio, thresholds: Thresholds) -> str:
     """What makes an interval less useful than it looks, and the command that helps; empty where nothing."""
     if not found.rounds:
-        return "there is no round in which both have a time"
+        return f"there is no common round; {MORE_ROUNDS}"
     if found.rounds < 2:
         beyond = f"only a factor beyond {thresholds['one_round']:g} is significant"
         what = f"one round: how much rounds differ is unknown, so {beyond}"

@@ -1,4 +1,4 @@
-"""Backends: the only code that touches a device. CUDA is imported only when it is used."""
+"""Backends: the only code that uses a device. CUDA is imported only when needed."""
 
 import ctypes
 from collections.abc import Iterator, Mapping
@@ -20,10 +20,10 @@ def make(
     precision: str = "fp32",
     block_is_published: bool = False,
 ) -> Backend:
-    """The backend ``cuda`` or ``cpu``, with a kernel of ``config/kernel`` whose source is under ``root``.
+    """Create the backend ``cuda`` or ``cpu`` with a kernel of ``config/kernel``, whose source is in ``root``.
 
-    ``block_is_published``: the block size decides what is trained, so that it has a meaning on the CPU, too.
-    Raises Unsupported where backend, kernel, block size and precision do not go together.
+    ``block_is_published``: the block size changes the training results, so it has a meaning on the CPU, too.
+    Raises Unsupported if backend, kernel, block size and precision do not match.
     """
     if precision not in kernel["precisions"]:
         known = ", ".join(kernel["precisions"])
@@ -50,11 +50,11 @@ def make(
 
 @contextmanager
 def context_meanwhile() -> Iterator[None]:
-    """A block during which another thread makes the primary context of the first visible device.
+    """Create the primary context of the first visible device in another thread during a ``with`` block.
 
-    The runtime finds it there at its first call. Both take some tenths of a second: the driver without
-    Python's lock, and Python the imports. Without a driver or a device nothing happens, which the first call
-    of the runtime reports.
+    The runtime finds the context at its first call. The driver, which does not hold Python's lock, and
+    Python's imports each take some tenths of a second. Does nothing without a driver or a device, which the
+    first call of the runtime reports.
     """
     thread = Thread(target=_make, name="context")
     thread.start()

@@ -1,4 +1,4 @@
-"""Patterns of memory access: the elements that each asks for, and the bytes that are moved for them."""
+"""Patterns of memory access: the elements that each uses, and the bytes that move for them."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ _KERNELS = {
     VECTOR: ("vectors", "float"),
 }
 _WARP = 32
-_WARPS = 64  # over which the moved bytes are averaged: any pattern repeats within them
+_WARPS = 64  # floats to average the moved bytes over: any pattern repeats within them
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Access:
         return f"{'copy' if self.copies else 'read'}_{_KERNELS[self.pattern][1]}{width}"
 
     def count(self, n: int) -> int:
-        """What the kernel calls n, for a buffer of ``n`` floats."""
+        """The kernel's argument n for a buffer of ``n`` floats."""
         return n // FIELDS if self.pattern in (AOS, SOA) else n
 
 
@@ -69,7 +69,7 @@ def accesses(settings: Mapping[str, Sequence[int]]) -> Iterator[Access]:
 
 
 def elements(access: Access, n: int) -> int:
-    """How many of ``n`` floats a pass visits, each once."""
+    """The number of floats among ``n`` that a pass visits, each once."""
     if access.pattern == STRIDE:
         return sum(math.ceil((n - start) / access.value) for start in range(0, min(access.value, n), LINE))
     if access.pattern == OFFSET:
@@ -82,8 +82,8 @@ def elements(access: Access, n: int) -> int:
 def moved_bytes(access: Access, n: int, sector: int, together: int = _WARP) -> int:
     """The bytes of the sectors that a pass over ``n`` floats touches, in one direction.
 
-    Each group of so many threads ``together`` (a warp) counts a sector once, whichever of its loads touch it.
-    So sectors that two groups share count twice, although a cache may have them the second time.
+    Each group of ``together`` threads (a warp) counts a sector once, whichever of its loads touch it. So
+    sectors that two groups share count twice, although a cache may hold them the second time.
     """
     i = np.arange(_WARPS * together, dtype=np.int64).reshape(_WARPS, together)
     first_floats = _FIRST[access.pattern](i, access.value, n)
@@ -100,4 +100,4 @@ _FIRST: dict[str, Callable[[Any, int, int], Any]] = {
     OFFSET: lambda i, value, n: value + i,
     VECTOR: lambda i, value, n: value * i,
 }
-"""The float that each thread loads first per load, by pattern; a thread of a structure has several loads."""
+"""The first float of each load of a thread, by pattern; a thread loads a structure in several parts."""

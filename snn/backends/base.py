@@ -35,26 +35,26 @@ class Backend(ABC):
     """Whether ReLU, error, mask and update run inside the preceding product's kernel."""
 
     computes = True
-    """Whether anything is computed. Where it is not, the host's share of a step is not computed either."""
+    """Whether anything is computed. If not, the host's share of a step is not computed either."""
 
     precision = "fp32"
-    """The precision of matrix products: a choice of ``config/precision``."""
+    """The precision of matrix products, a choice of ``config/precision``."""
 
     pretransposed = False
-    """Whether the kernel needs W^T stored beside W, so that the propagated error is a plain product."""
+    """Whether the kernel needs W^T in addition to W, so that the propagated error is a plain product."""
 
     no_capture = ""
-    """Why no CUDA graph captures the kernel; empty where one does, or where the backend has no graphs."""
+    """The reason why a CUDA graph cannot capture the kernel; empty if it can, or without graphs."""
 
     convolves = False
-    """Whether convolutions are computed directly, rather than as products of im2col's patches."""
+    """Whether convolutions are computed directly instead of as products of im2col's patches."""
 
     @abstractmethod
     def malloc(self, nbytes: int, purpose: str | None = None) -> Any:
         """Allocate device memory (cudaMalloc). Raises OutOfMemory.
 
-        ``purpose``, one of ``snn.profiling.memory.PURPOSES``, says what the memory is for; None: the same
-        as the host arrays that are copied to or from it.
+        ``purpose``, one of ``snn.profiling.memory.PURPOSES``, is the use of the memory; None: the use of
+        the host arrays that are copied to or from it.
         """
 
     @abstractmethod
@@ -63,15 +63,15 @@ class Backend(ABC):
 
     @abstractmethod
     def part(self, buffer: Any, offset: int, nbytes: int) -> Any:
-        """A part of an allocation, from ``offset`` bytes on; it is valid as long as the allocation."""
+        """Part of an allocation, from ``offset`` bytes on; it is valid as long as the allocation."""
 
     @abstractmethod
     def host_alloc(
         self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
     ) -> np.ndarray:
-        """A host array, pinned (cudaHostAlloc; pageable if the system refuses) or pageable.
+        """A host array, pinned (cudaHostAlloc; pageable if the system cannot pin it) or pageable.
 
-        ``purpose`` says what the memory is used for. Raises OutOfMemory.
+        ``purpose`` is the use of the memory. Raises OutOfMemory.
         """
 
     @abstractmethod
@@ -82,8 +82,8 @@ class Backend(ABC):
     def pool_create(self, stream: Any = None) -> Any:
         """A memory pool, which keeps freed memory until ``pool_destroy``. Raises Unsupported.
 
-        Without a stream it is CuPy's (MemoryPool and PinnedMemoryPool). With a stream it is the driver's:
-        device memory is allocated and freed in stream order (cudaMallocAsync, cudaFreeAsync).
+        Without a stream, the pool is CuPy's (MemoryPool and PinnedMemoryPool). With a stream, it is the
+        driver's: device memory is allocated and freed in stream order (cudaMallocAsync, cudaFreeAsync).
         """
 
     @abstractmethod
@@ -114,7 +114,7 @@ class Backend(ABC):
     def managed_alloc(self, shape: tuple[int, ...], purpose: str = "workspace") -> np.ndarray:
         """An array that both host and device read and write (cudaMallocManaged).
 
-        Raises OutOfMemory; Unsupported where the device has no managed memory, or where the total would
+        Raises OutOfMemory; Unsupported if the device has no managed memory, or if the total would
         exceed half of the memory that was free on the device.
         """
 
@@ -128,9 +128,9 @@ class Backend(ABC):
 
     @abstractmethod
     def advise(self, array: np.ndarray, advice: str) -> None:
-        """Give a hint, one of ``ADVICE``, how the device will use a managed array (cudaMemAdvise).
+        """Give a hint, one of ``ADVICE``, on the device's use of a managed array (cudaMemAdvise).
 
-        Raises Unsupported where host and device cannot access managed memory concurrently.
+        Raises Unsupported if host and device cannot access managed memory concurrently.
         """
 
     @abstractmethod
@@ -153,15 +153,15 @@ class Backend(ABC):
     def launch(
         self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
     ) -> None:
-        """Launch an op of ``snn.backends.ops`` on its operands; without a stream, on the default one."""
+        """Launch an op of ``snn.backends.ops`` on its operands, on the default stream if none is given."""
 
     @abstractmethod
     def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
-        """How ``train`` trains the shape. Raises Unsupported with every reason if it cannot."""
+        """The launch by which ``train`` trains the shape. Raises Unsupported, with every reason."""
 
     @abstractmethod
     def steps_per_launch(self, shape: TrainingShape) -> int:
-        """How many steps of this shape one launch may train: at most about a second's on a GPU.
+        """The number of steps of this shape that one launch may train: at most about a second's on a GPU.
 
         The CUDA backend launches a few steps: the driver may reject a launch that fits the device (under an
         MPS limit, for example). Raises Unsupported with the driver's reason, or OutOfMemory.
@@ -197,7 +197,7 @@ class Backend(ABC):
 
     @abstractmethod
     def event_record(self, event: Any, stream: Any) -> None:
-        """Make the event stand for all work queued on a stream so far (cudaEventRecord)."""
+        """Let the event mark the end of all work queued on a stream so far (cudaEventRecord)."""
 
     @abstractmethod
     def event_wait(self, event: Any, stream: Any) -> None:
@@ -205,7 +205,7 @@ class Backend(ABC):
 
     @abstractmethod
     def event_synchronize(self, event: Any) -> None:
-        """Wait for an event (cudaEventSynchronize); an event never recorded has passed already."""
+        """Wait for an event (cudaEventSynchronize); an event that was never recorded has already passed."""
 
     @abstractmethod
     def graph_begin(self, stream: Any) -> None:

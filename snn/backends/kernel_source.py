@@ -10,23 +10,23 @@ _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 
 
 def convolution(kernel: str | None, root: Path) -> str | None:
-    """The direct convolutions of a kernel, by its source: the file of its name, if there is one."""
+    """The file of a kernel's direct convolutions, by its source; None if it does not exist."""
     source = f"kernels/convolution/{Path(kernel).name}" if kernel else ""
     return source if source and (root / source).is_file() else None
 
 
 def no_capture(kernel: str | None) -> str:
-    """Why no CUDA graph captures a kernel, by its source: one without is a library's; else empty."""
-    return "" if kernel else "CuPy's cuBLAS refuses to run while a stream is being captured"
+    """The reason why a CUDA graph cannot capture a kernel, which is that it has no source; else empty."""
+    return "" if kernel else "CuPy's cuBLAS does not run while a stream is being captured"
 
 
 def knows_tall_grids(source: str) -> bool:
-    """Whether a source, expanded, lets the host count rows of blocks in x: kernels/tile_place.cuh."""
+    """Whether an expanded source can count rows of blocks in x (kernels/tile_place.cuh)."""
     return "#ifdef TALL\n" in source
 
 
 def text(path: Path) -> str:
-    """The source with its local includes expanded: everything that the compiler sees."""
+    """The source with its local includes expanded, as the compiler sees it."""
     return _INCLUDE.sub(lambda include: text(path.parent / include[1]), path.read_text(encoding="utf-8"))
 
 

@@ -1,8 +1,8 @@
-"""The work that a device can be asked for: its operands, its numbers, and how much each operand holds.
+"""The operations of a device: their operands, their numbers, and the size of each operand.
 
-All matrices are float32 and row-major. For the products A is m x k, B is k x n and C is m x n; ``_tn``
-stands for a first operand that is stored transposed (k x m), ``_nt`` for a second one (n x k). A longer name
-says what follows the product in the same kernel. ``snn.backends.cpu.ops`` computes each operation on the CPU,
+All matrices are float32 and row-major. For the products A is m x k, B is k x n and C is m x n; ``_tn`` marks
+a first operand that is stored transposed (k x m), ``_nt`` a second one (n x k). A longer name tells which
+operation follows the product in the same kernel. ``snn.backends.cpu.ops`` computes each operation on the CPU,
 and is the oracle of the kernels.
 """
 
@@ -14,7 +14,7 @@ PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
 
 THREADS = 256
-"""Threads of a block of an operation that is no product."""
+"""Threads per block of an operation other than a product."""
 
 _ELEMENTWISE = "kernels/elementwise.cu"
 _IMAGES = "rows channels height width"
@@ -23,7 +23,7 @@ _CONVOLUTION = _IMAGES + " filters kernel padding"
 _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "high": lambda of: of["height"] + 2 * of["padding"] - of["kernel"] + 1,  # of a convolution's outputs
     "wide": lambda of: of["width"] + 2 * of["padding"] - of["kernel"] + 1,
-    "high/size": lambda of: _DERIVED["high"](of) // of["size"],  # windows of those
+    "high/size": lambda of: _DERIVED["high"](of) // of["size"],  # their pooling windows
     "wide/size": lambda of: _DERIVED["wide"](of) // of["size"],
     "height/size": lambda of: of["height"] // of["size"],
     "width/size": lambda of: of["width"] // of["size"],
@@ -33,7 +33,7 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
     "inputs+1": lambda of: of["inputs"] + 1,
 }
-"""Factors of sizes that follow from an operation's numbers."""
+"""Factors of sizes, computed from an operation's numbers."""
 
 
 _REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps")
@@ -44,9 +44,9 @@ _REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "e
 class Op:
     """An operation: its operands, its numbers, and from these the size of each operand in float32 elements.
 
-    ``source`` is the kernel file of an
-    operation that is neither a product nor a convolution. ``sizes`` are products of numbers, as "m*k", one
-    for each operand and last, if it is not the first number, one for the threads of a launch.
+    ``source`` is the kernel file of an operation that is
+    neither a product nor a convolution. ``sizes`` are products of numbers, such as "m*k": one for each
+    operand, and a last one for the threads of a launch, unless that is the first number.
     """
 
     operands: tuple[str, ...]
@@ -67,12 +67,12 @@ class Op:
         return self.numbers[:7] == tuple(_CONVOLUTION.split())
 
     def elements(self, *values: float) -> tuple[int, ...]:
-        """Elements of each operand, from the numbers."""
+        """The number of elements of each operand, from the numbers."""
         of = dict(zip(self.numbers, map(int, values), strict=True))
         return tuple(_product(size, of) for size in self.sizes[: len(self.operands)])
 
     def threads(self, *values: float) -> int:
-        """How many threads it is launched with."""
+        """The number of threads of a launch."""
         if len(self.sizes) == len(self.operands):
             return int(values[0])
         return _product(self.sizes[-1], dict(zip(self.numbers, map(int, values), strict=True)))
@@ -85,7 +85,7 @@ def _product(text: str, of: Mapping[str, int]) -> int:
 
 
 def _op(operands: str, numbers: str, threads: str = "", source: str = _ELEMENTWISE) -> Op:
-    """``operands``: each with its size, as "A:m*k B:k*n"."""
+    """``operands``: each with its size, such as "A:m*k B:k*n"."""
     names, sizes = zip(*(one.split(":") for one in operands.split()), strict=True)
     return Op(names, tuple(numbers.split()), (*sizes, threads) if threads else sizes, source)
 
@@ -146,7 +146,7 @@ OPS = {
         f"W:rows*cols V:rows*cols G:rows*cols S:{PARTIAL_SUMS}", "rows cols rate max_norm"
     ),
     "transpose": _op("A:rows*cols T:rows*cols", "rows cols"),  # T = A^T
-    # Of layers: Z and G are (rows, width), images (rows, channels, height, width).
+    # Layers: Z and G are (rows, width), images (rows, channels, height, width).
     "add_bias": _layer("bias", "Z:rows*width b:width", "rows width", "rows*width"),  # Z += b in each row
     # s = the sum of the rows of G
     "sum_rows": _layer("bias", "G:rows*width s:width", "rows width", f"{THREADS}*width"),
@@ -156,7 +156,7 @@ OPS = {
     "transpose_each": _layer(
         "im2col", "A:count*rows*cols T:count*rows*cols", "count rows cols", "count*rows*cols"
     ),
-    # a row of P for each position of the kernel on the padded X: what it covers there
+    # a row of P for each position of the kernel on the padded X: the covered elements
     "im2col": _layer("im2col", f"X:{_IMAGE} P:{_PATCHES}", _IMAGES + " kernel padding", _PATCHES),
     # X = for each element the sum of its copies in P, the transposed map of im2col
     "col2im": _layer("im2col", f"P:{_PATCHES} X:{_IMAGE}", _IMAGES + " kernel padding", _IMAGE),
@@ -169,16 +169,15 @@ OPS = {
     # Of optimisers, snn/models/optimizers.py: T is the number of steps, 1 / (1 - beta1^T),
     # 1 / sqrt(1 - beta2^T) and unused, with gain = 1 - beta.
     "zero": _layer("optimizers", "Z:n", "n", "n"),  # Z = 0
-    "clip": _layer(
-        "optimizers", f"G:n S:{PARTIAL_SUMS}", "n max_norm", "n"
-    ),  # G scaled, as clipped_update does
+    # G scaled, as clipped_update does
+    "clip": _layer("optimizers", f"G:n S:{PARTIAL_SUMS}", "n max_norm", "n"),
     "decay_update": _layer("optimizers", "W:n G:n", "n rate decay", "n"),
     "momentum_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
     "nesterov_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
     "count_step": _layer("optimizers", "T:4", "gain1 gain2", "1"),  # the next step
     "adam_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
     "adamw_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
-    # What published programs compute in place of a gradient: see snn/models/gradients.py.
+    # The published programs' replacements of a gradient: see snn/models/gradients.py.
     "keep_first": _layer("published", "G:n", "n kept", "n"),  # G = G in its first elements, else 0
     # dW and db of a convolution: 0 but for every 32nd, a sum over 32 parameters
     "published_wgrad": _layer(
@@ -199,8 +198,8 @@ OPS = {
     "fma_update": _layer("published", "W:n G:n", "n rate", "n"),  # W -= rate G, rounded once
     # Direct convolutions of stride 1: X, D and H are (rows, channels, height, width), W (filters, channels,
     # kernel, kernel), Z and G (rows, filters, high, wide), with high = height + 2 padding - kernel + 1. With
-    # an I, Z and G are those of the windows of size x size of a max pooling, and I holds which element of
-    # each window was the largest, 0 to size^2 - 1, the first of equal ones.
+    # an I, Z and G belong to the windows of size x size of a max pooling, and I holds the index of the
+    # largest element of each window, 0 to size^2 - 1, the first of equal ones.
     "conv2d": _convolution("X W b Z"),  # Z = X * W + b, a cross-correlation
     "conv2d_relu": _convolution("X W b Z"),  # Z = max(X * W + b, 0)
     "conv2d_relu_pool": _convolution("X W b Z I", "size"),  # Z = the largest of each window of the same

@@ -1,4 +1,4 @@
-"""One cell of a grid: what is trained, where, and how it is timed, and what is asked of it."""
+"""One cell of a grid: the settings of one measured training run, by section."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from snn.models.network import network_label
 SECTIONS = ("dataset", "device", "kernel", "network", "precision", "protocol", "strategy", "training")
 
 ANY = "any"
-"""A neighbour: whatever the workflow runs on another GPU of the host. Cells do not name this, the usual."""
+"""A neighbour: whatever the workflow runs on another GPU of the host. The default, which cells leave out."""
 
 NONE = "none"
 """No neighbour: the cell is alone on its host."""
@@ -21,14 +21,14 @@ NONE = "none"
 class Cell(dict[str, Any]):
     """The settings of a cell by section, as its record holds them; ``settings.complete`` makes and checks it.
 
-    It is a mapping, so that its JSON is the record's key ``cell``. Its properties are names and numbers of
-    these settings; a cell from before a setting existed has what was the only value then.
+    It is a mapping, so that its JSON is the record's key ``cell``. If a cell is older than a setting, the
+    property of that setting returns the only value that existed then.
     """
 
     @property
     def name(self) -> str:
         """The cell's name in paths: readable up to the strategy, then a digest of the whole cell."""
-        # In the digest a strategy's class is in the module of its name: moving the class renames no cell.
+        # The digest takes the strategy's module from its name, so that moving the class renames no cell.
         _, _, type_name = self["strategy"]["_target_"].rpartition(".")
         strategy = self["strategy"] | {"_target_": f"snn.strategies.{self.strategy}.{type_name}"}
         choice = f"{self.strategy}-{self.kernel}-{digest({**self, 'strategy': strategy})}"
@@ -36,7 +36,7 @@ class Cell(dict[str, Any]):
 
     @property
     def device(self) -> Device:
-        """The device that it is planned for; ``name`` is None of a cell that runs wherever it is started."""
+        """The planned device; its ``name`` is None if the cell runs on whatever device it is started on."""
         return Device(self["device"]["backend"], self["device"]["name"])
 
     @property
@@ -45,7 +45,7 @@ class Cell(dict[str, Any]):
 
     @property
     def network(self) -> str:
-        """The name of its network in tables and paths: its widths or layers, ``256-1024-256``."""
+        """The network's name in tables and paths: its widths or layers, such as ``256-1024-256``."""
         return network_label(self["network"])
 
     @property
@@ -70,7 +70,7 @@ class Cell(dict[str, Any]):
 
     @property
     def accumulate(self) -> int:
-        """The micro-batches that each batch is trained in."""
+        """The number of micro-batches per batch."""
         return self["training"]["accumulate"]
 
     @property
@@ -79,12 +79,12 @@ class Cell(dict[str, Any]):
 
     @property
     def recompute(self) -> list[int]:
-        """The numbers of the layers whose activations are computed again."""
+        """The numbers of the layers whose activations are recomputed."""
         return self["network"]["recompute"]
 
     @property
     def rounds(self) -> range:
-        """The numbers of its rounds by its protocol, from 1."""
+        """The numbers of the protocol's rounds, from 1."""
         return range(1, self["protocol"]["rounds"] + 1)
 
     @property
@@ -98,12 +98,12 @@ class Cell(dict[str, Any]):
 
     @property
     def neighbour(self) -> str:
-        """What trains on another GPU of its host meanwhile: a strategy, ``any``, or ``none``."""
+        """The load on another GPU of the host meanwhile: a strategy, ``any``, or ``none``."""
         return self["protocol"].get("neighbour", ANY)
 
     @property
     def strategy_beside(self) -> str | None:
-        """The strategy that trains beside it all the time; None if it does not ask for one."""
+        """The strategy that trains on another GPU all the time; None if the cell does not ask for one."""
         return None if self.neighbour in (ANY, NONE) else self.neighbour
 
     def __or__(self, other: Mapping[str, Any]) -> "Cell":  # type: ignore[override]
@@ -115,5 +115,5 @@ class Cell(dict[str, Any]):
 
 
 def digest(values: Mapping[str, Any]) -> str:
-    """Sixteen hexadecimal digits that name these values."""
+    """The first 16 hexadecimal digits of a SHA-256 of these values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]

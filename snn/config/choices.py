@@ -1,4 +1,4 @@
-"""Whether there is a choice of a group, or a key beside it, and whether a choice's file is right."""
+"""Checks that a group has a choice, that a choice has a key, and that a choice's file is valid."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from snn.config.suggestions import any_of, meant, nearest, one_of_several
 from snn.errors import ConfigError, shown
 
 NAMED = ("dataset", "strategy", "kernel", "precision")
-"""Groups whose files give their choice's name, which a cell keeps."""
+"""Groups whose files hold their choice's name, which a cell keeps."""
 
 _CODE = {"dataset": "snn/datasets/{}.py", "kernel": "kernels/{}.cu", "strategy": "snn/strategies/*.py"}
-"""Where the code of a choice of this name would be; a strategy's is a class in the file of its family."""
+"""Expected place of a choice's code; a strategy is a class in the file of its family."""
 
 _MADE_BY = {
     "dataset": "function that makes the data, such as snn.datasets.patterns.make",
@@ -21,7 +21,7 @@ _MADE_BY = {
 }
 
 BESIDE_THE_CELL = ("round", "data", "output", "profile")
-"""Keys of the command line that are of no section of a cell."""
+"""Keys of the command line that belong to no section of a cell."""
 
 _FILE = re.compile(r"[/\\]|\.\w+$")
 _PAIR = re.compile(r"(\w+)\s*:\s*(\[[^\]]*\]|[^,{}\[\]]*?)\s*[,}]")
@@ -29,7 +29,7 @@ _WIDTHS = re.compile(r"[\[(]?[0-9]+([-x ]+[0-9]+)*[\])]?")
 
 
 def known(chosen: Mapping[str, str] | None = None) -> list[str]:
-    """Every key that may be given beside these choices, and those of config/config.yaml of other groups."""
+    """Every key that may be set with these choices; other groups have their choice of config/config.yaml."""
     choices = groups.chosen(chosen or {})
     of_groups = [f"{group}.{key}" for group in groups.GROUPS for key in groups.options(group, choices[group])]
     of_training = [f"training.{key}" for key in groups.default_training()]
@@ -37,7 +37,7 @@ def known(chosen: Mapping[str, str] | None = None) -> list[str]:
 
 
 def check_choice(group: str, name: str) -> None:
-    """Raise ConfigError, with the choices, if a group has none of this name."""
+    """Raise ConfigError, with the valid choices, if a group has no choice of this name."""
     if name not in groups.names(group):
         given = f"{group}={shown(name)[1:-1]}: not a choice"
         if "," in name and not nested(group, name):
@@ -48,7 +48,7 @@ def check_choice(group: str, name: str) -> None:
 
 
 def hint(group: str, value: object, sets: str = "=") -> str:
-    """What a wrong choice may have been meant to be, in parentheses; ``sets`` goes between key and value."""
+    """A suggestion for an invalid choice, in parentheses; ``sets`` goes between key and value."""
     text = str(value)
     if found := nested(group, text):
         return found
@@ -58,12 +58,12 @@ def hint(group: str, value: object, sets: str = "=") -> str:
     if group == "network" and _WIDTHS.fullmatch(text):
         return f" (widths are network.hidden{sets}[{', '.join(re.findall('[0-9]+', text))}])"
     if code := _code_of(group, text):
-        return f" ({code} is there, but a choice is a file, config/{group}/{text}.yaml)"
+        return f" ({code} exists, but a choice needs a file, config/{group}/{text}.yaml)"
     return meant(text, groups.names(group))
 
 
 def _code_of(group: str, name: str) -> str | None:
-    """The file that has the code of a choice of this name, whether or not there is such a choice."""
+    """The file with the code of this name, whether or not config/ has such a choice."""
     if group not in _CODE or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         return None
     files = groups.ROOT.glob(_CODE[group].format(name))
@@ -74,7 +74,7 @@ def _code_of(group: str, name: str) -> str | None:
 
 
 def nested(section: str, value: str) -> str:
-    """How a key of a section is written that is given whole, ``{epochs: 5}``, in parentheses; else empty."""
+    """A hint to write the keys of a section with dots if it is given whole, ``{epochs: 5}``; else empty."""
     if section not in (*groups.GROUPS, "training") or not value.startswith("{"):
         return ""
     options = groups.options(section, None)
@@ -83,7 +83,7 @@ def nested(section: str, value: str) -> str:
 
 
 def check_key(where: str, choice: str | None) -> None:
-    """Raise ConfigError unless a key, as ``kernel.block``, may be set beside this choice of its group."""
+    """Raise ConfigError unless a key, such as ``kernel.block``, may be set with this choice of its group."""
     section, _, key = where.partition(".")
     options = groups.options(section, choice)
     if key in options:
@@ -95,13 +95,13 @@ def check_key(where: str, choice: str | None) -> None:
             f"{', '.join(options) or 'none'}"
         )
     raise ConfigError(
-        f"{where} cannot be set, for it is part of {place}: choose with {section}=..., "
+        f"{where} cannot be set, because it is part of {place}: choose with {section}=..., "
         f"one of {', '.join(groups.names(section))}"
     )
 
 
 def _key_hint(section: str, key: str, options: Sequence[str]) -> str:
-    """What a key may be meant to be: one of other choices, one like it, or one that has it as a value."""
+    """A suggestion for an unknown key: choices that have it, a similar key, or a key with it as a value."""
     from snn.config.settings import KINDS  # which imports this module
 
     others = groups.names(section) if section in groups.GROUPS else ()
@@ -113,9 +113,10 @@ def _key_hint(section: str, key: str, options: Sequence[str]) -> str:
 
 
 def check_file(group: str, choice: str, content: Mapping[str, Any]) -> None:
-    """Raise ConfigError, naming the file and its key, if a choice's file is not right.
+    """Raise ConfigError, naming the file and its key, if a choice's file is invalid.
 
-    It gives its own name; files of a group have the same keys, but data sets and strategies a ``_target_``.
+    The file holds its own name. All files of a group have the same keys; data sets and strategies need only a
+    ``_target_``.
     """
     file, name = f"config/{group}/{choice}.yaml", content.get("name")
     if group in NAMED and name != choice:
@@ -145,7 +146,7 @@ def check_file(group: str, choice: str, content: Mapping[str, Any]) -> None:
 
 
 def _check_target(file: str, group: str, choice: str, target: object) -> None:
-    """That ``_target_`` names a class or function of a file; those of other packages are not looked for."""
+    """Check that ``_target_`` names a class or function of a file of ``snn``; others are not looked up."""
     if not isinstance(target, str) or "." not in target:
         given = "missing" if target is None else shown(target)
         raise ConfigError(f"{file}: _target_ is {given}: it must name the {_MADE_BY[group]}")
@@ -155,7 +156,7 @@ def _check_target(file: str, group: str, choice: str, target: object) -> None:
     file_of_code = groups.module_file(module)
     if file_of_code is None:
         path = f"{module.replace('.', '/')}.py"
-        raise ConfigError(f"{file}: _target_ is {shown(target)}, but there is no file {path}")
+        raise ConfigError(f"{file}: _target_ is {shown(target)}, but {path} does not exist")
     if not _is_named_in(file_of_code, name):
         text = (groups.ROOT / file_of_code).read_text(encoding="utf-8")
         near = nearest(name, re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE))

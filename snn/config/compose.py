@@ -24,8 +24,8 @@ from snn.files.regular import path_of
 
 @lru_cache
 def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration of these choices, which is most of what Hydra does for a cell. Not to be changed."""
-    # Nothing reads Hydra's logging, launcher, sweeper, ...; composing them took half of a composition.
+    """The configuration of these choices: most of Hydra's work for a cell. Callers must not change it."""
+    # Nothing reads Hydra's logging, launcher, sweeper, ...; composing them took half of the time.
     ConfigStore.instance().store(group="hydra", name="config", node=HydraConf(defaults=[]), provider="hydra")
     try:
         with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
@@ -37,9 +37,9 @@ def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
 
 
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> Cell:
-    """The cell of ``config/config.yaml`` with Hydra overrides applied, and the keys beside it, as values.
+    """The cell of ``config/config.yaml`` with Hydra overrides applied, and the values of the other keys.
 
-    Raises ConfigError, also for a cell larger than this machine's memory, and DataError for a data file.
+    Raises ConfigError, also if a cell is larger than this machine's memory, and DataError for a data file.
     """
     given = read(overrides)
     chosen = tuple(f"{key}={value}" for key, value in given.items() if key in groups.GROUPS)

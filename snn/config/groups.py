@@ -1,4 +1,4 @@
-"""The files of ``config/``: the choices of each Hydra group, and what is known of GPUs and of neighbours."""
+"""The files of ``config/``: the choices of each Hydra group, and the facts about GPUs and neighbours."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -19,12 +19,12 @@ _DEFINING = {
     "kernel": ("source", "fused", "pretransposed", "precisions"),
     "device": ("backend",),
 }
-"""Keys of a choice's file, beside ``_target_`` and ``name``, that make it this choice: no options."""
+"""Keys that define a choice, in addition to ``_target_`` and ``name``: they are not options."""
 
 
 @cache
 def module_file(module: str) -> str | None:
-    """The file of a module, relative to the checkout, if it is one of ours; the module is not imported."""
+    """A module's file, relative to the checkout; None if it is not in the checkout. Does not import it."""
     path = module.replace(".", "/")
     return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (ROOT / file).is_file()), None)
 
@@ -37,7 +37,7 @@ def names(group: str) -> list[str]:
 
 @cache
 def _file(group: str, name: str) -> Mapping[str, Any]:
-    """All of a choice's file. Raises ConfigError where it holds no keys."""
+    """The content of a choice's file. Raises ConfigError if it holds no keys."""
     content = read_yaml(CONFIG / group / f"{name}.yaml")
     if not isinstance(content, dict):
         given = "empty" if content is None else shown(content)
@@ -55,7 +55,7 @@ def _choices_beside(group: str, name: str) -> dict[str, str]:
 
 
 def load(group: str, name: str) -> dict[str, Any]:
-    """The content of a choice's file. Raises ConfigError, with the choices, if there is no such file."""
+    """The content of a choice's file. Raises ConfigError, with the choices, if it does not exist."""
     if name not in names(group):
         raise ConfigError(f"{group}: {name!r} is not a choice; it must be one of {', '.join(names(group))}")
     return {key: value for key, value in _file(group, name).items() if key != "defaults"}
@@ -63,7 +63,7 @@ def load(group: str, name: str) -> dict[str, Any]:
 
 @cache
 def list_valued() -> frozenset[str]:
-    """Keys such as ``network.hidden`` whose value is itself a list, in the file of some choice."""
+    """Keys such as ``network.hidden`` whose value is a list in some choice's file."""
     return frozenset(
         f"{group}.{key}"
         for group in GROUPS
@@ -85,7 +85,7 @@ def default_choices() -> dict[str, str]:
 
 
 def chosen(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The choice of each group: one that is given, else that of the data set's file, else the default."""
+    """The choice of each group: the given one, else the one in the data set's file, else the default."""
     choices = default_choices()
     dataset = given.get("dataset", choices["dataset"])
     beside = _choices_beside("dataset", dataset) if dataset in names("dataset") else {}
@@ -99,7 +99,7 @@ def default_training() -> dict[str, Any]:
 
 @cache
 def options(section: str, choice: str | None) -> tuple[str, ...]:
-    """The keys of a section that may be set, of a group those of this choice of it."""
+    """The keys of a section that may be set; for a group, the keys of this choice."""
     if section == "training":
         return tuple(default_training())
     values = load(section, choice or default_choices()[section])
@@ -107,33 +107,33 @@ def options(section: str, choice: str | None) -> tuple[str, ...]:
 
 
 def defines(section: str, key: str, value: object = "") -> bool:
-    """Whether a key, which the file of the choice gives this value, makes a choice what it is."""
+    """Whether a key, with this value in the choice's file, defines the choice and so cannot be set."""
     if section == "device" and key == "name":  # the device that a cell was planned for
         return False
-    if section == "dataset" and value is None:  # the data say it
+    if section == "dataset" and value is None:  # read from the data
         return False
     return key in ("_target_", "name", *_DEFINING.get(section, ()))
 
 
 def known_gpus() -> Mapping[str, Mapping[str, Any]]:
-    """What config/gpus.yaml says of each GPU, by its name."""
+    """The entries of config/gpus.yaml, by the GPU's name."""
     return cast(Mapping[str, Mapping[str, Any]], read_yaml(CONFIG / "gpus.yaml"))
 
 
 def gpu_memory_bytes(name: str) -> int | None:
-    """The bytes of a GPU's memory; None where config/gpus.yaml does not have it."""
+    """The bytes of a GPU's memory; None if config/gpus.yaml does not list the GPU."""
     its = known_gpus().get(name)
     return None if its is None else MIB * int(its["memory_mib"])
 
 
 def touches(strategy: Mapping[str, Any]) -> bool:
-    """Whether a cell on another GPU of the host may change the times of a choice of ``config/strategy``."""
+    """Whether a cell on another GPU of the host may change a strategy's times."""
     return strategy["name"] not in untouched()
 
 
 @cache
 def untouched(file: Path = NEIGHBOURS) -> frozenset[str]:
-    """The strategies that keep their times while another GPU is busy. Raises ConfigError for a wrong file."""
+    """The strategies that keep their times while another GPU is busy. Raises ConfigError for a bad file."""
     content = read_yaml(file)
     listed = content["untouched"] if isinstance(content, dict) and content.keys() == {"untouched"} else None
     known = names("strategy")

@@ -1,4 +1,4 @@
-"""A command line, KEY=VALUE in the grammar of Hydra's overrides: read, checked, written, and explained."""
+"""Reads, checks, writes and explains command lines, KEY=VALUE in the grammar of Hydra's overrides."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 _MOST_TEXT = 1 << 14
-"""Characters of a value: those of the longest list that a cell may have."""
+"""Most characters of a value: the length of the longest list that a cell may have."""
 
 _OF_GRIDS = "a grid file is run by snakemake --cores 1 --config grid=FILE"
 
@@ -30,7 +30,7 @@ _BRACKETS = re.compile(r"(?<!\\)[\[\](){}]")
 _OPENING = "[({"
 
 _MOST_SHOWN = 200
-"""Characters of a text that a message repeats."""
+"""Most characters of a text that a message repeats."""
 
 TEXTS = (
     "output",
@@ -41,24 +41,25 @@ TEXTS = (
     "device.name",
     *(f"dataset.{key}" for key in ("delimiter", "decimal", "thousands", "comment")),
 )
-"""Keys whose value is a text of the user."""
+"""Keys whose value is free text."""
 
 
 def read(arguments: Sequence[str]) -> dict[str, Any]:
-    """The values of a command line by key; choices are texts. Raises ConfigError, with what would be right.
+    """The values of a command line by key; choices are texts.
 
-    Rejected are what Hydra would read as more than a key and its value (``+key``, ``~key``, ``key@package``,
-    ``${...}``), keys twice, keys that cannot be set, such as ``kernel.name``, and values that are several.
+    Raises ConfigError, with what would be right, for Hydra's other syntax (``+key``, ``~key``,
+    ``key@package``, ``${...}``), a key given twice, a key that cannot be set, such as ``kernel.name``, and
+    several values for one key.
     """
     given: dict[str, str] = {}
     for number, argument in enumerate(arguments):
         key, equals, value = argument.partition("=")
         if not equals or not _KEY.fullmatch(key):
-            raise ConfigError(f"{shown(argument)} is no argument: {instead(arguments[number:])}")
+            raise ConfigError(f"{shown(argument)} is not an argument: {instead(arguments[number:])}")
         for end in range(number + 2, len(arguments) + 1) if _missing_brackets(value) > 0 else ():
             joined = " ".join(arguments[number:end])
             if _missing_brackets(joined.partition("=")[2]) == 0:
-                cut = f"{shown(argument)} is cut off where the shell found a space"
+                cut = f"{shown(argument)} is cut off at a space, where the shell splits arguments"
                 raise ConfigError(f"{cut}: put it in quotes, {shown(joined)}")
         check_text(key, value, _MOST_TEXT)
         if key in given:
@@ -78,17 +79,17 @@ def read(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def instead(arguments: Sequence[str]) -> str:
-    """What would be right instead of the first of these arguments, which is not KEY=VALUE."""
+    """A correction of the first of these arguments, which is not KEY=VALUE."""
     argument, *others = arguments
     known = choices.known()
     if argument in ("-m", "--multirun"):
-        return "several cells are a sweep of a grid file, which snakemake runs; here is one, of KEY=VALUE"
+        return "give the KEY=VALUE of one cell; for several cells, snakemake runs the sweep of a grid file"
     if argument.endswith((".yaml", ".yml")):
         return f"it must be KEY=VALUE; {_OF_GRIDS}"
     word, value = cast(re.Match[str], _LIKE_A_KEY.fullmatch(argument)).groups("")
     note = ""
     if argument.startswith(("+", "~")):
-        note = "; none is added (+) or removed (~)"
+        note = "; keys cannot be added (+) or removed (~)"
     elif argument.startswith("-"):
         note = f"; the options are --help and --strict{meant(argument, _OPTIONS)}"
         value = value or next((one for one in others[:1] if "=" not in one), "")
@@ -97,44 +98,44 @@ def instead(arguments: Sequence[str]) -> str:
         return _no_key(word, known)
     value = value or groups.default_choices().get(str(found), "VALUE")
     value = f"[{value.strip('[]')}]" if found in groups.list_valued() else shown(value)[1:-1]
-    right = f" (did you mean {found}={value}?)" if found else ", as training.epochs=10"
+    right = f" (did you mean {found}={value}?)" if found else ", such as training.epochs=10"
     return f"it must be KEY=VALUE{right}{note}"
 
 
 def _no_key(key: str, known: Sequence[str], hint: str = "") -> str:
-    """That there is no such key, and which there are."""
+    """Error text for an unknown key, with the valid ones."""
     of_training = [f"training.{key}" for key in groups.default_training()]
     there = ", ".join([*groups.GROUPS, *of_training, *choices.BESIDE_THE_CELL])
-    return f"there is no such key{hint or meant(key, known)}; the keys are {there}"
+    return f"unknown key{hint or meant(key, known)}; the keys are {there}"
 
 
 def _value(key: str, text: str) -> Any:
-    """The value of a text, as Hydra reads it; ``TEXTS``, such as a path with braces, need no quotes."""
+    """The value of a text, as Hydra reads it; ``TEXTS``, such as paths with braces, need no quotes."""
     from hydra.errors import HydraException  # which is large
 
     bare, is_several = _QUOTED.sub("", text), False
     opened = sum(mark in _OPENING for mark in _BRACKETS.findall(bare))
-    forms = [text] if opened < 2 else []  # of many brackets, Hydra would take for ever
+    forms = [text] if opened < 2 else []  # Hydra would take for ever with many brackets
     if key in TEXTS and text.isprintable() and not text.startswith(("'", '"')):
         forms.append(written(text))
     for form in forms:
-        with suppress(HydraException, ValueError):  # Python reads no number of more than 4,300 digits
+        with suppress(HydraException, ValueError):  # Python cannot read a number of more than 4,300 digits
             found = _parse(f"{key}={form}")
             if not found.is_sweep_override():
                 return found.value()
             is_several = True
     if key not in TEXTS and opened > 1:
-        why = "a value may be a list, as [256, 256], of numbers or of texts in quotes, '...'"
+        why = "a value may be a list such as [256, 256], of numbers or of texts in quotes, '...'"
     elif key in TEXTS or (not is_several and (opened or "," not in bare)):
         why = _unread(key, text)
     elif key in groups.list_valued():
-        why = f"a list is written in brackets, as {key}=[{text}]"
+        why = f"write a list in brackets: {key}=[{text}]"
     else:
         why = one_of_several(key, "1, 2" if "(" in text else text)
     raise ConfigError(f"{shown(f'{key}={text}')}: {why}")
 
 
-@lru_cache(1000)  # Hydra takes a millisecond, and commands for many cells have most in common
+@lru_cache(1000)  # Hydra takes a millisecond, and the commands of many cells share most of their overrides
 def _parse(override: str) -> "Override":
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -148,7 +149,7 @@ def written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        # A quote is escaped, and so are backslashes before a quote or at the end, and no others.
+        # Only quotes, and backslashes before a quote or at the end, are escaped.
         escaped = re.sub(
             r"(\\*)('|\Z)", lambda found: found[1] * 2 + (f"\\{found[2]}" if found[2] else ""), value
         )
@@ -159,18 +160,18 @@ def written(value: Any) -> str:
 
 
 def _missing_brackets(value: str) -> int:
-    """How many brackets of a value's text are open at its end; negative where one is closed too often."""
+    """The number of brackets still open at the end of a text; negative if too many are closed."""
     marks = _BRACKETS.findall(_QUOTED.sub("", value))
     return sum(1 if mark in _OPENING else -1 for mark in marks)
 
 
 def _unread(key: str, value: str) -> str:
-    """Why a value's text cannot be read, and what would be right."""
+    """Error text for a value that cannot be read, with a correction."""
     open_ = _missing_brackets(value)
     if open_ and key not in TEXTS:
-        return f"a bracket is {'not closed' if open_ > 0 else 'closed that was not opened'}"
+        return f"a bracket is {'not closed' if open_ > 0 else 'closed but was not opened'}"
     if key in groups.list_valued():
-        return "the value cannot be read: a list is written in square brackets, with commas, as [256, 256]"
+        return "the value cannot be read: write a list in square brackets with commas, such as [256, 256]"
     argument = f"{key}={written(value if len(value) < _MOST_SHOWN else '...')}"
     right = shlex.quote(argument) if re.search(r'["$`!]|\\\\', argument) else f'"{argument}"'
-    return f"the value cannot be read: text with such characters has quotes of its own, {right} in a shell"
+    return f"the value cannot be read: text with such characters needs quotes, in a shell {right}"

@@ -1,8 +1,8 @@
-"""Every setting of a cell, one line a key in ``KINDS``: its type, its range, and the reason of the range.
+"""Every setting of a cell, one line per key in ``KINDS``: its type, its range, and the reason for the range.
 
-The default and the description of a key stand in the files of ``config/``, side by side. A grid, a command
-line, the schema for editors and the reference pages all take a key's type from here. A key without a line, as
-of a new strategy, has the type of its value in its choice's file.
+The files of ``config/`` hold each key's default next to its description. Grids, command lines, the schema for
+editors and the reference pages all take a key's type from here. A key without a line, such as one of a new
+strategy, has the type of its value in its choice's file.
 """
 
 import codecs
@@ -28,10 +28,10 @@ from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
 from snn.models.network import INITIALISERS, REDUCTIONS, UPDATE_ORDERS, build, network_label
 
 MOST_MEMBERS = 10**5
-"""Networks that one launch trains: starts times the lengths of a strategy's lists."""
+"""Most networks that one launch trains: starts times the lengths of a strategy's lists."""
 
 MOST_ROUNDS = 1000
-"""Rounds that a cell may have, whatever its protocol; a draw of weights precedes each run of those before."""
+"""Most rounds of a cell under any protocol; a round first draws the weights of all runs before it."""
 
 MOST_TEXT = 4096
 _MOST_ELEMENTS = 512
@@ -40,12 +40,12 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def error(key: str, value: object, right: str) -> ConfigError:
-    """A wrong value of a key, and what would be right."""
+    """The error for an invalid value of a key, with what would be right."""
     return ConfigError(f"{key} is {shown(value)}: it must be {right}")
 
 
 class Kind(ABC):
-    """A type of values. Docs and messages state ``right``, what a value must be."""
+    """A type of values. Docs and messages quote ``right``, the description of a valid value."""
 
     right: str
     numbers: "Range | None" = None
@@ -53,17 +53,17 @@ class Kind(ABC):
 
     @abstractmethod
     def wrong(self, value: Any) -> str:
-        """What a wrong value should be instead; empty for a right one."""
+        """The description of a valid value if this one is invalid; else empty."""
 
     def check(self, key: str, value: object) -> None:
-        """Raise ConfigError, with what would be right, unless a key may have this value."""
+        """Raise ConfigError, with what would be right, if the key may not have this value."""
         if right := self.wrong(value):
             raise error(key, value, right)
 
 
 @dataclass(frozen=True)
 class Form(Kind):
-    """Values that pass a check, which words describe; those that are ``allowed``, if they are listed."""
+    """Values that pass a check; ``right`` describes them, and ``allowed`` lists a fixed set."""
 
     right: str
     holds: Callable[[Any], bool]
@@ -76,9 +76,9 @@ class Form(Kind):
 
 @dataclass(frozen=True)
 class Range(Kind):
-    """The numbers from ``least`` to ``most``, whole ones unless ``real``; and why others fail or never end.
+    """The numbers from ``least`` to ``most``, whole unless ``real``; ``reason`` is why others cannot work.
 
-    ``or_word`` is allowed too, and null if ``or_null`` says what it means.
+    ``or_word`` is also allowed, and so is null if ``or_null`` says what it means.
     """
 
     least: float
@@ -89,7 +89,7 @@ class Range(Kind):
     or_null: str | None = None
 
     def holds(self, value: object) -> bool:
-        """Whether the value is in the range, and of the right type."""
+        """Whether the value has the right type and is in the range."""
         return self._is_number(value) and self.least <= value <= self.most  # type: ignore[operator]
 
     @property
@@ -172,10 +172,10 @@ def _is_encoding(name: object) -> bool:
 
 _IN_32_BITS = "kernels count in 32 bits"
 _SEEDS = "a seed of NumPy's random numbers has 32 bits"
-_DAY = "a limit of more than a day is none"
-_ROWS = Range(1, 10**9, "more rows than this fit into no machine that this is for")
+_DAY = "a limit of more than a day limits nothing"
+_ROWS = Range(1, 10**9, "more rows do not fit into the machines that this is for")
 _RUNS = Range(1, 10**5, "more runs would make a record too large to read")
-_RAND = Range(1, 2**31 - 1, "the C library's rand() has no others")
+_RAND = Range(1, 2**31 - 1, "the C library's rand() accepts no others")
 _FLOAT32 = (
     1.1754944e-38,
     3.4028234e38,
@@ -185,10 +185,10 @@ _ABOVE_0 = Range(*_FLOAT32, real=True)
 _BELOW_1 = 1 - 2**-24
 _MEANS = "a mean of earlier steps that gave them more weight would grow without bound"
 _USUAL = "PyTorch's default"
-_SIDE = Range(1, 4096, "larger images are not for networks of this kind")
+_SIDE = Range(1, 4096, "larger images are not meant for such networks")
 _WIDTH = Range(1, 2**20, _IN_32_BITS)
 _THREADS = Range(1, 1024, "a block has at most 1024 threads")
-_WORK = Range(1, 64, "a thread has registers for no more elements")
+_WORK = Range(1, 64, "a thread has no registers for more elements")
 
 FLAG = Form("true or false", lambda value: isinstance(value, bool))
 TEXT = Form("text", lambda value: isinstance(value, str))
@@ -205,11 +205,11 @@ KINDS: Mapping[str, Kind] = {
     "dataset.rows": _ROWS,
     "dataset.test_rows": _ROWS,
     "dataset.shape": Form(
-        "[channels, height, width] of an image, as [1, 28, 28], each from 1 to 4096",
+        "[channels, height, width] of an image, such as [1, 28, 28], each from 1 to 4096",
         lambda shape: _has(_SIDE, 3, shape),
         _SIDE,
     ),
-    "dataset.features": Range(1, 10**6, "a sample of more is not for networks of this kind"),
+    "dataset.features": Range(1, 10**6, "larger samples are not meant for such networks"),
     "dataset.noise": Range(0, 1e18, "the squares of errors must be float32 numbers", real=True),
     "dataset.seed": Range(0, 2**32 - 1, _SEEDS),
     "dataset.held_out": Range(0, 0.9, "some rows must be left to train on", real=True),
@@ -219,7 +219,7 @@ KINDS: Mapping[str, Kind] = {
         lambda path: isinstance(path, str) and path != "",
     ),
     "dataset.target": Form(
-        "the target column's name, or its number, as 0 or -1",
+        "the target column's name, or its number, such as 0 or -1",
         lambda target: _is_whole(target) or (isinstance(target, str) and target != ""),
     ),
     "dataset.header": Form(
@@ -227,15 +227,15 @@ KINDS: Mapping[str, Kind] = {
         lambda header: isinstance(header, bool) or (_is_whole(header) and header > 0),
     ),
     "dataset.delimiter": Form(
-        r"one character that no number has, as ',' or ';', and no quote or line break, or '\s+' for blanks",
+        r"one character that no number has, such as ',' or ';', no quote or line break, or '\s+' for blanks",
         lambda mark: mark == r"\s+" or (_is_mark(mark) and mark not in ".'"),
     ),
     "dataset.decimal": one_of((".", ",")),
-    "dataset.thousands": Form("one character, as ',' or '.', and no double quote", _is_mark),
-    "dataset.comment": Form("one character, as '#' or '%', and no double quote", _is_mark),
+    "dataset.thousands": Form("one character, such as ',' or '.', and no double quote", _is_mark),
+    "dataset.comment": Form("one character, such as '#' or '%', and no double quote", _is_mark),
     "dataset.encoding": Form("an encoding of text, such as utf-8, cp1252 or utf-16", _is_encoding),
     "dataset.na_values": list_of(
-        "texts and numbers that are missing values, each once, as [-999, '#DIV/0!']",
+        "texts and numbers that are missing values, each once, such as [-999, '#DIV/0!']",
         lambda value: isinstance(value, (str, int, float)) and not isinstance(value, bool),
     ),
     "dataset.text_columns": one_of(("error", "one_hot", "drop")),
@@ -246,12 +246,12 @@ KINDS: Mapping[str, Kind] = {
         lambda digest: isinstance(digest, str) and bool(re.fullmatch("[0-9a-f]{64}", digest)),
     ),
     "network.hidden": Form(
-        "a list of one or more widths, each at least 1 (to 2^20), as [256]",
+        "a list of one or more widths, each at least 1 (to 2^20), such as [256]",
         lambda hidden: _has(_WIDTH, None, hidden),
         _WIDTH,
     ),
     "network.layers": Form(
-        "a list of layers, as [linear 8, relu, linear 1]",
+        "a list of layers, such as [linear 8, relu, linear 1]",
         lambda layers: isinstance(layers, list) and layers != [],
     ),
     "network.loss": one_of(LOSSES),
@@ -259,44 +259,44 @@ KINDS: Mapping[str, Kind] = {
     "network.update_order": one_of(UPDATE_ORDERS),
     "network.clip_norm": Range(*_FLOAT32, real=True, or_null="no clipping"),
     "network.recompute": Form(
-        "a list of layers, each once, as [1, 3], or [] for none", lambda layers: isinstance(layers, list)
+        "a list of layers, each once, such as [1, 3], or [] for none", lambda layers: isinstance(layers, list)
     ),
     "network.seed": _RAND,
-    # PyTorch's without a graph of their own
+    # PyTorch's versions that are not separate CUDA graphs
     "strategy.mode": one_of(("default", "max-autotune-no-cudagraphs")),
     "strategy.streams": Range(1, 1024, "a device works on fewer streams at a time"),
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
     "strategy.threads": Range(1, 65536, "no host has more CPUs"),
-    "strategy.workers": Range(0, 1024, "each is a process of its own"),
+    "strategy.workers": Range(0, 1024, "each is a separate process"),
     "strategy.unroll": Range(1, 10**4, "a compiler would take hours for a longer loop body"),
     "strategy.starts": Range(1, MOST_MEMBERS, f"a launch trains at most {MOST_MEMBERS} networks"),
     "strategy.seeds": list_of(
-        "whole numbers from 1 to 2147483647, each once, as [1, 2, 3]", _RAND.holds, _RAND
+        "whole numbers from 1 to 2147483647, each once, such as [1, 2, 3]", _RAND.holds, _RAND
     ),
     "strategy.initialisers": list_of(
         f"initialisers, each once, of {', '.join(INITIALISERS)}", INITIALISERS.__contains__
     ),
     "strategy.learning_rates": list_of(
-        "numbers above 0 and finite in float32, each once, as [1.0e-4, 1.0e-3]", _ABOVE_0.holds, _ABOVE_0
+        "numbers above 0 and finite in float32, each once, such as [1.0e-4, 1.0e-3]", _ABOVE_0.holds, _ABOVE_0
     ),
     "kernel.block": Form(
-        "the block size [x, y], at most 1024 threads in all, as [16, 16]",
+        "the block size [x, y], at most 1024 threads in all, such as [16, 16]",
         lambda block: _has(_THREADS, 2, block) and math.prod(block) <= 1024,
         _THREADS,
     ),
     "kernel.source": Form(
-        "a file, as kernels/naive.cu, or null",
+        "a file, such as kernels/naive.cu, or null",
         lambda source: source is None or (isinstance(source, str) and (groups.ROOT / source).is_file()),
     ),
     "kernel.fused": FLAG,
     "kernel.pretransposed": FLAG,
     "kernel.precisions": Form(
-        "a list of one or more of the precisions, as [fp32]",
+        "a list of one or more of the precisions, such as [fp32]",
         lambda given: isinstance(given, list) and set() < {*map(str, given)} <= {*groups.names("precision")},
     ),
     "kernel.work": Form(
-        "the rows and columns of a product that a thread computes, as [2, 4]",
+        "the rows and columns of a product that a thread computes, such as [2, 4]",
         lambda work: _has(_WORK, 2, work),
         _WORK,
     ),
@@ -326,7 +326,7 @@ KINDS: Mapping[str, Kind] = {
     "protocol.neighbour": one_of((ANY, NONE, *groups.names("strategy"))),
     "device.backend": one_of(BACKENDS),
     "device.name": Form(_DEVICE, lambda name: name is None or isinstance(name, str)),
-    # Of the command line: they are of no section of a cell.
+    # Keys of the command line, which belong to no section of a cell.
     "round": Form(
         f"from 1 to {MOST_ROUNDS}, or null for all runs of the protocol",
         lambda number: number is None or (_is_whole(number) and 1 <= number <= MOST_ROUNDS),
@@ -337,11 +337,11 @@ KINDS: Mapping[str, Kind] = {
 }
 
 RANGES = {key: kind.numbers for key, kind in KINDS.items() if kind.numbers}
-"""The ranges of numbers, of a list those of its elements."""
+"""The range of each key that holds a number, or of the elements if it holds a list."""
 
 
 def find_kind(key: str, usual: object) -> Kind:
-    """The type of a key of which the choice's file gives this value."""
+    """The type of a key; ``usual`` is its value in the choice's file."""
     if key in KINDS:
         return KINDS[key]
     by_type = {bool: FLAG, int: _WHOLE, float: _REAL, list: _LIST, str: ANYTHING if usual == "???" else TEXT}
@@ -349,7 +349,7 @@ def find_kind(key: str, usual: object) -> Kind:
 
 
 def check_text(key: str, value: object, most: int = MOST_TEXT) -> None:
-    """Raise ConfigError for text, also in lists, that a command line or a path would not carry unchanged."""
+    """Raise ConfigError for text, also in lists, that a command line or a path would change."""
     if isinstance(value, list):
         for element in value[:_MOST_ELEMENTS]:
             check_text(key, element)
@@ -358,7 +358,7 @@ def check_text(key: str, value: object, most: int = MOST_TEXT) -> None:
     if len(value) > most:
         raise error(key, value, f"at most {most} characters")
     if "${" in value:
-        raise error(key, value, "written out: there is no interpolation ${...}")
+        raise error(key, value, "written out, because ${...} is not replaced by a value")
     if _UNPRINTABLE.search(value.replace("\t", "") if key == "dataset.delimiter" else value):
         raise error(key, value, "text without control characters, line ends and bytes that are not UTF-8")
 
@@ -390,7 +390,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
 
 
 def _check_section(section: str, values: Mapping[str, Any]) -> None:
-    """Check the keys and values of a section; those of a named choice against its file."""
+    """Check the keys and values of a section, against the choice's file if the choice has a name."""
     choice = values["name"] if section in choices.NAMED else None
     if missing := [f"{section}.{key}" for key, value in values.items() if value == "???"]:
         are, them = ("is", "it") if len(missing) == 1 else ("are", "them")
@@ -411,7 +411,7 @@ def _check_section(section: str, values: Mapping[str, Any]) -> None:
 
 
 def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> None:
-    """That the layers of a network fit into a name, and each other where the data set says its shape."""
+    """Check that the layers fit into a name, and that they match if the data set's shape is known."""
     for text in network.get("layers", ())[:_MOST_ELEMENTS]:
         if any(number > _WIDTH.most for number in vars(parse(text)).values() if _is_whole(number)):
             raise error("network.layers", text, f"a layer of numbers to {_WIDTH.most}: {_WIDTH.reason}")
@@ -421,15 +421,15 @@ def _check_network(network: Mapping[str, Any], dataset: Mapping[str, Any]) -> No
         right = f"of fewer layers: in paths it has {len(label)} characters, and at most {_MOST_LABEL} fit"
         raise error(key, network.get("hidden", network.get("layers")), right)
     shape = dataset.get("shape") or [dataset.get("features")]
-    if None not in shape:  # else it is known once the data are read
+    if None not in shape:  # else the shape is known once the data are read
         build(network, tuple(shape))
 
 
 def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
-    """The cell of these settings: checked, with its values in one form, and with what its data say filled in.
+    """The cell of these settings: checked, with its values in one form and the data's shape filled in.
 
-    ``given`` are the keys that were set by hand: one that has no effect is an error. If a protocol's fewest
-    runs are more than the runs that are set, these decide. Raises ConfigError, and DataError for a data file.
+    ``given`` holds the keys that the user set: one that has no effect is an error. If ``min_runs`` was not
+    set and is larger than ``runs``, ``runs`` decides. Raises ConfigError, and DataError for a data file.
     """
     check_cell(cell)
     protocol = cell["protocol"]
@@ -445,7 +445,7 @@ def complete(cell: dict[str, Any], given: Collection[str]) -> Cell:
 
 
 def _settle(cell: dict[str, Any]) -> None:
-    """Give a checked cell the one form that its values have, however they were written.
+    """Bring the values of a checked cell into one form, however they were written.
 
     Each round has at least one run; 5 and 5.0 are 5.0; a data set's task may follow from the network's loss.
     """

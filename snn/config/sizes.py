@@ -1,4 +1,4 @@
-"""What a cell needs of the host's memory at least, and of a device's at most, before any work."""
+"""Bounds on a cell's memory, before any work: the least on the host, and the most on a device."""
 
 from collections.abc import Mapping
 from math import inf, prod
@@ -16,9 +16,9 @@ _MOST_ELEMENTS = 2**31 - 1
 
 
 def check_memory(cell: Cell, table: tuple[int, int] | None = None) -> None:
-    """Raise ConfigError where a cell cannot fit into this machine's memory, or a matrix not into 32 bits.
+    """Raise ConfigError if a cell cannot fit into this machine's memory, or a matrix exceeds 32-bit indices.
 
-    ``table`` is the shape (rows, features + 1) of its data set, once that is read. Every cell needs the
+    ``table`` is the shape (rows, features + 1) of the data set, once it has been read. Every cell needs the
     table, X and Y, the parameters, and a batch's activations, in float32.
     """
     table = table or _table(cell["dataset"])
@@ -41,7 +41,7 @@ def check_memory(cell: Cell, table: tuple[int, int] | None = None) -> None:
 
 
 def check_matrices(cell: Cell) -> None:
-    """Raise ConfigError where a matrix of a cell has more elements than kernels count."""
+    """Raise ConfigError if a matrix has more elements than kernels can count."""
     if table := _table(cell["dataset"]):
         _elements(cell, table)
 
@@ -62,7 +62,7 @@ def _elements(cell: Cell, table: tuple[int, int]) -> tuple[list[int], list[int]]
 
 
 def at_most(cell: Cell, table: tuple[int, int] | None = None) -> float:
-    """More bytes than a cell will hold of a device: a cheap bound.
+    """A cheap upper bound on the bytes that a cell holds on a device.
 
     It is infinite if neither the choice nor ``table`` says rows and columns. Else it is sixteen times the
     table, all networks' parameters, a batch's activations and patches, and tiles, since strategies keep some
@@ -74,7 +74,7 @@ def at_most(cell: Cell, table: tuple[int, int] | None = None) -> float:
     built = build(cell["network"], tuple(cell["dataset"].get("shape") or (table[1] - 1,)))
     strategy, shapes = cell["strategy"], built.layer_shapes
     tile_rows = strategy.get("tile_rows")
-    tiles = strategy["streams"] * tile_rows if isinstance(tile_rows, int) else 0  # rows of all of them
+    tiles = strategy["streams"] * tile_rows if isinstance(tile_rows, int) else 0  # rows of all tiles
     of_row = sum(map(prod, shapes)) + tiles
     for layer, inputs, outputs in zip(built.layers, shapes, shapes[1:], strict=False):
         if isinstance(layer, Conv2d):
@@ -88,7 +88,7 @@ def at_most(cell: Cell, table: tuple[int, int] | None = None) -> float:
 
 
 def _table(dataset: Mapping[str, Any]) -> tuple[int, int] | None:
-    """The rows and columns of a data set, target included; None where only its file says them."""
+    """The rows and columns of a data set, target included; None if only its file has them."""
     rows, shape = dataset.get("rows"), dataset.get("shape") or [dataset.get("features")]
     if rows is None or None in shape:
         return None

@@ -1,10 +1,10 @@
-"""What a word that is not known may have been meant to be, for the end of a message."""
+"""Suggestions for unknown words, for the end of a message."""
 
 import re
 from collections.abc import Iterable, Sequence
 
 _LONGEST = 100
-"""Characters of a word that is compared with those that are known."""
+"""Characters of a word that are compared with the known ones."""
 
 _ALSO_CALLED = {
     "gpu": "cuda",
@@ -19,23 +19,23 @@ _ALSO_CALLED = {
     "model": "network",
     "data_set": "dataset",
 }
-"""Common names of what has another one here; empty where what is like it is something else."""
+"""Common names of things that have another name here; empty if a similar name means something else."""
 
 
 def meant(word: str, known: Iterable[str], form: str = "{}") -> str:
-    """`` (did you mean combined?)`` for a word that is like a known one, shown in a ``form``; else empty."""
+    """`` (did you mean combined?)`` if a known word is similar, formatted with ``form``; else empty."""
     found = nearest(word, known)
     return any_of([found] if found else [], form)
 
 
 def any_of(found: Sequence[str], form: str = "{}") -> str:
-    """`` (did you mean A or B?)`` of words, each shown in a ``form``; empty where there is none."""
+    """`` (did you mean A or B?)``, each word formatted with ``form``; empty without words."""
     return f" (did you mean {' or '.join(map(form.format, found))}?)" if found else ""
 
 
 def parts_of(known: Iterable[str], word: str) -> str:
-    """`` (did you mean 'NVIDIA H200'?)`` for parts, ``h200`` or ``nvidia-h200``: the first three names that
-    have all of them."""
+    """`` (did you mean 'NVIDIA H200'?)`` for parts, such as ``h200`` or ``nvidia-h200``: the first three
+    names that contain all of them."""
     parts = re.findall(r"[^\W_]+", word.lower())
     squeezed = {one: re.sub(r"[\W_]+", "", one.lower()) for one in known}
     found = [one for one, name in squeezed.items() if parts and all(part in name for part in parts)]
@@ -43,7 +43,7 @@ def parts_of(known: Iterable[str], word: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The one of these words that is most like a word; None if none is. ``epochs`` is ``training.epochs``."""
+    """The known word most similar to this one, or None. ``epochs`` also finds ``training.epochs``."""
     from difflib import get_close_matches  # only for a message
 
     word = word[:_LONGEST].lower().replace("-", "_")
@@ -53,7 +53,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     for names in (choices, leaves) if also else ():
         if found := names.get(word) or names.get(also):
             return found
-    swapped = (  # two letters, which is much of a short word
+    swapped = (  # two swapped letters, which difflib counts as much of a short word
         one
         for one in choices
         for i in range(len(one))
@@ -68,7 +68,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def one_of_several(key: str, value: str) -> str:
-    """What to do in place of several values for one key of a cell."""
+    """Error text for several values of one key of a cell, with what to do instead."""
     inner = ", ".join(part.strip() for part in value.strip("[]()").split(","))
     return (
         f"a cell has one {key}; several are an axis of a sweep in a grid file, {key}: [{inner}], "

@@ -1,6 +1,6 @@
 """YAML files as data: a strict part of YAML 1.2, from events, so that no input hangs or runs anything.
 
-What readers of YAML 1.1 and 1.2 read differently is an error: tags, merge keys, ``on`` and ``yes``, dates,
+Anything that YAML 1.1 and 1.2 read differently is an error: tags, merge keys, ``on`` and ``yes``, dates,
 ``1:30``, ``017``; so are numbers that are not finite, and keys that are not text.
 """
 
@@ -17,7 +17,7 @@ from snn.files.regular import read
 MOST_BYTES = 1 << 20
 MOST_LEVELS = 24
 MOST_VALUES = 250_000
-"""Keys and values of a file, each alias counted as all that it stands for."""
+"""Most keys and values of a file; an alias counts as the values that it repeats."""
 
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -40,7 +40,7 @@ _AMBIGUOUS = re.compile(
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file: dicts with text keys, lists, text, numbers, true, false and null.
 
-    Raises ConfigError, naming file, line and key, if it cannot be read or is more than that.
+    Raises ConfigError, naming file, line and key, if it cannot be read or holds anything else.
     """
     content = read(path, ConfigError, MOST_BYTES)
     try:
@@ -51,7 +51,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_text(text: str, source: Path | str) -> Any:
-    """The content of a text in YAML, as of a file; errors name its ``source``."""
+    """The content of a YAML text, as ``read_yaml`` returns it; errors name its ``source``."""
     try:
         return _Reader(source, yaml.parse(text, Loader=yaml.CSafeLoader)).document()
     except yaml.YAMLError as error:
@@ -82,7 +82,7 @@ class _Reader:
     def _value(self, event: Any) -> Any:
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
-                raise self._error(event, f"*{event.anchor} stands before the end of its anchor, or has none")
+                raise self._error(event, f"*{event.anchor} comes before the end of its anchor, or has none")
             self._add(event, self._anchors[event.anchor], len(self._place))
             return self._anchors[event.anchor]
         if event.tag is not None:
@@ -133,8 +133,8 @@ class _Reader:
         if _AMBIGUOUS.fullmatch(text):
             raise self._error(
                 event,
-                f"{_short(text)} is not right: a value is true, false, a number of at most 18 digits, "
-                "or text; text that looks like something else is written in quotes",
+                f"{_short(text)} is not valid: a value is true, false, a number of at most 18 digits, "
+                "or text; write text that looks like something else in quotes",
             )
         if _FLOAT.fullmatch(text):
             if abs(float(text)) == float("inf") or (text.startswith("-") and float(text) == 0):
@@ -143,7 +143,7 @@ class _Reader:
         return text
 
     def _add(self, event: Any, value: Any, level: int) -> None:
-        """Count a value, and those in it, which an alias repeats."""
+        """Count a value and the values inside it, which an alias repeats."""
         self._count += 1
         if self._count > MOST_VALUES:
             what = f"there are more than {MOST_VALUES} keys and values, those that aliases repeat too"
@@ -165,7 +165,7 @@ def _short(text: str) -> str:
 
 _KEY = "a key with its value is KEY: VALUE"
 _INDENTATION = (
-    "the indentation is that of no line above, or a colon or a dash is missing: keys of one level begin in "
+    "the indentation matches no line above, or a colon or a dash is missing: keys of one level begin in "
     "the same column, as KEY: VALUE"
 )
 _PLAIN = {
@@ -178,19 +178,19 @@ _PLAIN = {
     "did not find expected ',' or '}'": "the braces are not closed with }, or a comma is missing",
     "did not find expected node content": "a value or a closing bracket is missing, or "
     "there is a comma or a colon too many",
-    "block sequence entries are not allowed in this context": "a list behind its key is written in brackets, "
-    "[a, b]; with dashes, each element has a line of its own",
-    "found unexpected end of stream": "a quote is opened and not closed",
+    "block sequence entries are not allowed in this context": "write a list after its key in brackets, "
+    "[a, b]; with dashes, each element needs a separate line",
+    "found unexpected end of stream": "a quote is not closed",
     "found unknown escape character": "in double quotes a backslash has a meaning: use single quotes",
 }
-"""By what libyaml says."""
+"""Explanations of libyaml's messages."""
 
 _TWO_COLONS = re.compile(r"[\s-]*[^\s:][^:]*:\s+[^\s#].*:(\s|$)")
 _OF_A_CHARACTER = re.compile(r"while (scanning|parsing) an? (anchor|alias|tag|directive|block scalar)")
 
 
 def _explain(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
-    """The number of the line that is probably wrong, if it is known, and what is wrong with it, in words."""
+    """The number of the line that is probably wrong, if it is known, and an explanation of the error."""
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     mark, began = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     if mark is None:
@@ -198,7 +198,7 @@ def _explain(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     context = getattr(error, "context", None) or ""
     of_tab = "tab character" in problem
     if began and not of_tab and not re.search("block (mapping|collection)", context):
-        mark = began  # of a bracket, a quote or a key, whose end the parser was looking for
+        mark = began  # the bracket, quote or key whose end the parser was looking for
     lines = text.splitlines() or [""]
     number = min(mark.line, len(lines) - 1)
     line = lines[number]
@@ -206,23 +206,23 @@ def _explain(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
     if of_tab or after.startswith("\t"):
         said = "there is a tab: lines are indented with spaces"
     elif "cannot start any token" in problem or _OF_A_CHARACTER.match(context):
-        said = f"a value that begins with {after[:1]} is written in quotes"
+        said = f"write a value that begins with {after[:1]} in quotes"
     elif "mapping values are not allowed" in problem:
         said = _explain_colon(line, lines[:number])
     elif _PLAIN.get(problem) is _INDENTATION and before.strip():
-        said = f"{shown(after)} stands behind the end of a value: quote the whole value if it is part of it"
+        said = f"{shown(after)} follows the end of a value: quote the whole value if it is part of it"
     else:
         said = _PLAIN.get(problem, f"it cannot be read as YAML: {problem}")
     return number + 1, f"{shown(line)}: {said}"
 
 
 def _explain_colon(line: str, above: list[str]) -> str:
-    """What is wrong where a colon cannot be."""
+    """Explanation of a colon in the wrong place."""
     if _TWO_COLONS.match(line):
-        return "a value that has a colon and a space is written in quotes"
+        return "write a value that has a colon and a space in quotes"
     last = next((one for one in reversed(above) if one.strip()), "")
     is_deeper = len(line) - len(line.lstrip()) > len(last) - len(last.lstrip())
     if is_deeper and _TWO_COLONS.match(f"{last}: "):
         what = "it is indented more than the key above, which has a value"
         return f"{what}: keys of one level begin in one column"
-    return f"the line above has no colon with a space behind it: {_KEY}"
+    return f"the line above has no colon followed by a space: {_KEY}"

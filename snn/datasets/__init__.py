@@ -1,12 +1,12 @@
 """Data sets: each is a module with a function ``make`` that returns a float32 table, target column last.
 
-It may return facts as well (``Table``). With the key ``test_rows``, as many test rows follow the training
-rows; with ``held_out``, this share of all. A module of files may have further functions of a choice:
-``inputs``, the user's files; ``digest`` of their content, for the key ``sha256``; ``sizes``, the keys that
-the choice leaves open; ``at_most``, the most rows and columns, if no header says them.
+It may also return facts (``Table``). With the key ``test_rows``, this many test rows follow the training
+rows; with ``held_out``, this share of all rows. A module that reads files may have further functions of a
+choice: ``inputs``, the user's files; ``digest`` of their content, for the key ``sha256``; ``sizes``, the keys
+that the choice leaves open; ``at_most``, the most rows and columns, if no header states them.
 
-A prepared data set is what ``numpy.save`` writes, then the data set's section of the cell as JSON, a line end
-and the table's facts as JSON if it has some, and the SHA-256 of all of this.
+A prepared data set is the output of ``numpy.save``, then the data set's section of the cell as JSON, a line
+end and the table's facts as JSON if it has any, and the SHA-256 of all of this.
 """
 
 import hashlib
@@ -31,8 +31,8 @@ _COUNTS = ("rows", "test_rows")
 class Table:
     """A data set: float32 ``values`` (rows, features + 1), the target last; training rows before test rows.
 
-    ``facts`` are JSON values for the record, which the data set's module describes. ``remarks`` are lines on
-    what in a user's file can be trained on, but perhaps is not meant.
+    ``facts`` are JSON values for the record, described in the data set's module. ``remarks`` are lines about
+    parts of a user's file that are valid, but that the user may not have meant.
     """
 
     values: np.ndarray
@@ -41,7 +41,7 @@ class Table:
 
 
 def checked(table: np.ndarray, place: str) -> np.ndarray:
-    """The table, its rows contiguous. Raises DataError, naming the place, unless it can be trained on."""
+    """The table with contiguous rows. Raises DataError, naming the place, unless it can be trained on."""
     if table.ndim != 2 or table.dtype != np.float32 or table.shape[0] < 1 or table.shape[1] < 2:
         raise DataError(
             f"{place}: it holds {table.dtype} of shape {table.shape}, "
@@ -58,9 +58,9 @@ def checked(table: np.ndarray, place: str) -> np.ndarray:
 
 
 def counts(rows: int, choice: Mapping[str, Any]) -> tuple[int, int | None]:
-    """How many of a choice's ``rows`` are trained on, and how many tested on; None if none are.
+    """The numbers of training rows and of test rows among a choice's ``rows``; None without test rows.
 
-    Raises DataError unless there are as many rows as the choice says, and at least one of each kind.
+    Raises DataError unless the number of rows matches the choice, with at least one row of each kind.
     """
     share = choice.get("held_out", 0)
     test_rows = round(share * rows) if share else choice.get("test_rows")
@@ -79,13 +79,13 @@ def counts(rows: int, choice: Mapping[str, Any]) -> tuple[int, int | None]:
 
 
 def parts(table: np.ndarray, choice: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
-    """The training rows of a choice's values, and the test rows or None. Raises DataError as ``counts``."""
+    """Split a choice's values into training rows and test rows or None. Raises DataError as ``counts``."""
     training, test_rows = counts(len(table), choice)
     return table[:training], None if test_rows is None else table[training:]
 
 
 def described(table: Table, choice: Mapping[str, Any]) -> dict[str, Any]:
-    """The data in a record: the SHA-256 of type, shape and values; rows, features, facts."""
+    """The record's entry on the data: the SHA-256 of type, shape and values; rows, features, facts."""
     rows, columns = table.values.shape
     training, test_rows = counts(rows, choice)
     sha = hashlib.sha256(f"{table.values.dtype.str} {rows} {columns}\n".encode())
@@ -109,29 +109,29 @@ def make(choice: Mapping[str, Any]) -> Table:
 
 
 def say_remarks(table: Table) -> None:
-    """Print the remarks on a table, which is going to be trained on, to standard error."""
+    """Print the remarks on a table to standard error before it is trained on."""
     for remark in table.remarks:
         note(one_line(remark))
 
 
 def completed(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """The choice with the sizes that only its files' headers say. Raises DataError if they do not fit it."""
+    """The choice with the sizes from its files' headers. Raises DataError if they do not match it."""
     return {**choice, **_ask_module(choice, "sizes", {})}
 
 
 def at_most(choice: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Rows and columns that a table at most has, if only its whole file says its sizes. Raises DataError."""
+    """Upper bounds of a table's rows and columns, if no header states them. Raises DataError."""
     found: tuple[int, int] | None = _ask_module(choice, "at_most", None)
     return found
 
 
 def digest(choice: Mapping[str, Any]) -> str:
-    """The digest of the content of the user's files that a choice with the key ``sha256`` names."""
+    """The digest of the user's files, for a choice with the key ``sha256``."""
     return _ask_module(choice, "digest", "")
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
-    """The user's files of a choice, which no output may replace; without those that do not exist."""
+    """The existing user's files of a choice, which no output may replace."""
     return _ask_module(choice, "inputs", [])
 
 
@@ -141,7 +141,7 @@ def _ask_module(choice: Mapping[str, Any], name: str, otherwise: Any) -> Any:
 
 
 def kept(path: Path, choice: Mapping[str, Any]) -> Table:
-    """The prepared table of a file, which is made if it does not exist. Raises DataError."""
+    """The prepared table of a file, created if it does not exist. Raises DataError."""
     if path.exists():
         return load(path, choice)
     table = make(choice)
@@ -150,9 +150,9 @@ def kept(path: Path, choice: Mapping[str, Any]) -> Table:
 
 
 def split(table: np.ndarray, batch_size: int, name: str, tested: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """X (rows, features) and Y (rows, 1) of training rows. Raises DataError if they fill no batch."""
+    """X (rows, features) and Y (rows, 1) of training rows. Raises DataError if they do not fill a batch."""
     if len(table) < batch_size:
-        beside = f", beside {tested} that are tested on" if tested else ""
+        beside = f", in addition to {tested} test rows" if tested else ""
         raise DataError(
             f"dataset {name} has {len(table)} rows to train on{beside}, fewer than one batch: "
             f"training.batch_size is {batch_size}, it must be at most {len(table)}"
@@ -164,11 +164,11 @@ def split(table: np.ndarray, batch_size: int, name: str, tested: int = 0) -> tup
 
 _SEAL = hashlib.sha256().digest_size
 _COPIES = 3
-"""Of a file in memory while it is loaded: its bytes, the table, and one to spare for its two parts."""
+"""Copies of a file in memory while it is loaded: its bytes, the table, and a spare one for its two parts."""
 
 
 def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
-    """Write a table of this choice of data set atomically. Raises OutputError where it cannot be written."""
+    """Write a table of this choice of data set atomically. Raises OutputError if it cannot be written."""
     content = io.BytesIO()
     np.save(content, checked(table.values, str(path)))
     content.write(_canonical(choice))
@@ -180,7 +180,7 @@ def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
 
 
 def load(path: Path, choice: Mapping[str, Any]) -> Table:
-    """The prepared table of a choice. Raises DataError if the file is damaged or of another choice."""
+    """Load the prepared table of a choice. Raises DataError if the file is damaged or of another choice."""
     is_of_workflow = "results/datasets/" in path.as_posix()
     again = f"; to prepare it again: snakemake --cores 1 --force {path}" if is_of_workflow else ""
     wrong = f"{path}: not the data set that was prepared"
@@ -195,12 +195,12 @@ def load(path: Path, choice: Mapping[str, Any]) -> Table:
     made_of, _, facts = content[stream.tell() : -_SEAL].partition(b"\n")
     if made_of != _canonical(choice):
         of, right = made_of[:1000].decode(), _canonical(choice).decode()
-        raise DataError(f"{wrong}: it was made of {of}, but the cell is of {right}{again}")
+        raise DataError(f"{wrong}: it was made from {of}, but the cell has {right}{again}")
     return Table(values, json.loads(facts) if facts else {})
 
 
 def intact(path: Path, choice: Mapping[str, Any]) -> bool:
-    """Whether a prepared file is whole and of this choice of data set."""
+    """Whether a prepared file is undamaged and belongs to this choice of data set."""
     try:
         load(path, choice)
     except DataError:

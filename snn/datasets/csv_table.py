@@ -1,6 +1,6 @@
 """A user's own table, from a CSV file. Errors name file, line and column, and the setting that would help.
 
-First the lines of a file become columns of numbers or of texts: how the file is written is detected. Then the
+First the lines of a file become columns of numbers or texts; the format of the file is detected. Then the
 columns become a table that can be trained on.
 """
 
@@ -45,9 +45,9 @@ _BEGINNINGS = {
 # ---- the columns of a file
 
 MISSING = frozenset("NA na N/A n/a #N/A <NA> NaN nan NAN None NONE null NULL ?".split()) | {""}  # noqa: SIM905
-"""Cells without a value, with those of ``dataset.na_values``."""
+"""Cells that count as missing, in addition to ``dataset.na_values``."""
 BLANKS = r"\s+"
-"""The delimiter, as pandas has it, of columns with any number of blanks between them."""
+"""Pandas' delimiter of columns with any number of blanks between them."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufeff]")
 MOST_COLUMNS = 100_000
 
@@ -60,15 +60,16 @@ _OTHER = {",": ".", ".": ","}
 _POINT = re.compile(r"(?<![0-9])0?\.|[0-9]{4}\.|\.(?![0-9]{3}(?![0-9]))")
 """A point that cannot be between thousands."""
 _CODE = re.compile(r"\s*0[0-9]+\s*")
-"""Digits with a zero before them, as in a code."""
+"""Digits with a leading zero, as in a code."""
 _Rows = list[tuple[int, list[str]]]
 
 
 @dataclass
 class Column:
-    """A column of ``cells``, as float64 ``numbers`` (NaN if a cell has none); None for a text.
+    """A column of ``cells``, and its float64 ``numbers`` (NaN if a cell has none), or None for text.
 
-    ``missing`` and ``strays`` (rows,) tell which have no value, and which no number with the ``unit``, as %.
+    ``missing`` (rows,) marks cells without a value, ``strays`` (rows,) cells that are not a number with the
+    ``unit``, such as %.
     """
 
     name: str
@@ -90,7 +91,7 @@ def _quoted(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_quoted, value))}]"
     if isinstance(value, str) and re.fullmatch(r"(\\?[^\\'])+", value) and "\\" in value:
-        return f"'{value}'"  # a backslash as it is, for example of \N; that is an escape in double quotes
+        return f"'{value}'"  # keeps backslashes, which are escapes in double quotes
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -100,10 +101,10 @@ def shortened(text: str) -> str:
 
 
 class Sheet:
-    """The ``columns`` of a file, the ``lines`` of its rows and ``header``, and in words what was ``found``.
+    """A file's ``columns``, the ``lines`` of its rows and ``header``, and in words the format ``found``.
 
-    ``encoding`` is one that was detected. Of the keys of ``dataset=csv``, None is detected. Raises DataError,
-    with a line and a setting, for a file that is not a table, or that may be read in two ways.
+    ``encoding`` is a detected one. Keys of ``dataset=csv`` that are None are detected. Raises DataError, with
+    a line and a setting, if the file is not a table, or is ambiguous.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class Sheet:
         del self._text
 
     def _doubts(self, body: _Rows) -> Iterator[str]:
-        """What may be wrong with how the numbers in the first rows are read."""
+        """Doubts about the way the numbers in the first rows were read."""
         named = zip(self.columns, _below([cells for _, cells in body], self._width), strict=False)
         sampled = [(cell, one.name) for one, cells in named if one.numbers is not None for cell in cells]
         points = [cell for cell, _ in sampled if "." in cell and _is_number(cell.strip())]
@@ -178,12 +179,12 @@ class Sheet:
             yield f"numbers without the zeros before them, such as {code}"
 
     def error(self, line: int, what: str, column: str | None = None) -> DataError:
-        """What is wrong in a line, or in the cell of a column."""
+        """A DataError about a line, or about the cell of a column in it."""
         place = f"{self.file}, line {line}"
         return DataError(f"{place}: {what}" if column is None else f"{place}, column {column!r}: {what}")
 
     def hint(self, line: int, cells: Sequence[str] = ("",)) -> str:
-        """Which setting may help if a row has too few or too many cells, or the header lacks the target."""
+        """A setting that may help if a row has too few or too many cells, or the header lacks the target."""
         if self._likely_header > line:
             way = setting("header", self._likely_header)
             return f"; if the header is in line {self._likely_header}, say {way}"
@@ -194,7 +195,7 @@ class Sheet:
         return f"; if this is a comment, say {setting('comment', mark)}" if is_comment else ""
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The line in which each row begins, from 1, and its cells, without blank rows."""
+        """The first line (from 1) and the cells of each row that is not blank."""
         text, line = (f"{line}\n" for line in self._text), 1
         reader = csv.reader(text, delimiter=self._mark, skipinitialspace=True, strict=True)
         try:
@@ -211,11 +212,9 @@ class Sheet:
     def _header(
         self, sample: _Rows, target: str | int, header: bool | int | None, named: int
     ) -> tuple[list[str], int]:
-        """The names in the header, none if there is none, and at which of the first rows data begin."""
+        """The names in the header (empty without one), and the index of the first row of data."""
         if not sample:
-            raise DataError(
-                f"{self.file}: there are no rows of data from line {named or 1} (dataset.header) on"
-            )
+            raise DataError(f"{self.file}: no rows of data from line {named or 1} (dataset.header) on")
         with_target = (line for line, cells in sample if target in [cell.strip() for cell in cells])
         self._likely_header = next(with_target, 0)
         at = self._first(sample, target)
@@ -232,11 +231,11 @@ class Sheet:
         if is_header and (bad := next(filter(CONTROL.search, names), None)):
             raise self.error(line, f"the name {bad!r} in the header has a control character")
         if is_header and not below:
-            raise DataError(f"{self.file}: there are no rows of data")
+            raise DataError(f"{self.file}: no rows of data")
         return (names, at + 1) if is_header else ([], at)
 
     def _first(self, sample: _Rows, target: str | int) -> int:
-        """Which row is the first of the table: after comments and lines of few cells."""
+        """The index of the table's first row, after comments and lines with few cells."""
         line, width = sample[0][0], _width([cells for _, cells in sample])[0]
         self._width = width
         if width > MOST_COLUMNS:
@@ -268,7 +267,7 @@ class Sheet:
         return self.error(line, f"{len(cells)} columns, but other lines have {self._width}{hint}")
 
     def _read_plain(self, start: int) -> bool:
-        """Read the columns at once, if each cell is a number without quotes, units and such."""
+        """Read all columns in one pass if each cell is a plain number, without quotes or units."""
         self.lines = [line for line, row in enumerate(self._text[start - 1 :], start) if row.strip()]
         rows = [self._text[line - 1] for line in self.lines]
         decimal = self._decimal or "."
@@ -303,14 +302,14 @@ class Sheet:
             else:
                 raise self._unequal(line, cells)
         if not table:
-            raise DataError(f"{self.file}: there are no rows of data")
+            raise DataError(f"{self.file}: no rows of data")
         for name, column in zip(self.names, zip(*table, strict=True), strict=True):
             texts = np.array([cell.strip(" \t") for cell in column], object)
             missing = np.array([cell in na for cell in texts])
             self.columns.append(Column(name, texts, None, missing, np.zeros(len(texts), bool)))
 
     def _decimal_mark(self) -> str:
-        """The decimal mark that more of the cells in columns of numbers need."""
+        """The decimal mark that most cells in columns of numbers need."""
         need, doubt = Counter[str](), None
         forms = {mark: _number(mark, self._thousands) for mark in _OTHER}
         if not any("," in cell for column in self.columns for cell in column.cells):
@@ -331,7 +330,7 @@ class Sheet:
         return "," if need[","] > need["."] else "."
 
     def _to_numbers(self, column: Column) -> set[str]:
-        """Make a column one of numbers if half of its values are. The marks between thousands in these."""
+        """Turn a column into numbers if half of its values are. Returns its marks between thousands."""
         decimal, present, marks = self._decimal or ".", column.cells[~column.missing], set[str]()
         is_plain = not re.search(r"[^0-9eE+\-. ]", text := "".join(present))
         values = None
@@ -364,7 +363,7 @@ class Sheet:
 
 @cache
 def _number(decimal: str, thousands: str | None = None) -> re.Pattern[str]:
-    """A number with this decimal mark, perhaps with marks between thousands, and the sign of a unit."""
+    """Parse a number with this decimal mark, optional marks between thousands, and a unit's sign."""
     between = re.escape(thousands or _OTHER[decimal] + "'’" + _SPACES)
     return re.compile(
         rf"(?P<minus>[+-])?((?P<before>[{_UNITS}])[{_SPACES}]?)?(?(minus)|[+-]?)(?=[.,]?[0-9])"
@@ -378,9 +377,9 @@ def _is_number(cell: str) -> bool:
 
 
 def _names(first: Sequence[str], body: Sequence[Sequence[str]]) -> bool | None:
-    """Whether a row has the names of the columns below it; None if it may as well be data.
+    """Whether a row names the columns below it; None if it may also be data.
 
-    It has if it holds texts above numbers, and no numbers there but whole ones, such as years.
+    It does if it holds texts above numbers, and no other numbers than whole ones, such as years.
     """
     below = _below(body, len(first))
     over = list[str]()
@@ -404,9 +403,9 @@ def _below(body: Sequence[Sequence[str]], width: int) -> list[tuple[str, ...]]:
 
 
 def detected(lines: Sequence[str]) -> str:
-    """The delimiter of most lines, so that each cell is a number, or has no other delimiter in it.
+    """The delimiter of most lines that leaves only numbers, or cells without another delimiter.
 
-    Of several, the one with the fewest texts; tabs before blanks, which may be between thousands.
+    Prefers the one with the fewest texts, and tabs to blanks, which may be between thousands.
     """
     some = list(islice((line for line in lines if line.strip() and line.lstrip()[0] not in "#%"), _SAMPLE))
 
@@ -422,13 +421,13 @@ def detected(lines: Sequence[str]) -> str:
 
 
 def _width(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """How many cells most rows have, and how many rows these are; lines of one cell may be before a table."""
+    """The usual number of cells in a row, and how many rows have it; lines of one cell may come first."""
     counts = Counter(len(row) for row in rows if not row[0].lstrip().startswith(("#", "%"))) or Counter([1])
     return max(counts.items(), key=lambda each: (each[1] / (1 if each[0] > 1 else 4), each[0]))
 
 
 def loose_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """The cells of lines that are not blank, up to a line that cannot be read."""
+    """The cells of lines that are not blank, up to the first line that cannot be read."""
     rows = list[list[str]]()
     if delimiter in (BLANKS, " "):
         lines, delimiter = list(map(_tabbed, lines)), "\t"
@@ -438,12 +437,12 @@ def loose_rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _tabbed(line: str) -> str:
-    """A line with a tab where blanks are between columns."""
+    """A line with its blanks between columns replaced by tabs."""
     return re.sub(r'("[^"]*"?)|\s+', lambda at: at[1] or "\t", line.strip())
 
 
 def decoded(file: Path, content: bytes, given: str | None) -> tuple[list[str], str | None]:
-    """The lines of a file, and its encoding if that is detected and is not UTF-8. Raises DataError."""
+    """The lines of a file, and its encoding if it was detected and is not UTF-8. Raises DataError."""
     start = content[:4096]
     if not given and (
         kind := next((kind for mark, kind in _BEGINNINGS.items() if start.startswith(mark)), "")
@@ -477,12 +476,12 @@ def decoded(file: Path, content: bytes, given: str | None) -> tuple[list[str], s
 
 
 def _others(content: bytes) -> Iterator[tuple[str, str]]:
-    """The text of a file that is not UTF-8, and its encoding, the likeliest first; cp850 has every byte."""
+    """Texts and encodings of a file that is not UTF-8, the likeliest first; cp850 decodes every byte."""
     from charset_normalizer import from_bytes  # which is large
 
     odd = b"\n".join(line for line in content.splitlines() if not line.isascii())[: 1 << 16]
     letters = re.sub(rb"[^A-Za-z\x80-\xff]", b"", odd)
-    # of a few letters among many of ASCII it finds only whether they are Western or Central European
+    # with few letters beyond ASCII it only distinguishes Western from Central European
     is_latin = 2 * sum(byte > 127 for byte in letters) < len(letters) or len(letters) < 8
     others = ["cp1251", "cp1253", "koi8_r", "cp932", "gb18030", "big5", "euc_kr"]
     best = from_bytes(odd, cp_isolation=["cp1252", "cp1250", *([] if is_latin else others)]).best()
@@ -495,17 +494,17 @@ def _others(content: bytes) -> Iterator[tuple[str, str]]:
 # ---- the table
 
 LARGEST_FILE = 2 << 30
-"""Bytes. The table is as large again, and every cell of the grid loads it."""
+"""Bytes. The table takes as many again, and every cell of the grid loads it."""
 MOST_VALUES, MOST_CLASSES = 100, 1000
-"""Columns that one_hot makes of one, and classes of a target."""
+"""Most columns that one_hot makes of one, and most classes of a target."""
 _COPIES = 8
-"""Of a file in memory while it is read: its bytes, its lines, the numbers in float64, and the table."""
+"""Copies of a file in memory while it is read: its bytes, its lines, the float64 numbers, and the table."""
 LONGEST_VALUE = 200
-"""Characters of a value of text; those of classes stand in records."""
+"""Most characters of a text value; a record contains the classes."""
 _SLIPS = 0.1
-"""Share of other texts among numbers up to which a column is not left out as one of text."""
+"""Largest share of texts in a column that still counts as numbers, and so is not left out as text."""
 _FEW_ROWS, _FEW_CLASSES = 10, 20
-"""Rows of which any numbers may happen to be 1, 2, 3, ...; whole numbers so few that they may be classes."""
+"""Fewer rows may be numbered 1, 2, 3, ... by chance; at most this many whole numbers may be classes."""
 _NUMBERS = "numbers are predicted with mean_squared_error"
 _LABELS = (
     "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as many "
@@ -517,7 +516,7 @@ _FEWER = "remove the columns that lack most from the file"
 
 
 class _Source(NamedTuple):
-    """A column in the rows that are used: float64 numbers, or those of its cells among its ``values``."""
+    """A column's used rows as float64 numbers; if it has ``values``, these are indices into them."""
 
     name: str
     numbers: np.ndarray
@@ -539,13 +538,13 @@ def make(
 ) -> Table:
     """Read a CSV file into a float32 table (rows, features + 1), with the target column moved to the end.
 
-    config/dataset/csv.yaml describes the keys; ``written`` are those of ``Sheet``. For the
+    config/dataset/csv.yaml describes the keys; ``Sheet`` takes those in ``written``. For the
     ``task`` ``classification`` the target's distinct values, in order, are the classes 0, 1, ... Rows are
     permuted with ``numpy.random.RandomState(shuffle_seed)``; the last, a share ``held_out``, are held out.
 
-    Facts: ``classes``, ``majority_accuracy`` (on the rows held out), ``one_hot_columns``, ``left_out_rows``,
+    Facts: ``classes``, ``majority_accuracy`` (on the held-out rows), ``one_hot_columns``, ``left_out_rows``,
     ``left_out_columns``, ``standardised_sha256`` (of all m and s), ``target_mean`` and ``target_scale``.
-    Raises DataError for whatever is not allowed.
+    Raises DataError if the file or a key is invalid.
     """
     file = path_of(path)
     if isinstance(target, bool) or not isinstance(target, (int, str)) or target == "":
@@ -554,7 +553,7 @@ def make(
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise DataError(f"{file}: the file has changed since the workflow was planned; run it again")
     lines, found = decoded(file, content, encoding)
-    del content  # of a large file one copy less
+    del content  # saves one copy of a large file
     sheet = Sheet(file, lines, found, target, **written)
     del lines
     index, columns = _target_index(sheet, target), sheet.columns
@@ -603,7 +602,7 @@ def inputs(choice: Mapping[str, Any]) -> list[Path]:
 
 
 def at_most(choice: Mapping[str, Any]) -> tuple[int, int]:
-    """More rows than a file of this size has, and as many columns as its table can have. Raises DataError."""
+    """Upper bounds of the rows of a file of this size and of its table's columns. Raises DataError."""
     with opened(path_of(choice["path"]), DataError) as content:
         lines = content.read(1 << 20).decode(errors="replace").splitlines()[:100]
         columns = max(map(len, loose_rows(lines, choice["delimiter"] or detected(lines))), default=1)
@@ -617,7 +616,7 @@ def _digest(file: Path, identity: tuple[int, ...]) -> str:
 
 
 def _target_index(sheet: Sheet, target: str | int) -> int:
-    """The column with a name, such as also 2020, or with a number."""
+    """The index of the column with this name (which may be 2020), or else with this number."""
     names, place = sheet.names, f"{sheet.file}: dataset.target is {target!r}"
     listed = f"{', '.join(names[:12])}{', ...' * (len(names) > 12)} ({len(names)} columns)"
     if sheet.header and names.count(str(target)) > 1:
@@ -640,7 +639,7 @@ def _target_index(sheet: Sheet, target: str | int) -> int:
 
 
 def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], drops_rows: bool) -> None:
-    """Raise DataError, with every complaint, for columns that cannot be used."""
+    """Raise DataError, with every problem, for columns that cannot be used."""
     columns = {i: sheet.columns[i] for i in used}
     strays = {i: one.strays for i, one in columns.items() if one.strays.any()}
     empty = {i: one.missing for i, one in columns.items() if one.missing.all()}
@@ -649,7 +648,7 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
     texts = {i: mask for i, mask in texts.items() if i not in empty and i not in encodes}
     goal = {index: texts.pop(index)} if index in texts else {}
     units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
-    no_number = "is not a number, as -1.5 or 2e-3, that float32 holds"
+    no_number = "is not a number, such as -1.5 or 2e-3, that fits into float32"
     one_hot = f"{setting('text_columns', 'one_hot')} replaces each by a column of 0 and 1 for each value"
     drop = f"{setting('text_columns', 'drop')} leaves such columns out"
     drop_rows = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
@@ -666,16 +665,16 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
 
 
 def _complaint(sheet: Sheet, masks: Mapping[int, np.ndarray], what: str, way: str) -> str:
-    """What is wrong with the first cell of those in some columns."""
+    """Error text for the first wrong cell in some columns."""
     row, i = min((int(mask.argmax()), i) for i, mask in masks.items())
     others = _named([sheet.columns[other] for other in masks if other != i])
-    too = f" (so it is in {others})" if others else ""
+    too = f" (as in {others})" if others else ""
     place = f"{sheet.file}, line {sheet.lines[row]}, column {sheet.columns[i].name!r}"
     return f"{place}: {shortened(sheet.columns[i].cells[row])} {what}{too}: {way}"
 
 
 def _of_strays(sheet: Sheet, strays: Mapping[int, np.ndarray]) -> str:
-    """What to do about cells that are no numbers among numbers."""
+    """Suggestion for cells that are not numbers in columns of numbers."""
     if not strays:
         return ""
     rows = np.flatnonzero(np.any([*strays.values()], axis=0)).tolist()
@@ -705,7 +704,7 @@ def _lacking(columns: Sequence[Column]) -> str:
 
 
 def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_classes: bool = False) -> _Source:
-    """A column in the rows that are kept: its numbers, or of texts and classes those of their values."""
+    """The kept rows of a column: its numbers, or for texts and classes the indices of their values."""
     if column.numbers is not None and not has_classes:
         return _Source(column.name, column.numbers[kept])
     from pandas import factorize  # which takes 0.3 s
@@ -732,7 +731,7 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
 def _assembled(
     file: Path, features: list[_Source], target: _Source, order: np.ndarray, training: int, standardise: bool
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The table, and its facts. Raises DataError for a z beyond float32, and for a constant target."""
+    """The table and its facts. Raises DataError for a z beyond float32, and for a constant target."""
     blocks, moments, facts = list[np.ndarray](), list[tuple[float, float]](), dict[str, Any]()
     for source in (*features, target):
         column = source.numbers[order]
@@ -766,7 +765,7 @@ def _assembled(
 
 
 def _moments(column: np.ndarray) -> tuple[float, float]:
-    """The mean and the standard deviation sqrt(sum((x - m)^2) / n), 0 for a constant column and no other.
+    """Mean and standard deviation sqrt(sum((x - m)^2) / n), which is 0 only for a constant column.
 
     Deviations are divided by the largest before they are squared, so that no square is infinite or 0.
     """
@@ -780,7 +779,7 @@ def _moments(column: np.ndarray) -> tuple[float, float]:
 def _remarks(
     sheet: Sheet, given: str | int, target: _Source, features: list[_Source], facts: Any, task: str | None
 ) -> list[str]:
-    """What can be trained on, but perhaps is not meant."""
+    """Remarks on data that are valid, but that the user may not have meant."""
     (found, count), rows = np.unique(target.numbers, return_counts=True), len(target.numbers)
     may_be_classes = task is None and 2 <= len(found) <= min(_FEW_CLASSES, rows // 2) and found[0] in (0, 1)
     may_be_classes = may_be_classes and np.array_equal(found, np.arange(len(found)) + found[0])
@@ -812,7 +811,7 @@ def _remarks(
 
 
 def _doubtful(feature: _Source, target: np.ndarray) -> str | None:
-    """What is odd about a feature."""
+    """A remark on an odd feature, or None."""
     numbers, rows = feature.numbers, len(feature.numbers)
     if rows > 1 and np.array_equal(numbers, target):
         return "equals the target"

@@ -1,4 +1,4 @@
-"""Downloads of published files into a cache of this user, each file checked by its digest."""
+"""Downloads published files into the user's cache, and checks the digest of each."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from snn.files import cache as caches
 from snn.files.outputs import say
 
 _TIMEOUTS = (10, 60)
-"""Seconds until a mirror must have answered, and between two parts of its answer."""
+"""Timeouts in seconds: until a mirror answers, and between two parts of its answer."""
 _CHUNK = 1 << 16
 _QUIET_SECONDS = 2.0
 _LONGEST_REASON = 100
@@ -19,13 +19,13 @@ _LONGEST_REASON = 100
 def fetched(
     name: str, files: Mapping[str, tuple[str, str]], mirrors: Sequence[str], elsewhere: str, ways: str
 ) -> dict[str, Path]:
-    """The packed files of a data set in the cache; what is not there comes from the first mirror that has it.
+    """The packed files of a data set in the cache; missing ones come from the first mirror that has them.
 
-    ``files``: each part's file name and SHA-256. Raises DataError, with other ``ways`` to have the files.
+    ``files``: each part's file name and SHA-256. Raises DataError, with other ``ways`` to get the files.
     """
     import pooch
 
-    pooch.get_logger().setLevel("WARNING")  # it would announce what Progress does
+    pooch.get_logger().setLevel("WARNING")  # it would print what Progress prints
     registry = {f"{name}/{file}": f"sha256:{sha256}" for file, sha256 in files.values()}
     found: dict[str, Path] = {}
     for part, (file, _) in files.items():
@@ -43,7 +43,7 @@ def fetched(
                 downloader = pooch.HTTPDownloader(Progress(url), _CHUNK, timeout=_TIMEOUTS)
                 found[part] = Path(cache.fetch(f"{name}/{file}", downloader=downloader))
                 break
-            except (OSError, ValueError) as error:  # those of requests are OSErrors
+            except (OSError, ValueError) as error:  # errors of requests are OSErrors
                 said = f"{type(error).__name__}: {' '.join(str(error).split())}"
                 cut = f"{said[:_LONGEST_REASON]}..." if len(said) > _LONGEST_REASON else said
                 faults.append(f"{url}: {cut}")
@@ -59,14 +59,14 @@ def fetched(
 
 
 class Progress:
-    """Prints how much of a file has come, when it begins and every two seconds: a progress bar for pooch."""
+    """Progress bar for pooch: prints the received size at the start and every two seconds."""
 
     def __init__(self, url: str) -> None:
         self._url, self.total = url, 0
         self._done, self._last = 0, -_QUIET_SECONDS
 
     def update(self, count: int) -> None:
-        """Further bytes have come, at most so many."""
+        """Count further bytes: at most ``size`` have come."""
         self._done += count
         if time.monotonic() - self._last >= _QUIET_SECONDS and self._done < self.total:
             self._last = time.monotonic()
@@ -74,7 +74,7 @@ class Progress:
             say(f"snn: downloading {self._url}: {done} of {total} MB", sys.stderr)
 
     def reset(self) -> None:
-        """The count begins again, as pooch has it at the end."""
+        """Restart the count, which pooch does at the end."""
         self._done = 0
 
     def close(self) -> None:

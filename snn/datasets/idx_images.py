@@ -1,4 +1,4 @@
-"""Images in IDX files: a user's own, four files in a folder named as those of MNIST are, and published sets.
+"""Images in four IDX files, named as MNIST's: a user's own, and published data sets.
 
 An IDX file is a magic number, sizes and unsigned bytes; it may be packed by gzip. The magic number's bytes
 are 0, 0, the type (8: unsigned bytes) and the number of dimensions. It and the sizes are unsigned 32-bit
@@ -23,11 +23,11 @@ from snn.errors import DataError
 from snn.files.regular import check_memory, identity, opened, path_of, read_into_memory
 
 LARGEST_FILE = 2 << 30
-"""Bytes, unpacked."""
+"""Bytes of an unpacked file."""
 _COPIES = 6
-"""Of the bytes in memory while they become a table: themselves, four times as float32, one to spare."""
+"""Copies of the bytes in memory: themselves, four times as float32, and a spare one."""
 _MOST_PACKED = 1032
-"""Bytes that gzip (deflate) packs into one, at the most."""
+"""Most bytes that gzip (deflate) packs into one."""
 
 _GZIP = b"\x1f\x8b"
 _UNSIGNED_BYTES = 8
@@ -40,26 +40,26 @@ _TYPES = {
     14: "64-bit floats",
 }
 _HELD = {1: "labels", 3: "images"}
-"""What unsigned bytes in so many dimensions are."""
+"""Content of a file of unsigned bytes, by its number of dimensions."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """The unpacked bytes of an IDX file, their header included, and its sizes."""
+    """The unpacked bytes of an IDX file, including its header, and its sizes."""
 
     raw: bytes
     sizes: tuple[int, ...]
 
     @property
     def values(self) -> np.ndarray:
-        """The bytes behind the header, uint8 of these sizes."""
+        """The bytes after the header, uint8 of shape ``sizes``."""
         return np.frombuffer(self.raw, np.uint8, offset=_length(len(self.sizes))).reshape(self.sizes)
 
 
 def sizes_in_header(file: Path, dimensions: int) -> tuple[int, ...]:
-    """The sizes in the header of an IDX file of unsigned bytes; the rest is not read.
+    """Read only the sizes in the header of an IDX file of unsigned bytes.
 
-    Raises DataError, naming the file and what would be right, unless it begins as such a file does.
+    Raises DataError, naming the file and what would be right, unless it begins like such a file.
     """
     return _sizes_in_header(file, dimensions, identity(file))
 
@@ -71,10 +71,10 @@ def _sizes_in_header(file: Path, dimensions: int, identity: tuple[int, ...]) -> 
 
 
 def read_idx(file: Path, dimensions: int) -> Content:
-    """An IDX file of unsigned bytes in so many dimensions, whole.
+    """Read an IDX file of unsigned bytes with this many dimensions.
 
     Raises DataError, naming the file and what would be right, for any other file, one that is shorter or
-    longer than its header says, a damaged gzip file, and more bytes than are read of such a file.
+    longer than its header says, a damaged gzip file, or more than ``LARGEST_FILE`` bytes.
     """
     raw = read_into_memory(file, _COPIES, LARGEST_FILE)
     found = _parsed(file, _beginning(file, io.BytesIO(raw), _length(dimensions)), dimensions)
@@ -96,17 +96,17 @@ def read_idx(file: Path, dimensions: int) -> Content:
 
 
 def header(sizes: tuple[int, ...]) -> bytes:
-    """The bytes with which an IDX file of unsigned bytes of these sizes begins."""
+    """The header of an IDX file of unsigned bytes of these sizes."""
     return bytes([0, 0, _UNSIGNED_BYTES, len(sizes)]) + np.array(sizes, ">u4").tobytes()
 
 
 def _length(dimensions: int) -> int:
-    """The bytes of a header."""
+    """The size of a header in bytes."""
     return 4 + 4 * dimensions
 
 
 def _beginning(file: Path, content: BinaryIO, length: int) -> bytes:
-    """The first bytes, unpacked, of an open file; fewer where it has no more."""
+    """The first unpacked bytes of an open file; fewer if it is shorter."""
     found = content.read(length)
     content.seek(0)
     if found.startswith(_GZIP):
@@ -124,7 +124,7 @@ def _unpacking(file: Path) -> Iterator[None]:
 
 
 def _parsed(file: Path, beginning: bytes, dimensions: int) -> tuple[int, ...]:
-    """The sizes in the beginning of a file. Raises DataError where it is not that of such a file."""
+    """The sizes in the beginning of a file. Raises DataError if it is not an IDX file of this kind."""
     right = header((0,) * dimensions)[:4]
     magic = beginning[:4]
     if len(magic) == 4 and magic != right:
@@ -149,7 +149,7 @@ def _parsed(file: Path, beginning: bytes, dimensions: int) -> tuple[int, ...]:
 
 
 def _meaning(magic: bytes) -> str:
-    """What a magic number says, in brackets; empty if it is none."""
+    """The meaning of a magic number, in brackets; empty if it is not one."""
     if magic[:2] != b"\0\0" or magic[2] not in _TYPES or not magic[3]:
         return ""
     kind = _HELD.get(magic[3], "") if magic[2] == _UNSIGNED_BYTES else ""
@@ -165,7 +165,7 @@ def in_words(sizes: tuple[int, ...]) -> str:
 # ---- sets of images in four files
 
 _DIMENSIONS = {"train-images": 3, "train-labels": 1, "t10k-images": 3, "t10k-labels": 1}
-"""The files by the beginnings of their names. Those of the test rows are called t10k in every such set."""
+"""Dimensions of the files by the beginnings of their names; test files are called t10k in every set."""
 
 PARTS = tuple(_DIMENSIONS)
 
@@ -174,26 +174,26 @@ Files = Mapping[str, Path]
 
 
 def spellings(part: str) -> list[str]:
-    """The names that a file may have, in the order in which they are looked for."""
+    """The possible names of a file, in the order in which they are tried."""
     kind = f"idx{_DIMENSIONS[part]}-ubyte"
     return [f"{part}{mark}{kind}{packed}" for packed in ("", ".gz") for mark in "-."]
 
 
 def looked_for() -> str:
-    """All names, in words."""
+    """All names in words, for a message."""
     names = ", ".join(spellings(part)[0] for part in PARTS)
     return f"{names} (or with a dot before idx; each as it is or with .gz)"
 
 
 def within(folder: Path) -> dict[str, Path]:
-    """The files in a folder by their parts, of each the first spelling. Raises OSError or ValueError."""
+    """The files in a folder by part, with the first spelling found. Raises OSError or ValueError."""
     names = {path.name for path in folder.iterdir()}
     found = ((part, name) for part in PARTS for name in reversed(spellings(part)) if name in names)
     return {part: folder / name for part, name in found}
 
 
 def inputs(choice: Mapping[str, Any]) -> list[Path]:
-    """The files that are read, if the choice names their folder; without those that are not there."""
+    """The existing files of the folder that the choice names, if it names one."""
     try:
         return [] if choice["path"] is None else list(within(path_of(choice["path"])).values())
     except (OSError, ValueError):
@@ -201,7 +201,7 @@ def inputs(choice: Mapping[str, Any]) -> list[Path]:
 
 
 def files_in(path: str) -> dict[str, Path]:
-    """The four files in the folder that ``dataset.path`` names. Raises DataError unless all are there."""
+    """The four files in the folder that ``dataset.path`` names. Raises DataError if one is missing."""
     try:
         files = within(path_of(path))
     except NotADirectoryError as error:
@@ -221,9 +221,9 @@ def files_in(path: str) -> dict[str, Path]:
 
 
 def chosen(files: Files, found: Mapping[str, tuple[int, ...]], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The rows, the test rows and the shape that a choice asks for; open ones are as ``found`` in the files.
+    """The rows, test rows and shape of a choice; values left open are taken from ``found`` in the files.
 
-    Raises DataError, naming file or key, where files do not fit each other, for more rows than they hold, and
+    Raises DataError, naming file or key, if files do not match each other, for more rows than they hold, and
     for another shape.
     """
     _check_fit(files, found)
@@ -245,7 +245,7 @@ def chosen(files: Files, found: Mapping[str, tuple[int, ...]], asked: Mapping[st
 
 
 def _check_fit(files: Files, found: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise DataError unless there is a label for each image, and all images have one size."""
+    """Raise DataError unless every image has a label, and all images have the same size."""
     for images, labels in (PARTS[:2], PARTS[2:]):
         if found[images][0] != found[labels][0]:
             raise DataError(
@@ -261,7 +261,7 @@ def _check_fit(files: Files, found: Mapping[str, tuple[int, ...]]) -> None:
 
 
 def read_files(files: Files) -> dict[str, Content]:
-    """The four files, whole. Raises DataError as ``read_idx`` does."""
+    """Read the four files. Raises DataError as ``read_idx`` does."""
     return {part: read_idx(files[part], dimensions) for part, dimensions in _DIMENSIONS.items()}
 
 
@@ -291,7 +291,7 @@ def make_table(
 # ---- published sets
 
 SYSTEM = Path("/usr/share/datasets")
-"""Where packages of Debian install data sets, each in a folder of its own."""
+"""Folder in which Debian's packages install data sets, one folder per set."""
 
 LABELS = 10
 _SIZES = dict(zip(PARTS, ((60000, 28, 28), (60000,), (10000, 28, 28), (10000,)), strict=True))
@@ -301,9 +301,9 @@ _SIZES = dict(zip(PARTS, ((60000, 28, 28), (60000,), (10000, 28, 28), (10000,)),
 class Published:
     """Images of ten classes in four files, 60000 to train and 10000 to test on, of 28x28 pixels.
 
-    ``folder`` is that of the system, which ``package`` of Debian installs, if there is one. ``mirrors`` are
-    the beginnings of the addresses of the packed files, in the order in which they are tried. The SHA-256 of
-    the files' content, and of the packed files, are in the order of ``PARTS``.
+    ``folder`` is the system's folder, which Debian's ``package`` installs, if it exists. ``mirrors`` are the
+    beginnings of the packed files' addresses, in the order in which they are tried. The SHA-256 of the files'
+    content, and of the packed files, are in the order of ``PARTS``.
     """
 
     name: str
@@ -316,9 +316,9 @@ class Published:
     def make(self, path: str | None, rows: int, test_rows: int, shape: list[int]) -> np.ndarray:
         """The float32 table (rows + test_rows, 785) of the first images, as ``make_table`` makes it.
 
-        The files are those in the folder ``path``; or, where it is null, in the system's folder if it has all
-        of them, else in the cache, into which missing ones are downloaded. Raises DataError where they cannot
-        be had, or are others than were published.
+        The files come from the folder ``path``; if it is null, from the system's folder if it has all of
+        them, else from the cache, into which missing ones are downloaded. Raises DataError if they cannot be
+        obtained, or differ from the published ones.
         """
         files = self._found() if path is None else files_in(path)
         contents = read_files(files)
@@ -328,7 +328,7 @@ class Published:
         return make_table(contents, **chosen(files, _SIZES, asked))
 
     def sizes(self, choice: Mapping[str, Any]) -> dict[str, Any]:
-        """Nothing, for the choice says all sizes. Raises DataError for more rows than there are."""
+        """Returns no sizes, since the choice states all. Raises DataError for more rows than the set has."""
         for key, images in zip(("rows", "test_rows"), PARTS[::2], strict=True):
             if choice[key] > _SIZES[images][0]:
                 raise DataError(
@@ -338,7 +338,7 @@ class Published:
         return {}
 
     def _check(self, file: Path, content: Content, sizes: tuple[int, ...], sha256: str) -> None:
-        """Raise DataError unless a file is the published one, for the first reason that tells most."""
+        """Raise DataError unless a file is the published one, with the most telling reason."""
         others = f"; images of your own are dataset=idx, not {self.name}"
         if content.sizes != sizes:
             raise DataError(f"{file}: it has {in_words(content.sizes)}, not {in_words(sizes)}{others}")
@@ -355,7 +355,7 @@ class Published:
             )
 
     def _found(self) -> dict[str, Path]:
-        """The files on this machine, or those that are downloaded."""
+        """The files on this machine, downloaded if necessary."""
         system = SYSTEM / self.folder
         try:
             files = within(system)
@@ -389,8 +389,8 @@ def make(
 ) -> np.ndarray:
     """The float32 table (rows + test_rows, pixels + 1) of the images in a folder.
 
-    Null means what the files hold. Raises DataError, naming file or key, where a file is none of this form,
-    where files do not fit each other or the keys, and where one has changed since it had this digest.
+    A null key takes its value from the files. Raises DataError, naming file or key, if a file has another
+    form, if files do not match each other or the keys, or if the content no longer has this digest.
     """
     found = files_in(path)
     contents = read_files(found)
@@ -406,14 +406,14 @@ def make(
 def sizes(choice: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that a choice leaves open, from the files' headers. Raises DataError if they do not fit."""
     if None not in (choice["rows"], choice["test_rows"], choice["shape"]):
-        return {}  # as planned: there may be a prepared table, and no files any more
+        return {}  # as planned: the files may be gone once the table is prepared
     found = files_in(choice["path"])
     in_headers = {part: sizes_in_header(found[part], number) for part, number in _DIMENSIONS.items()}
     return chosen(found, in_headers, choice)
 
 
 def digest(choice: Mapping[str, Any]) -> str:
-    """The digest of the files' content, read again only where a file has changed. Raises DataError."""
+    """The digest of the files' content, read again only if a file has changed. Raises DataError."""
     found = files_in(choice["path"])
     return _digest(tuple(found.items()), tuple(map(identity, found.values())))
 

@@ -1,4 +1,4 @@
-"""Images of ten classes made by a rule: gratings whose direction is the class. Nothing is downloaded."""
+"""Generates images of ten classes: gratings whose direction is the class. Downloads nothing."""
 
 import numpy as np
 
@@ -10,11 +10,11 @@ _FREQUENCIES = 1 / 10, 1 / 5
 """Cycles per pixel: the slowest and the fastest grating."""
 _AMPLITUDES = 0.2, 1.0
 _NOISE = 0.3
-"""Of a pixel's value, in each direction."""
+"""Largest change of a pixel's value, up or down."""
 _OF_AN_IMAGE = 4 + SHAPE[1] * SHAPE[2]
-"""Random numbers that an image takes."""
+"""Random numbers per image."""
 _AT_ONCE = 1000
-"""Images whose random numbers are in memory together."""
+"""Images whose random numbers are in memory at the same time."""
 
 
 def make(rows: int, test_rows: int, seed: int = 42, shape: tuple[int, ...] = SHAPE) -> np.ndarray:
@@ -30,7 +30,7 @@ def make(rows: int, test_rows: int, seed: int = 42, shape: tuple[int, ...] = SHA
     first images are the same for any number of rows; test images follow the training images in the stream.
 
     The phase is uniform, so the mean image of every class is the same grey: a linear model of the pixels
-    stays below a third of right answers, while the rectified response to a filter tells the direction. Raises
+    has an accuracy below one third, while the rectified response to a filter tells the direction. Raises
     ConfigError for another shape.
     """
     if tuple(shape) != SHAPE:

@@ -1,4 +1,4 @@
-"""Where the time goes: the parts of a training, and two of its steps call by call."""
+"""Figures of the parts of the training time, and of two training steps call by call."""
 
 from typing import Any
 
@@ -29,10 +29,11 @@ _PARTS = {
     "kernels": (style.GREEN, "+++++", "white", -0.5, 0.5, ()),
     "host_arithmetic": ("#c4c8ce", "", "", 0.0, 0.0, ()),
 }
-"""By part: its colour; its hatch and the colour of that, which tell parts apart without colours as well;
-where its boxes begin and end in a lane of a timeline, from the top; its calls, all others of which launch.
+"""For each part: its colour; its hatch and the hatch's colour, which distinguish parts without colours; the
+beginning and end of its boxes in a lane of a timeline, from the top; its calls (all other calls launch).
 
-The three without a hatch differ in lightness. Hatches are of lines: in an SVG file dots take half a megabyte.
+The three parts without a hatch differ in lightness. Hatches are lines, because dots take half a megabyte in
+an SVG file.
 """
 _PART_OF = {call: part for part, (*_, calls) in _PARTS.items() for call in calls}
 _OUTLINE, _ROW = "#374151", 0.26  # inches
@@ -41,18 +42,18 @@ PARTS = {part: (_PARTS[part][0], label) for part, label in LABELS.items()}
 
 _MEAN = Look(style.BLACK, "|", "-", size=7.0)
 _PREDICTED = Look(style.BLACK, "D", face="white")
-_ADD_UP = "the parts add up"  # begins the table's note on a row
+_ADD_UP = "the parts add up"  # beginning of the table's note on a row
 
 
 def box(part: str) -> dict[str, Any]:
-    """How the box of a part is drawn, in a bar and in a key."""
+    """The style of a part's box, in a bar and in a key."""
     shade, hatch, lines, *_ = _PARTS[part]
     return {"facecolor": shade, "edgecolor": "white", "hatch": hatch, "hatchcolor": lines or "white"}
 
 
 def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> Figure:
-    """A stacked bar per strategy of the parts of one run, a panel per data set and network; the measured mean
-    with its standard deviation, and the time predicted from per-call costs."""
+    """Draw the parts of one run as a stacked bar per strategy, in a panel per data set and network, with the
+    measured mean, its standard deviation, and the time predicted from per-call costs."""
     table = table[table["attributed_s"].notna()]
     if table.empty:
         return layout.nothing("no time breakdown: nothing ran")
@@ -84,7 +85,7 @@ def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") 
 
 
 def _stack(axes: Axes, cells: pd.DataFrame, order: list[str]) -> None:
-    """A stacked bar per strategy, and on it what was measured and what was predicted."""
+    """Draw a stacked bar per strategy, with the measured and the predicted time on top."""
     name_rows(axes, order)
     places = np.array([order.index(strategy) for strategy in cells["strategy"]], dtype=float)
     start = np.zeros(len(cells))
@@ -105,17 +106,17 @@ def _stack(axes: Axes, cells: pd.DataFrame, order: list[str]) -> None:
 # ---- call by call
 
 
-_HALF = 0.38  # of the height of a lane's boxes, as the lanes are 1 apart
+_HALF = 0.38  # height of a lane's boxes; lanes are 1 apart
 _KIB = 1024
 _DEVICE: dict[str, Any] = {
     "color": style.PALE,
     "label": "device memory",
-}  # an area, paler than any part of a time
+}  # an area, paler than any part of the time
 _PINNED = Look(style.BLACK, "", "-")  # a line, over the area
 
 
 def timeline(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> Figure:
-    """Two steps of each strategy: a lane for the host and one per stream, with the bytes held below."""
+    """Draw two steps of each strategy: a lane for the host and one per stream, and below the bytes in use."""
     strategies = list(dict.fromkeys(table["strategy"]))
     if not strategies:
         return layout.nothing("no trace: nothing ran")
@@ -134,7 +135,7 @@ def timeline(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> 
     panels[-1].set_xlim(0, table[["end_us", "device_end_us"]].max().max() * 1.01)
     linear_axis(panels[-1].xaxis, 8)
     parts = {part: PARTS[part][1] for part in (*_PART_OF.values(), "launch")}
-    parts["kernels"] = "kernels"  # of the device, by its clock
+    parts["kernels"] = "kernels"  # work of the device, by its clock
     key: list[Artist] = [Patch(color=PARTS[part][0], label=label) for part, label in parts.items()]
     key += [Patch(**_DEVICE)]
     key += [_PINNED.entry("pinned memory")] if table["pinned_bytes"].any() else []
@@ -149,7 +150,7 @@ def timeline(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> 
 
 
 def _lanes(axes: Axes, calls: pd.DataFrame) -> None:
-    """The host's calls on top; below, a lane per stream with the device's work."""
+    """Draw the host's calls on top; below, a lane per stream with the device's work."""
     worked = calls[calls["device_start_us"].notna()]
     streams = sorted(worked["stream"].dropna().unique())
     for call in dict.fromkeys(calls["call"]):
@@ -173,7 +174,7 @@ def _boxes(axes: Axes, lane: int, start: pd.Series, end: pd.Series, part: str) -
 
 
 def _bytes(axes: Axes, calls: pd.DataFrame) -> None:
-    """Device memory as an area and pinned memory as a line, each from zero: neither hides the other."""
+    """Draw device memory as an area and pinned memory as a line, each from zero, so that both show."""
     axes.fill_between(calls["end_us"], calls["device_bytes"] / _KIB, step="post", linewidth=0, **_DEVICE)
     if calls["pinned_bytes"].any():
         options = _PINNED.options | {"zorder": 2}

@@ -1,4 +1,4 @@
-"""Times, speedups and losses over depth, width, learning rate and epoch, beside published ones."""
+"""Figures of times, speedups and losses by depth, width, learning rate and epoch, with published values."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +16,7 @@ from snn.figures.style import BLACK, Look, look, looks, numbered
 
 
 def _speedups(table: pd.DataFrame) -> pd.DataFrame:
-    """The speedup by the width of the hidden layer, and the paper's, around it where both are the same."""
+    """Speedups by the width of the hidden layer; the paper's markers surround ours at equal values."""
     columns = {"x": pd.to_numeric(table["neurons"]), "slot": ""}
     line, square = look("combined")._replace(line="-"), Look(BLACK, "s", "--", face="none", size=7)
     ends = ("speedup_ci_low", "speedup_ci_high")
@@ -28,8 +28,8 @@ def _speedups(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _depths(table: pd.DataFrame) -> pd.DataFrame:
-    """Times by the number of hidden layers, and the paper's in a panel of their own; networks of one number
-    stand beside each other."""
+    """Times by the number of hidden layers, and the paper's in a separate panel; networks with the same
+    number of layers are side by side."""
     layers = table["network"].astype(str).str.count("-") + 1
     x = layers + layers.groupby(layers).cumcount() / layers.groupby(layers).transform("size")
     tick = x.map("{:g}".format) + "\n" + table["network"].astype(str)
@@ -44,7 +44,7 @@ def _depths(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _note_depths(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says of means of a single run, and of verdicts."""
+    """The note's sentences about means of a single run, and about verdicts."""
     single = frame["low"].isna() & (frame["panel"] == "measured")
     alike = table.loc[table["verdict"] == NOT_SIGNIFICANT, "network"].astype(str)
     said = ["A mean without a bar is of a single run."] if single.any() else []
@@ -56,7 +56,7 @@ def _note_depths(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 
 
 def _rates(table: pd.DataFrame) -> pd.DataFrame:
-    """Final losses by learning rate, of ensembles that train all rates in one launch."""
+    """Final losses by learning rate, from ensembles that train all rates in one launch."""
     table = table[table["learning_rate"].notna()]
     names = varied(table, ("dataset", "network", "strategy", "initialiser"))
     series = texts(table, names) if names else pd.Series("final loss", table.index)
@@ -67,7 +67,7 @@ def _rates(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _note_diverged(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says of the rates at which trainings diverged, and how many of how many."""
+    """The note's sentence about diverged runs: how many of how many, by learning rate."""
     said = [
         f"{cell.trainings - cell.finite:.0f} of {cell.trainings:.0f} at {cell.learning_rate:g}"
         for cell in table[table["status"] == DIVERGED].itertuples()
@@ -84,11 +84,11 @@ def _title_members(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 
 
 def _by_epoch(table: pd.DataFrame, column: str, spread: str | None) -> pd.DataFrame:
-    """A curve for each program, learning rate and block size, and the published one, in a panel for each data
-    set and gradient.
+    """A measured and a published curve for each program, learning rate and block size, in a panel for each
+    data set and gradient.
 
-    Curves of a data set without a measured row are in the first panel; their labels name it. Programs
-    without a time are named with their status.
+    Curves of a data set without a measured row are in the first panel, with the data set in their labels.
+    Labels of programs without a time contain their status.
     """
     if not table[column].notna().any():
         return points(table.head(0), column)
@@ -103,7 +103,7 @@ def _by_epoch(table: pd.DataFrame, column: str, spread: str | None) -> pd.DataFr
         (panel, cells, _labels(cells))
         for panel, cells in table.groupby(texts(table, ("dataset", "gradient")), sort=False)
     ]
-    has_one = table["program"].nunique() == 1  # whose curves then have a look each
+    has_one = table["program"].nunique() == 1  # which then have a look per curve
     names = [label for *_, labels in panels for label in labels] if has_one else table["program"]
     known = {name: numbered(i) for i, name in enumerate(dict.fromkeys(names))}
     found = []
@@ -116,7 +116,7 @@ def _by_epoch(table: pd.DataFrame, column: str, spread: str | None) -> pd.DataFr
 
 
 def _curve(curve: pd.DataFrame, column: str, label: str, drawn: Look) -> Iterator[pd.DataFrame]:
-    """The measured and the published points of a program; of one without any, a row that is not drawn."""
+    """A program's measured and published points; without any, one row that is not drawn."""
     status = curve["status"].iloc[0]
     is_measured, is_published = (curve[name].notna().any() for name in (column, f"published_{column}"))
     if not is_measured and isinstance(status, str) and status != "ok":
@@ -138,7 +138,7 @@ def _labels(cells: pd.DataFrame) -> pd.Series:
 
 
 def _title(table: pd.DataFrame, frame: pd.DataFrame, what: str) -> str:
-    """A title with what varies: ``Cumulative time by epoch and block size``."""
+    """A title with the varied settings: ``Cumulative time by epoch and block size``."""
     names = {"program": "program", "threads": "block size"}
     return f"{what} by {' and '.join(['epoch', *(names[name] for name in varied(table, [*names]))])}"
 
@@ -149,7 +149,7 @@ def _note_published(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 
 
 def _epochs(column: str, spread: str | None, axis: str, title: str, note: str) -> Values:
-    """The declaration of a figure by epoch."""
+    """Declare a figure by epoch."""
     return Values(
         title=partial(_title, what=title),
         frame=partial(_by_epoch, column=column, spread=spread),

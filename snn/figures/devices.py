@@ -1,4 +1,4 @@
-"""Devices and sets of results beside each other: each one's speedups over its own baseline."""
+"""Figures that compare devices, and sets of results, by their speedups over their own baselines."""
 
 import hashlib
 import re
@@ -21,20 +21,20 @@ from snn.tables.devices import ON_ALL, as_published
 
 _MOST_ROWS = 150
 _MOST_NOTES = 3
-_IN_COMMON = 1.5  # rows per name: from here on data sets are panels
+_IN_COMMON = 1.5  # rows per name from which on data sets are panels
 _NAMES = ("dataset", "network", "strategy")
 _SPEEDUP, _PUBLISHED = "speedup ", "published_speedup "
-_LOOKS = [Look(*look) for look in zip(LINES[:-1], "os^phv", strict=True)]  # black is of published values
+_LOOKS = [Look(*look) for look in zip(LINES[:-1], "os^phv", strict=True)]  # black is for published values
 _BESIDE = re.compile(r"(?P<name>CPU .+) \((?P<device>[^()/]+)/[^()]+\)")
-"""A CPU that ``snn merge`` names with the folder of a published set."""
+"""Name of a CPU to which ``snn merge`` has added the folder of an archived set."""
 
 
 def looks(devices: Sequence[str]) -> dict[str, Look]:
     """The look of each device, by its name in a table of devices, the same in every figure.
 
-    A GPU has that of its place in config/gpus.yaml, or from its name where it is not there; a CPU that of the
-    last place. Where that is taken already, it is the next that is free; of more devices than looks some look
-    the same.
+    A GPU's look follows from its place in config/gpus.yaml, or from its name if it is not listed; a CPU has
+    the last look. If that look is taken, the device gets the next free one; with more devices than looks,
+    some look the same.
     """
     known = [Device("cuda", name).slug for name in groups.known_gpus()]
     taken: dict[str, int] = {}
@@ -50,12 +50,12 @@ def looks(devices: Sequence[str]) -> dict[str, Look]:
 
 
 def _slug(device: str) -> str:
-    """Of a GPU, which may have its UUID in brackets."""
+    """The slug of a GPU; its name may end with its UUID in brackets."""
     return Device("cuda", device.partition(" (")[0]).slug
 
 
 def _name(device: str, devices: Sequence[str]) -> str:
-    """A device's name for a reader: of the CPU of a GPU's host, which GPU it was measured beside."""
+    """A device's name for readers. If it is the CPU of a GPU's host, the name includes that GPU."""
     found = _BESIDE.fullmatch(device)
     gpus = {Device("cuda", other).slug: other for other in devices}
     beside = gpus.get(found["device"]) if found else None
@@ -66,11 +66,11 @@ def _name(device: str, devices: Sequence[str]) -> str:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """From a table of devices: a row per strategy, a dot with its 95% interval per device, on a log axis.
+    """Draw a table of devices: a row per strategy, with a dot and its 95% interval per device, on a log axis.
 
-    Data sets that have rows in common are panels side by side, the largest speedups on top. Rows are those of
-    two devices or more, and those of one only where there are no others; of many the first, which the title
-    says. Published values are empty diamonds, without an interval.
+    Data sets that share rows are panels side by side, the largest speedups on top. Rows measured on only one
+    device appear only if all are. If there are many rows, only the first appear, and the title says so.
+    Published values are empty diamonds, without an interval.
     """
     table = table.where(~table.map(is_empty))
     compared = table[table["advice"].notna()]
@@ -109,12 +109,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _largest_first(frame: pd.DataFrame) -> list[str]:
-    """The names of rows by their speedups on the first device that has one."""
+    """The names of rows, ordered by their speedups on the first device that has one."""
     return fastest_first(frame[~frame["is_paper"]].drop_duplicates(["panel", "row"]), largest=True)
 
 
 def _speedups(shown: pd.DataFrame, names: pd.Series, panel: pd.Series) -> pd.DataFrame:
-    """A dot for each row and device or paper that has a speedup, the panels by the sizes of data sets."""
+    """A dot for each speedup of a row on a device or in a paper; panels are ordered by data size."""
     known: dict[str, Any] = {"panel": panel, "row": names, "rule": 1.0}
     devices = [name.removeprefix(_SPEEDUP) for name in shown if name.startswith(_SPEEDUP)]
     found = []
@@ -125,7 +125,7 @@ def _speedups(shown: pd.DataFrame, names: pd.Series, panel: pd.Series) -> pd.Dat
         columns = known | {"label": _name(device, devices), "is_paper": False}
         columns["is_open"] = cells[f"verdict {device}"] == NOT_SIGNIFICANT
         frame = points(cells, f"{_SPEEDUP}{device}", ends, look, **columns)
-        diverged = cells["status"].astype("string").str.contains("diverged").fillna(False)  # of some runs
+        diverged = cells["status"].astype("string").str.contains("diverged").fillna(False)  # in some runs
         found.append(frame.assign(has_diverged=diverged.astype(bool)))
     for name in shown.columns[[name.startswith(_PUBLISHED) for name in shown]]:
         columns = known | {"label": as_published(name.removeprefix(_PUBLISHED)), "is_paper": True}
@@ -136,13 +136,13 @@ def _speedups(shown: pd.DataFrame, names: pd.Series, panel: pd.Series) -> pd.Dat
 
 
 def _size(dataset: str) -> float:
-    """The rows of a data set as its file in config/dataset has them; those of unknown size are last."""
+    """The number of rows of a data set in config/dataset; infinite, and so sorted last, if unknown."""
     known = dataset in groups.names("dataset")
     return float(groups.load("dataset", dataset).get("rows") or np.inf) if known else np.inf
 
 
 def _note_published(cells: pd.DataFrame, names: pd.Series) -> str:
-    """What the table says beside published values, such as another value elsewhere."""
+    """The table's notes on published values, such as a different value elsewhere."""
     notes = cells.get("published_note", pd.Series(dtype=object)).dropna().head(_MOST_NOTES)
     of = cells["dataset"].astype(str)
     rows = [
@@ -153,9 +153,9 @@ def _note_published(cells: pd.DataFrame, names: pd.Series) -> str:
 
 
 def _named(cells: pd.DataFrame) -> pd.Series:
-    """Each row's network, where there are several, its strategy, and the settings in which rows differ.
+    """Each row's network (if there are several), strategy, and the settings in which rows differ.
 
-    What most rows have is left out: their kernel, and what they are over.
+    The kernel and the baseline that most rows share are left out.
     """
     usual_one, baselines = usual(cells["baseline"]), cells["baseline"].unique()
     short = {baseline: str(baseline).partition(", ")[0] for baseline in baselines}
@@ -170,7 +170,7 @@ def _named(cells: pd.DataFrame) -> pd.Series:
 
 
 def _rows_are(cells: pd.DataFrame) -> str:
-    """What the names of rows do not say."""
+    """Sentences on the facts that the names of rows leave out."""
     networks, baseline = cells["network"].astype(str).unique(), usual(cells["baseline"])
     unless = ", unless a row names another" if cells["baseline"].nunique() > 1 else ""
     widths = all(map(is_widths, networks))
@@ -184,7 +184,7 @@ def _rows_are(cells: pd.DataFrame) -> str:
 
 
 def draw_comparison(table: pd.DataFrame, name_a: str, name_b: str) -> Figure:
-    """From a comparison: a row per cell, the ratio of the times with its 95% interval where the sets are
+    """Draw a comparison: a row per cell, with the ratio of the times and its 95% interval if the sets are
     comparable, and each side's own speedups."""
     table = table.sort_values(["dataset", "network"], kind="stable").reset_index(drop=True)
     ratio, own = "A's time / B's time (above 1: B is faster)", "speedup over its own reference"

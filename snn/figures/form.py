@@ -23,46 +23,46 @@ from snn.figures.style import BLACK, BLUE, GREY, RULE, SMALLEST, Look, plain
 from snn.figures.ticks import at_values, hold, is_wide, linear_axis, log_axis
 
 Drawing = Callable[[pd.DataFrame, str, str], Figure]
-"""Makes a figure of a table, the device whose published values it may show, and what was trained."""
+"""Draws a table, given the device whose published values it may show, and a description of the cells."""
 
 Words = str | Callable[[pd.DataFrame, pd.DataFrame], str]
-"""A text, or what makes it of a table and of the frame that is drawn."""
+"""A text, or a function that makes it from a table and the drawn frame."""
 
 _COLUMNS: dict[str, Any] = {
     "panel": "",
-    "axis": None,  # the title of the axis of the value; None: the first
+    "axis": None,  # title of the value's axis; None: the first axis
     "row": "",
-    "x": np.nan,  # without it a value is a dashed line across the panel
+    "x": np.nan,  # without it, the value is a dashed line across the panel
     "x_title": None,
-    "tick": "",  # what stands at x; empty: the number
-    "label": "",  # of the series
+    "tick": "",  # label at x; empty: the number
+    "label": "",  # name of the series
     "in_key": True,
-    "slot": None,  # series of one slot stand at the same place
-    "aside": 0.0,  # rows by which a dot is shifted within its slot
-    "text": "",  # at the right end of the row, or beside the marker
-    "rule": np.nan,  # where the panel's dashed line stands
-    "start": np.nan,  # from which a line leads to the dot
+    "slot": None,  # series with the same slot share a place
+    "aside": 0.0,  # shift of a dot within its slot, in rows
+    "text": "",  # at the right end of the row, or next to the marker
+    "rule": np.nan,  # place of the panel's dashed line
+    "start": np.nan,  # beginning of a line to the dot
     "is_open": False,
 }
 _LEAST = 0.1
-"""Of a value: on a log axis its bar is drawn down to this and up to its inverse; an arrow is at a cut end."""
+"""A bar on a log axis ends at this fraction of its value, and at its inverse, with an arrow if cut."""
 
 
 _USUAL = Look()
 
 
 def about(table: pd.DataFrame, trained: str) -> list[str]:
-    """What a figure is of: the devices of a table, and what was trained, or that it measures no training."""
+    """Lines on the subject of a figure: the devices of a table, and the cells or a microbenchmark."""
     return [f"Device: {where(table)}.", trained or "Microbenchmark, without a training."]
 
 
 def points(
     table: pd.DataFrame, value: str, ends: str | Sequence[str] = (), look: Any = _USUAL, **columns: Any
 ) -> pd.DataFrame:
-    """A dot for each row of a table: its ``value``, and where its interval ends, ``low`` and ``high``.
+    """A dot for each row of a table: its ``value``, and the ends of its interval, ``low`` and ``high``.
 
-    ``ends`` are the columns of the ends, or the one of a standard deviation. ``look`` is that of all, one for
-    each, or a mapping from labels. ``columns`` are others of ``_COLUMNS``.
+    ``ends`` names the columns of the ends, or the column of a standard deviation. ``look`` is one look for
+    all dots, one per dot, or a mapping from labels. ``columns`` are others of ``_COLUMNS``.
     """
     values, low, high = table[value].astype(float), np.nan, np.nan
     if isinstance(ends, str):
@@ -82,23 +82,23 @@ def points(
 
 @dataclass(frozen=True, kw_only=True)
 class Form(ABC):
-    """A declaration of a figure: ``frame`` makes of a table what is drawn, a row for each dot."""
+    """A declaration of a figure: ``frame`` turns a table into the drawn frame, with a row for each dot."""
 
     title: Words
     frame: Callable[[pd.DataFrame], pd.DataFrame]
     axes: Mapping[str, bool | None]
-    """The title of each axis of values, and whether it is logarithmic; None: if its values span much."""
+    """The title of each axis of values, and whether it is logarithmic; None: if its range is wide."""
     note: tuple[Words, ...]
-    """What dots, bars and lines are, before what else is to be said. What ``remarks`` say is added."""
+    """Sentences of the note: the first explains dots, bars and lines; ``remarks`` follow it."""
     about: Callable[[pd.DataFrame, str], list[str]] = about
     """The lines above the panels."""
     most: int = 3
-    """Panels side by side."""
+    """Most panels side by side."""
     has_one_scale: bool = False
     """Whether all panels have the same axis of values."""
 
     def __call__(self, table: pd.DataFrame, paper_device: str = "", trained: str = "") -> Figure:
-        """The figure of a table. ``paper_device`` is the one whose published values it may show."""
+        """Draw a table. ``paper_device`` is the device whose published values it may show."""
         table = table.assign(paper_device=paper_device)
         frame = self.frame(table)
         if not frame["value"].notna().any():
@@ -110,7 +110,7 @@ class Form(ABC):
         return layout.framed(figure, title, self.about(table, trained), " ".join(filter(None, notes)), key)
 
     def _on_axes(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with the axis of each dot, and bars that are cut where a log axis would be too long."""
+        """The frame with the axis of each dot, and with long bars on log axes cut."""
         frame = frame.assign(axis=frame["axis"].where(frame["axis"].notna(), next(iter(self.axes))))
         wide = frame.groupby("axis")["value"].agg(is_wide)
         log = frame["axis"].map(
@@ -123,24 +123,24 @@ class Form(ABC):
 
     @abstractmethod
     def draw(self, frame: pd.DataFrame) -> tuple[Figure, list[Artist]]:
-        """The panels and the entries of the key below them."""
+        """Draw the panels, and return the entries of the key below them."""
 
     def remarks(self, frame: pd.DataFrame) -> list[str]:
-        """What a note says of some dots, if there are such."""
+        """The note's sentences about special dots, if there are any."""
         said = ["Circles around markers: the training diverged."] if frame["has_diverged"].any() else []
         below, above = frame["is_cut_below"].any(), frame["is_cut_above"].any()
         said += ["Arrows: the bar reaches below a tenth of its value."] if below else []
         return [*said, *["Arrows: the bar reaches beyond ten times its value."] * bool(above)]
 
     def hold(self, axes: Axes, along: str, cells: pd.DataFrame, frame: pd.DataFrame) -> None:
-        """Make a panel's axis of values hold its dots, or those of all panels."""
+        """Fit a panel's axis of values to its dots, or to the dots of all panels."""
         of = frame[frame["axis"] == cells["axis"].iloc[0]] if self.has_one_scale else cells
         values = of[["value", "low", "high", "rule", "start"]].to_numpy(float)
         hold(axes.xaxis if along == "x" else axes.yaxis, values, bool(cells["is_log"].iloc[0]))
 
 
 def key_of(frame: pd.DataFrame) -> list[Artist]:
-    """The entries of a key for the labels of dots, each once."""
+    """The key's entries, one for each label of dots."""
     looks: dict[str, Look] = {}
     for label, look in frame.loc[frame["in_key"], ["label", "look"]].itertuples(index=False, name=None):
         looks.setdefault(label, look)
@@ -148,7 +148,7 @@ def key_of(frame: pd.DataFrame) -> list[Artist]:
 
 
 def draw_dots(axes: Axes, dots: pd.DataFrame, other: str, label: str, look: Look, along: str = "y") -> None:
-    """Dots of one look with their intervals, at the places ``other``; ``along`` is the axis of the values."""
+    """Draw dots of one look with their intervals at the places ``other``; ``along`` is the value's axis."""
 
     def at(some: pd.DataFrame, value: str) -> tuple[pd.Series, pd.Series]:
         return (some[value], some[other]) if along == "x" else (some[other], some[value])
@@ -172,16 +172,16 @@ def draw_dots(axes: Axes, dots: pd.DataFrame, other: str, label: str, look: Look
 # ---- dots in rows: a name on the left, a dot with its interval, its numbers in a column on the right
 
 ROW = 0.165  # inches
-_APART, _CLOSEST = 0.12, 0.09  # inches between the dots of a row, and of one of many
-_ROWS = 6.9  # inches of all rows with several dots, from which on they are closer
-AROUND = 0.62  # inches of a panel besides its rows: its title, its axis
+_APART, _CLOSEST = 0.12, 0.09  # inches between the dots of a row, and of a row among many
+_ROWS = 6.9  # inches of all rows with several dots; taller panels have closer dots
+AROUND = 0.62  # inches of a panel without its rows: title and axis
 _BETWEEN = 0.25  # inches between the titles of panels side by side
-_NAME = 44  # letters of a name's line
+_NAME = 44  # letters per line of a name
 
 
 def fastest_first(frame: pd.DataFrame, largest: bool = False) -> list[str]:
-    """The names of rows by the geometric mean of their values over the panels, each over its panel's; those
-    without any come last. ``largest``: the largest values come first."""
+    """The names of rows, ordered by the geometric mean over panels of their values relative to the panel's
+    mean; rows without values come last. ``largest``: the largest values come first."""
     with np.errstate(divide="ignore"):
         logs = np.log(frame["value"].astype(float))
     relative = (logs - logs.groupby(frame["panel"]).transform("mean")) * (-1 if largest else 1)
@@ -196,15 +196,15 @@ def in_order(frame: pd.DataFrame) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows(Form):
-    """A figure of dots in rows. Panels side by side share the rows, so that a name is written once.
+    """A figure of dots in rows. Panels side by side share the rows, so that each name appears once.
 
-    Names tell strategies apart, so colours and markers say something else of a row, such as where it ran.
+    Names identify the strategies, so colours and markers show something else, such as the place of a run.
     """
 
     order: Callable[[pd.DataFrame], list[str]] = in_order
     """The names of the rows, from the top down."""
     rule: str = ""
-    """What the key says of the dashed line."""
+    """The key's text for the dashed line."""
     has_own_rows: bool = False
     """Whether each line of panels has its own rows."""
 
@@ -240,7 +240,7 @@ class Rows(Form):
         return [*super().remarks(frame), *said]
 
     def _panel(self, axes: Axes, cells: pd.DataFrame, order: Sequence[str], several: int) -> None:
-        """The dots of a panel, in rows of this order, of which one has ``several`` dots."""
+        """Draw the dots of a panel, in rows of this order with up to ``several`` dots."""
         name_rows(axes, order)
         rows = cells["row"].map({name: i for i, name in enumerate(order)})
         slots = cells[cells["value"].notna()].groupby(rows, sort=False)["slot"]
@@ -259,21 +259,21 @@ class Rows(Form):
             draw_dots(axes, some, "at", label, look, along="x")
         place: dict[str, Any] = {"xycoords": axes.get_yaxis_transform(), "textcoords": "offset points"}
         place |= {"va": "center", "fontsize": SMALLEST, "annotation_clip": False}
-        for row, cell in zip(rows, cells.itertuples(), strict=True):  # on the right of a row
+        for row, cell in zip(rows, cells.itertuples(), strict=True):  # at the right end of a row
             text, shade = (cell.status, GREY) if pd.isna(cell.value) else (cell.text, BLACK)
             if text:
                 axes.annotate(text, (1.0, row), xytext=(3, 0), color=shade, **place)
 
 
 def _height(names: Sequence[str], dots: int) -> float:
-    """Inches of rows that are all as high as the longest name, and so many dots, need them."""
+    """Inches of rows of equal height, enough for the longest name and this many dots."""
     lines = max((len(textwrap.wrap(name, _NAME)) for name in names), default=1)
     several = max(0.2, _CLOSEST * (dots + 0.5), min(_APART * (dots + 0.5), _ROWS / len(names)))
     return len(names) * ((several if dots > 1 else ROW) + 0.13 * (max(lines, 1) - 1))
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """One name per row, from the top down, a long one in several lines; lines across the rows at ticks."""
+    """Label the rows from the top down, long names in several lines; draw lines across the rows at ticks."""
     axes.set_yticks(range(len(names)), [textwrap.fill(name, _NAME) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=True, axis="x")
@@ -281,9 +281,9 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def set_titles(figure: Figure, found: Sequence[Axes], titles: Iterable[str]) -> None:
-    """The titles of panels of rows, as wide as names and texts leave room for.
+    """Set the titles of panels of rows, as wide as names and texts permit.
 
-    A single panel has none: what it is of stands above the figure.
+    A single panel has no title, because the figure's heading describes it.
     """
     place = found[0].get_subplotspec()
     if len(found) < 2 or place is None or not any(titles):
@@ -303,21 +303,21 @@ def set_titles(figure: Figure, found: Sequence[Axes], titles: Iterable[str]) -> 
 # ---- values over a number: a line or markers for each series, with their intervals
 
 _PANEL = 2.7  # inches
-_DODGE, _MOST_DODGE = 0.12, 0.4  # of the distance of two numbers: between two series, and of all
-_MOST_NUMBERS = 40  # that each may have a tick
+_DODGE, _MOST_DODGE = 0.12, 0.4  # of the distance of two numbers: between two series, and between all
+_MOST_NUMBERS = 40  # up to this many, each may have a tick
 
 
 @dataclass(frozen=True, kw_only=True)
 class Values(Form):
-    """A figure of values over a number. Series stand side by side at a number, unless they share a slot.
+    """A figure of values over a number. Series are side by side at a number, unless they share a slot.
 
-    A number without a value is a cross at the foot of the panel.
+    A number without a value is marked by a cross at the bottom of the panel.
     """
 
     x: str = ""
-    """The title of the axis of numbers, where the frame has none."""
+    """The title of the axis of numbers, if the frame has none."""
     log_x: bool | None = None
-    """Whether this axis is logarithmic; None: if its numbers span much."""
+    """Whether this axis is logarithmic; None: if its range is wide."""
     keys: int = 0
     """Columns of the key below each panel; 0: all panels have one key."""
 
@@ -343,7 +343,7 @@ class Values(Form):
         return [*super().remarks(frame), *[said] * bool(several)]
 
     def _panel(self, axes: Axes, cells: pd.DataFrame) -> None:
-        """The series of a panel, over their numbers."""
+        """Draw the series of a panel over their numbers."""
         cells = _slotted(cells)
         placed = cells[cells["x"].notna()]
         known = sorted(set(placed["x"]))
@@ -377,7 +377,7 @@ class Values(Form):
                 axes.annotate(dot.text, (dot.at, dot.value), **side)
         if (cells["text"] != "").any():
             axes.margins(x=0.25)
-            axes.grid(visible=False)  # the numbers say the heights, and no line runs through them
+            axes.grid(visible=False)  # the texts give the values; no line crosses them
         if len(known) > _MOST_NUMBERS:
             (log_axis if log else linear_axis)(axes.xaxis)
             return
@@ -392,7 +392,7 @@ def _slotted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_rule(frame: pd.DataFrame, value: float, label: str = "", look: Look = RULE) -> pd.DataFrame:
-    """The frame with a line across its last panel at a value to compare with."""
+    """Add a line across the last panel at a value to compare with."""
     known = {"x": np.nan, "value": value, "low": np.nan, "high": np.nan, "label": label}
     rule = frame.tail(1).assign(**known, has_diverged=False, look=[look] * bool(len(frame)))
     return pd.concat([frame, rule], ignore_index=True)

@@ -1,7 +1,7 @@
-"""The page of every figure: seven inches wide, a title and what was measured above, a key and a note below.
+"""The page of every figure: seven inches wide, with a title and a description above, a key and a note below.
 
-The note says what dots, bars and lines are, so that a figure can be read without its caption. An SVG file
-says the same in words to those who do not see it.
+The note explains dots, bars and lines, so that a figure can be read without its caption. An SVG file contains
+the same text for readers who do not see the figure.
 """
 
 import io
@@ -24,28 +24,29 @@ from snn.figures.style import GREY, SMALLEST
 from snn.files import sealed
 
 WIDTH = 7.0
-"""Inches: of a page's text."""
+"""Inches of a page's text."""
 
-_EDGE = 0.06  # inches around everything
+_EDGE = 0.06  # inches of the margin
 _TITLE = FontProperties(size=9, weight="bold")
 _ABOUT = FontProperties(size=7.5)
 _NOTE = FontProperties(size=SMALLEST)
 _PANEL = FontProperties(size=8, weight="bold")
 _AXIS = 0.4  # inches of an axis with one line of labels and its title
-_LEADING = 1.3  # of a font's size, from line to line
+_LEADING = 1.3  # distance of lines, as a multiple of the font's size
 _INK = "#374151"
 _NAMED = re.compile(rb'(?<=["#])([pm])[0-9a-f]{10}(?=[")])')
-"""The name of a clip box (p) or a marker (m) in an SVG file, where it is given and where it is used."""
+"""The name of a clip box (p) or a marker (m) in an SVG file, both its definition and its uses."""
 _ROOT = re.compile(rb"(<svg [^>]*)>")
-_COLOURS = 256  # of a PNG file: those of a dozen series with their soft edges
+_COLOURS = 256  # of a PNG file: enough for a dozen series with their soft edges
 _MOST_PIXELS = 30_000
-"""Of a side of a PNG file: readers and matplotlib refuse those of 65,536."""
+"""Most pixels per side of a PNG file: readers and Matplotlib fail at 65,536."""
 
 
 def panels(
     count: int, height: float, most: int = 3, titles: Sequence[str] = (), **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """So many panels, at most so many side by side, each of so many inches, and their titles."""
+    """Create ``count`` panels of this height in inches, at most ``most`` side by side, and set their
+    titles."""
     columns = 2 if count == 4 and most > 1 else min(count, most)
     lines = -(-count // columns)
     figure, grid = plt.subplots(lines, columns, figsize=(WIDTH, lines * height), squeeze=False, **options)
@@ -64,9 +65,9 @@ def is_first(axes: Axes) -> bool:
 
 
 def framed(figure: Figure, title: str, about: Sequence[str], note: str, key: Iterable[Artist] = ()) -> Figure:
-    """Put title, what was measured, key and note around the axes; the figure grows by their height.
+    """Put title, description, key and note around the axes; the figure grows by their height.
 
-    ``about`` are lines of text, of which empty ones are left out: device, data sets, network. ``key`` are the
+    ``about`` holds lines of text (device, data sets, network); empty ones are left out. ``key`` holds the
     entries of a legend for all axes.
     """
     inner = figure.get_size_inches()[1]
@@ -95,7 +96,7 @@ def framed(figure: Figure, title: str, about: Sequence[str], note: str, key: Ite
 
 
 def nothing(message: str) -> Figure:
-    """A figure that only holds a message, of a table that has nothing to draw."""
+    """A figure with only a message, for a table that has nothing to draw."""
     figure, (axes,) = panels(1, 1.2)
     axes.axis("off")
     lines = "\n".join(wrapped(figure, message, _ABOUT))
@@ -104,13 +105,13 @@ def nothing(message: str) -> Figure:
 
 
 def set_title(axes: Axes, title: str, inches: float) -> None:
-    """The title of a panel, from its left edge on, in lines that are at most so wide."""
+    """Set the title of a panel, left-aligned, in lines of at most this many inches."""
     lines = "\n".join(wrapped(_figure(axes), title, _PANEL, inches))
     axes.set_title(lines, fontproperties=_PANEL, x=0, ha="left")
 
 
 def key_below(axes: Axes, handles: Sequence[Artist], columns: int = 2) -> None:
-    """The legend of one panel, under its axis."""
+    """Draw the legend of one panel, under its axis."""
     below = axes.transAxes + ScaledTranslation(0, -_AXIS, _figure(axes).dpi_scale_trans)
     place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
     axes.legend(handles=handles, ncols=columns, bbox_transform=below, **place)
@@ -123,7 +124,7 @@ def _figure(axes: Axes) -> Figure:
 
 
 def wrapped(figure: Figure, text: str, font: FontProperties, inches: float = WIDTH - 2 * _EDGE) -> list[str]:
-    """The text in lines that are at most so wide, broken at spaces and hyphens; a longer word is cut."""
+    """Wrap a text at this width, at spaces and hyphens; cuts longer words."""
     lines: list[str] = []
     for word in text.split():
         for number, piece in enumerate(re.split(r"(?<=-)", word)):
@@ -141,7 +142,7 @@ def wrapped(figure: Figure, text: str, font: FontProperties, inches: float = WID
 
 
 def widest(figure: Figure, names: Iterable[str]) -> float:
-    """Inches of the widest of these names of rows or ticks."""
+    """The width in inches of the widest of these names of rows or ticks."""
     lines = (line for name in names for line in name.split("\n"))
     return max((_width(figure, line, _NOTE) for line in lines), default=0.0)
 
@@ -156,7 +157,7 @@ def _height(lines: Sequence[str], font: FontProperties) -> float:
 
 
 def _legend(figure: Figure, entries: list[Artist]) -> Legend | None:
-    """The key in as many columns as fit, above the place of the note."""
+    """Draw the key in as many columns as fit, above the note."""
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
     for columns in range(min(len(entries), 8), 0, -1):
         legend = figure.legend(handles=entries, ncols=columns, **place)
@@ -167,13 +168,13 @@ def _legend(figure: Figure, entries: list[Artist]) -> Legend | None:
 
 
 def save(figure: Figure, paths: Sequence[str]) -> None:
-    """Write the figure to an SVG file and to the others beside it; equal figures give equal bytes.
+    """Write the figure to an SVG file and to other formats; equal figures give equal bytes.
 
-    A figure of very many rows has fewer pixels per inch, so that a PNG file can hold it.
+    A figure with very many rows has fewer pixels per inch, so that it fits into a PNG file.
     """
     figure.set_dpi(min(figure.dpi, _MOST_PIXELS / max(figure.get_size_inches())))
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # the layout is done; each format would repeat it twice
+    figure.set_layout_engine("none")  # the layout is finished; each format would repeat it twice
     drawn = {Path(path): _rendered(figure, Path(path).suffix[1:]) for path in paths}
     plt.close(figure)
     first, *others = drawn
@@ -189,16 +190,16 @@ def _rendered(figure: Figure, form: str) -> bytes:
 
 
 def _numbered(svg: bytes) -> bytes:
-    """The same picture, its clip boxes and markers numbered in their order.
+    """Number the clip boxes and markers of a picture in their order.
 
-    Matplotlib names them by a digest of their exact sizes, whose last bits the layout's solver leaves open.
+    Matplotlib names them by a digest of their exact sizes, whose last bits vary between runs of the layout.
     """
     numbers: dict[bytes, bytes] = {}
     return _NAMED.sub(lambda found: numbers.setdefault(found[0], b"%s%d" % (found[1], len(numbers))), svg)
 
 
 def _in_few_colours(png: bytes) -> bytes:
-    """The same picture with a palette, which takes a third of the bytes."""
+    """Convert a picture to a palette, which takes a third of the bytes."""
     content = io.BytesIO()
     with Image.open(io.BytesIO(png)) as picture:
         few = picture.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
@@ -207,8 +208,8 @@ def _in_few_colours(png: bytes) -> bytes:
 
 
 def _in_words(svg: bytes, figure: Figure) -> bytes:
-    """The picture as one image, with a title, which is its message if it has nothing to draw, and a
-    description: what was measured and drawn, as it stands around the axes; the panels and the axes."""
+    """Mark an SVG picture as one image with a title (or its message, if it draws nothing) and a description:
+    the texts around the axes, the panels and the axes."""
     heading = figure.get_suptitle()
     message = " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
     said = [_line(text.get_text()) for text in figure.texts if text.get_text() != heading]
@@ -225,5 +226,5 @@ def _in_words(svg: bytes, figure: Figure) -> bytes:
 
 
 def _line(text: str) -> str:
-    """A text in one line; lines may have been broken after a hyphen."""
+    """Join the lines of a text, which may have been broken after a hyphen."""
     return text.replace("-\n", "-").replace("\n", " ")

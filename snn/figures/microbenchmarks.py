@@ -1,4 +1,5 @@
-"""Microbenchmarks: memory by access pattern, call, allocator and time, and networks of any shape."""
+"""Figures of microbenchmarks: memory by access pattern, call, allocator and time, and networks of any
+shape."""
 
 import matplotlib as mpl
 import numpy as np
@@ -27,7 +28,7 @@ _LOOKS = {
     )
     for i, name in enumerate(names)
 }
-"""Of allocators and kinds of host memory, by the panel that they share."""
+"""The looks of allocators and kinds of host memory that share a panel."""
 _CUDA_NAMES = {
     MALLOC: "cudaMalloc",
     MALLOC_ASYNC: "cudaMallocAsync",
@@ -38,7 +39,7 @@ _POOLS = {MALLOC_ASYNC: "cudaMallocAsync", CUPY_POOL: "CuPy's pool", FIRST_FIT: 
 
 
 def _name(call: str, backend: str) -> str:
-    """The name of a call, an allocator or a kind of host memory for a reader."""
+    """The name of a call, an allocator or a kind of host memory for readers."""
     names = _POOLS | (_CUDA_NAMES if backend == "cuda" else {})
     return names.get(call, call.replace("_", " "))
 
@@ -55,8 +56,8 @@ _AGAIN = "trace served again"
 
 
 def _fragments(table: pd.DataFrame) -> pd.DataFrame:
-    """A panel per quantity with a row per trace and a dot per allocator; hollow dots are of an allocator that
-    has served the trace before. If even the largest tested ratio failed, it is shown, open."""
+    """A panel per quantity with a row per trace and a dot per allocator; a dot is hollow if the allocator has
+    served the trace before. If even the largest tested ratio failed, its marker is open."""
     served = table[table["status"] == "ok"]
     failed = served["fails"].notna() & ~(served["suffices"] > served["fails"])
     known = served.assign(suffices=served["suffices"].fillna(served["fails"]), status="")
@@ -77,7 +78,7 @@ def _fragments(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _note_ratios(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says of the ratios under which an allocator was tried."""
+    """The note's sentence about the tested ratios of an allocator."""
     served = table[table["status"] == "ok"]
     tested = sorted({*served["suffices"].dropna(), *served["fails"].dropna()})
     if not tested:
@@ -97,13 +98,13 @@ _PATTERNS = {
     OFFSET: ("alignment", "offset (floats)", "o"),
     VECTOR: ("vector loads", "floats per load", "o"),
 }
-"""The panel of each pattern, its number, and its marker."""
+"""The panel, the varied number and the marker of each pattern."""
 
 
 def _accesses(table: pd.DataFrame) -> pd.DataFrame:
-    """Useful bytes per second, dotted those of whole sectors, and dashed the limit of the device.
+    """Useful bytes per second, bytes of whole sectors (dotted), and the limit of the device (dashed).
 
-    Colours are of accesses, and markers of the two layouts of structures.
+    Colours show accesses, and markers the two layouts of structures.
     """
     table = table[table["median"].notna()]
     table = table.sort_values("pattern", key=lambda names: names.map([*_PATTERNS].index), kind="stable")
@@ -143,8 +144,8 @@ _CALL_TIME, _HIDDEN = "time (µs)", "fraction hidden"
 
 
 def _calls(table: pd.DataFrame) -> pd.DataFrame:
-    """A panel per kind of call with a line per call, dashed while other blocks are alive, and one of the
-    overlap that streams reach."""
+    """A panel per kind of call with a line per call, dashed if other blocks are alive, and a panel with the
+    overlap of streams."""
     table = table[table["median"].notna()]
     found = []
     for (kind, direction), panel in _KINDS.items():
@@ -169,7 +170,7 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """The speedup of one launch over graph, by the time of graph's step: a marker per shape."""
+    """Speedups of one launch over graph by the time of graph's step, with a marker per shape."""
     table = table[table["speedup_over_graph"].notna()]
     table = table.assign(layers=table["hidden"].astype(str).str.count("-") + 1).sort_values("layers")
     labels = ("one hidden layer" if count == 1 else f"{count} hidden layers" for count in table["layers"])
@@ -192,15 +193,15 @@ def _note_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 
 _MIB = 1 << 20
 _SIZES = LinearSegmentedColormap.from_list("sizes", mpl.colormaps["viridis"](np.linspace(0.2, 1, 256)))
-"""Dark to light, for all readers; without the darkest, on which the black lines would be lost."""
+"""Dark to light, for colour-blind readers, too; without the darkest, which would hide the black lines."""
 _AMOUNTS = {"reserved": Look(style.BLACK, "", "-"), "in use": Look(style.BLACK, "", "--")}
 
 
 def memory_map(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> Figure:
-    """Each block of a trace as a box from its allocation to its free: a panel per allocator, calls from left
-    to right, places from below.
+    """Draw each block of a trace as a box from its allocation to its free: a panel per allocator, with calls
+    from left to right, and places upwards.
 
-    The line is what is reserved, the dashed one what is in use.
+    The line shows reserved memory, the dashed line memory in use.
     """
     rows = table[table["status"] == "ok"]
     if rows.empty:

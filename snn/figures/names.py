@@ -1,4 +1,4 @@
-"""How a figure names devices, rows and series, by what sets them apart."""
+"""Names of devices, rows and series in figures, from the settings in which they differ."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,13 +9,13 @@ import pandas as pd
 from snn.figures.style import BLACK, BLUE, Look
 
 HOST = {"on the GPU": Look(BLUE, "o"), "on the CPU of the same host": Look(BLACK, "s")}
-"""The looks of rows, some of which are of ``on_host``."""
+"""The looks of rows if some of them are ``on_host``."""
 
 _ROUNDING = 1e-9
 
 
 def where(table: pd.DataFrame) -> str:
-    """The devices that a table was measured on, the GPU before its host; a CPU is marked as one."""
+    """The devices of a table's measurements, the GPU before its host; CPUs are marked."""
     devices = table[["device", "backend"]].dropna().drop_duplicates().sort_values("backend", ascending=False)
     return " and ".join(
         device if backend == "cuda" else f"{device} (CPU backend)"
@@ -25,7 +25,7 @@ def where(table: pd.DataFrame) -> str:
 
 def texts(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """The values of these columns joined to one text per row; empty values are left out."""
-    rows = table[list(names)].to_numpy(dtype=object)  # keeps the rows even where there are no names
+    rows = table[list(names)].to_numpy(dtype=object)  # keeps the rows even without names
     said = [
         ", ".join(
             f"{value:g}" if isinstance(value, float) else str(value) for value in row if pd.notna(value)
@@ -36,23 +36,23 @@ def texts(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
 
 
 def varied(table: pd.DataFrame, names: Sequence[str]) -> list[str]:
-    """Those of these columns in which the rows of a table differ."""
+    """The columns among these in which the rows of a table differ."""
     return [name for name in names if name in table and table[name].nunique() > 1]
 
 
 def differing(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    """What tells rows of different values of these columns apart; empty where all are the same."""
+    """Each row's values of the columns in which rows differ; empty if all are the same."""
     return texts(table, varied(table, names))
 
 
 def usual(values: pd.Series) -> object:
-    """The value of more than half of the rows that have one."""
+    """The value that more than half of the rows with a value share, or None."""
     shares = values.value_counts(normalize=True)
     return shares.index[0] if len(shares) and shares.iloc[0] > 0.5 else None
 
 
 def usual_kernel(table: pd.DataFrame, frame: pd.DataFrame | None = None) -> str:
-    """The sentence that says which kernel the rows have that name none; nothing where all have one."""
+    """The note's sentence about the kernel of rows that do not name one; empty if all kernels agree."""
     if "kernel" not in table or table["kernel"].nunique() < 2:
         return ""
     kernel = usual(table.loc[~on_host(table), "kernel"])
@@ -60,8 +60,8 @@ def usual_kernel(table: pd.DataFrame, frame: pd.DataFrame | None = None) -> str:
 
 
 def common_rounds(baseline: str) -> Callable[[pd.DataFrame, pd.DataFrame], str]:
-    """What a note says if speedups are of the rounds that a row has in common with its baseline: if one is
-    not the ``quotient`` of the mean times, which the frame holds over it."""
+    """The note's sentence if speedups cover only the rounds that a row shares with its baseline, and so
+    differ from the quotient of the mean times; the frame's ``quotient`` is that quotient over the speedup."""
     said = f"Rows have unequal rounds: a speedup is over {baseline}."
     return lambda table, frame: said if ((frame["quotient"] - 1).abs() > _ROUNDING).any() else ""
 
@@ -69,8 +69,8 @@ def common_rounds(baseline: str) -> Callable[[pd.DataFrame, pd.DataFrame], str]:
 def named(table: pd.DataFrame, options: Sequence[str] | None = None) -> pd.Series:
     """The strategies' names, each with the choices in which it differs from most rows: ``graph, cublas``.
 
-    Where most have nothing in common, every row has its choices. A kernel is none of the choices of a row
-    that ran on the CPU beside a GPU. ``options`` are by default those of strategies and kernels.
+    If most rows do not agree, every row shows its choices. A row that ran on the CPU of a GPU's host shows no
+    kernel. ``options`` are by default the options of strategies and kernels.
     """
     shown, beside = table.copy(), on_host(table)
     for name in ("kernel", "precision"):
@@ -91,7 +91,7 @@ def named(table: pd.DataFrame, options: Sequence[str] | None = None) -> pd.Serie
 
 
 def _option(name: str, values: pd.Series) -> list[str | None]:
-    """The values of an option with its name: ``8 threads``, ``1 thread``, ``channels last True``."""
+    """An option's values with its name: ``8 threads``, ``1 thread``, ``channels last True``."""
     said = name.rpartition(".")[2].replace("_", " ")
     found: list[str | None] = []
     for value in values.astype(object):
@@ -104,13 +104,13 @@ def _option(name: str, values: pd.Series) -> list[str | None]:
 
 
 def on_host(table: pd.DataFrame) -> pd.Series:
-    """Which rows ran on the CPU of the host of the GPU on which others ran."""
+    """Which rows ran on the CPU of a GPU's host, if other rows ran on the GPU."""
     backend = table.get("backend", pd.Series("", table.index))
     return (backend == "cpu") & (backend == "cuda").any()
 
 
 def hosts(table: pd.DataFrame) -> pd.Series:
-    """What a key says of each row, if some are of ``on_host``: a label of ``HOST``; else empty."""
+    """The key's label of each row: one of ``HOST`` if some rows are ``on_host``, else empty."""
     beside = on_host(table)
     on_gpu, on_cpu = HOST
     return beside.map({False: on_gpu if beside.any() else "", True: on_cpu})

@@ -1,4 +1,4 @@
-"""Strategies in rows: ranked, over one CPU core, beside peers and neighbours, and more."""
+"""Figures of strategies in rows: ranked, over one CPU core, with peers, next to neighbours, and more."""
 
 from functools import partial
 
@@ -27,7 +27,7 @@ _VERDICTS = {UNTOUCHED: Look(BLUE, "o"), TOUCHED: Look(BLUE, "D"), "neither": Lo
 _PRECISIONS = {"fp32": Look(GREY, "o"), "tf32": Look(BLUE, "s"), "bf16": Look(ORANGE, "D")}
 _TIME, _LOSS = "training time (s)", "final loss relative to fp32 (%)"
 _PEAK, _RATIO = "device memory at the peak (MiB)", "time of a step over that of plain"
-_WHOLE_FROM = 100  # microseconds, from which on no decimals are written
+_WHOLE_FROM = 100  # microseconds from which on decimals are left out
 
 
 def _interval(column: str) -> tuple[str, str]:
@@ -39,7 +39,7 @@ def _times(ratios: pd.Series, verdicts: pd.Series) -> list[str]:
 
 
 def _ranked(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean times, joined by a line to the reference's, and the speedup over it where that is the baseline."""
+    """Mean times, each with a line to the reference's, and the speedup if the reference is the baseline."""
     chosen = ("strategy.", "kernel.", "ledger.")
     settings = [name for name in table if "." in name and not name.startswith(chosen)]
     panel = texts(table, ["dataset", *varied(table, ["network"]), *settings])
@@ -54,7 +54,7 @@ def _ranked(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_one_core(table: pd.DataFrame) -> pd.DataFrame:
-    """Speedups over one CPU core; the rule is at the fastest CPU baseline."""
+    """Speedups over one CPU core; the dashed line marks the fastest CPU baseline."""
     name = "speedup_over_sequential"
     panel, ratio = differing(table, ("dataset", "network")), table[name]
     fastest = panel.map(ratio[table["ran_on"] == "host"].groupby(panel).max())
@@ -66,7 +66,7 @@ def _over_one_core(table: pd.DataFrame) -> pd.DataFrame:
     return points(table, name, _interval(name), HOST | _DEVICES, **columns)
 
 
-# ---- beside PyTorch and JAX
+# ---- with PyTorch and JAX
 
 
 def _is_peer(table: pd.DataFrame) -> pd.Series:
@@ -74,8 +74,8 @@ def _is_peer(table: pd.DataFrame) -> pd.Series:
 
 
 def _steps(table: pd.DataFrame) -> pd.DataFrame:
-    """Times per step; the rule is at the best peer. A strategy that a panel has twice has its kernel and its
-    options in its name."""
+    """Times per step; the dashed line marks the best peer. If a panel has a strategy twice, the names include
+    kernel and options."""
     panel, is_peer = differing(table, ("dataset", "network", "precision")), _is_peer(table)
     twice = table["strategy"].isin(
         table.loc[table.assign(panel=panel).duplicated(["panel", "strategy"]), "strategy"]
@@ -92,7 +92,7 @@ def _steps(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _note_kernels(table: pd.DataFrame, frame: pd.DataFrame) -> str:
-    """What the note says of the kernels of this project's strategies, of those that rows do not name."""
+    """The note's sentence about this project's kernels that the names of rows leave out."""
     is_unnamed = ~_is_peer(table) & (frame["row"] == table["strategy"])
     ours = table[is_unnamed & table["kernel"].astype(object).fillna("").ne("")]
     if ours.empty:
@@ -105,11 +105,11 @@ def _note_precision(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     return "" if varied(table, ["precision"]) else "The precision is fp32 where none is named."
 
 
-# ---- beside a busy neighbour
+# ---- next to a busy neighbour
 
 
 def _slowdowns(table: pd.DataFrame) -> pd.DataFrame:
-    """Times beside the neighbour over times alone; the rule is an unchanged time."""
+    """Times next to the neighbour over times alone; the dashed line marks an unchanged time."""
     row = texts(table.assign(strategy=named(table)), ["strategy", *varied(table, ("dataset", "network"))])
     columns = {"panel": "beside " + table["neighbour"].astype(str), "row": row, "rule": 1.0}
     columns |= {"text": _times(table["slowdown"], table["verdict"])}
@@ -132,7 +132,7 @@ def _note_slowdowns(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 
 
 def _precisions(table: pd.DataFrame) -> pd.DataFrame:
-    """Times, and final losses over that of fp32, where they were compared."""
+    """Times, and final losses relative to fp32 if they were compared."""
     if not table["mean_s"].notna().any():
         return points(table.head(0), "mean_s")
     panel, name = differing(table, ("dataset", "network")), "relative_difference"
@@ -150,8 +150,8 @@ def _precisions(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _remedies(table: pd.DataFrame) -> pd.DataFrame:
-    """Bytes at the peak, and times over the plain ones with the same batch size; a pair of panels for each
-    network, called by its data if that is not the same of two."""
+    """Peak bytes, and times relative to plain training with the same batch size; a pair of panels for each
+    network, titled with its data if data sets differ."""
     known = table[table["peak_bytes"].notna() & table["time_ratio"].notna()]
     if known.empty:
         return points(known, "time_ratio")
@@ -230,8 +230,8 @@ FORMS: dict[str, Drawing] = {
         most=2,
         note=(
             "Left: mean time of a training; bars: standard deviation of the runs. Right: final loss over "
-            "that of fp32, less one; bars: 95% confidence interval over the seeds, and whether the training "
-            "converges as that in fp32.",
+            "that of fp32, less one; bars: 95% confidence interval over draws of the weights, and whether "
+            "the training converges as that in fp32.",
         ),
     ),
     "memory_remedies": Rows(

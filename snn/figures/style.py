@@ -1,6 +1,6 @@
-"""How series look, the same in every figure, and how numbers are written.
+"""The looks of series, the same in every figure, and the format of numbers.
 
-Fonts and lines are those of ``figures.mplstyle``.
+``figures.mplstyle`` sets fonts and lines.
 """
 
 import hashlib
@@ -18,33 +18,33 @@ from snn.analysis.verdicts import NOT_SIGNIFICANT
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#f0e442", "#0072b2", "#d55e00", "#cc79a7"
-"""The colours of Okabe and Ito, which colour-blind readers tell apart. Yellow is too pale for lines."""
+"""The colours of Okabe and Ito, which colour-blind readers can distinguish. Yellow is too pale for lines."""
 
 GREY, PALE = "#6b7280", "#d1d5db"
 LINES = (BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, BLACK)
-"""The colours of series that are not strategies, in their order."""
+"""The colours of series other than strategies, in order."""
 MARKERS = "os^DvPX*"
-"""Their markers, in the same order."""
+"""The markers of these series, in the same order."""
 
 SMALLEST = 7.0
-"""Points: no text of a figure is smaller, nor are the exponents of its numbers, for there are none."""
+"""The smallest size of text in points. Numbers have no exponents, which would be smaller."""
 
 
 class Look(NamedTuple):
-    """How a series is drawn: no two strategies that are listed have colour and marker in common."""
+    """The style of a series. No two listed strategies share both colour and marker."""
 
     colour: str = BLUE
     marker: str = "o"
     line: str = ""
-    """A line style of Matplotlib; empty for markers alone."""
+    """A line style of Matplotlib; empty for markers only."""
     face: str = ""
-    """The colour within the marker: white or none, by which what is behind it shows; empty: the colour."""
+    """The colour inside the marker: white, none (transparent), or empty for the series' colour."""
     size: float = 4.0
     width: float = 1.2
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of a Matplotlib line. Open markers are above others, and lines alone behind them."""
+        """The options of a Matplotlib line. Open markers are above others, lines without markers below."""
         return {
             "color": self.colour,
             "marker": self.marker,
@@ -56,12 +56,12 @@ class Look(NamedTuple):
         }
 
     def entry(self, label: str) -> Line2D:
-        """Its entry in a key."""
+        """The series' entry in a key."""
         return Line2D([], [], label=label, **self.options)
 
 
 RULE = Look(GREY, "", "--", width=0.8)
-"""A value to compare with, behind the others."""
+"""The line of a value to compare with, behind the others."""
 
 LOOKS = {
     "reference": Look(GREY, "o"),
@@ -91,17 +91,17 @@ LOOKS = {
 }
 _STYLES = ("-", ":", "-.", "--")
 DARKEST = 0.4
-"""The share of black in the last of several series of one name: paler ones would hardly be seen on white."""
+"""Black's share in the last of several series of one name; paler colours are hard to see on white."""
 _OTHERS = "h8<>p"  # markers of strategies that are not listed
 
-# A name in a script that the font does not have: a table has it, too. It is measured before it is drawn.
+# The font may lack a name's script; the table also has the name. Layout triggers the warning, too.
 warnings.filterwarnings("ignore", r"Glyph .* missing from")
-matplotlib.rcdefaults()  # whatever the user's matplotlibrc says
+matplotlib.rcdefaults()  # independent of the user's matplotlibrc
 plt.style.use(Path(__file__).with_name("figures.mplstyle"))
 
 
 def look(strategy: str) -> Look:
-    """The strategy's colour and marker, the same in every figure; one not listed gets them from its name."""
+    """A strategy's colour and marker, the same in every figure; if not listed, they follow from its name."""
     if strategy in LOOKS:
         return LOOKS[strategy]
     shade, marker, *_ = hashlib.sha256(strategy.encode()).digest()
@@ -109,15 +109,15 @@ def look(strategy: str) -> Look:
 
 
 def numbered(i: int) -> Look:
-    """The look of the i-th of series that are not strategies."""
+    """The look of the i-th series other than strategies."""
     line = _STYLES[i // len(LINES) % len(_STYLES)]
     return Look(LINES[i % len(LINES)], MARKERS[i % len(MARKERS)], line)
 
 
 def looks(names: Sequence[str], base: Callable[[str], Look] = look) -> list[Look]:
-    """The look of each series, by the name of what it is of, joined by a line.
+    """The look of each series, with a line, from the name of its strategy.
 
-    The first series of a name has its look; those that follow are darker, with other markers and lines.
+    The first series of a name has the name's look; further ones are darker, with other markers and lines.
     """
     found = []
     for i, name in enumerate(names):
@@ -130,24 +130,24 @@ def looks(names: Sequence[str], base: Callable[[str], Look] = look) -> list[Look
 
 
 def mixed(shade: str, other: str, share: float) -> str:
-    """A colour with this share of another."""
+    """Mix a colour with this share of another."""
     parts = zip(to_rgb(shade), to_rgb(other), strict=True)
     return to_hex(tuple(own * (1 - share) + more * share for own, more in parts))  # type: ignore[arg-type]
 
 
 def times(ratio: float, verdict: object = "") -> str:
-    """A ratio in three digits: ``1.45×``, ``1,450×``; with a question mark if it is not significant."""
+    """Format a ratio with three digits: ``1.45×``, ``1,450×``; adds a question mark if not significant."""
     digits = f"{float(f'{ratio:.3g}'):,.0f}" if ratio >= 100 else f"{ratio:#.3g}".rstrip(".")
     return f"{digits}×{'?' if verdict == NOT_SIGNIFICANT else ''}"
 
 
 def plain(value: float, _position: object = None) -> str:
-    """A number as in a text: ``0.001``, ``1024``, ``1,000,000``."""
+    """Format a number for a text: ``0.001``, ``1024``, ``1,000,000``."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:g}"
 
 
 def binary_size(nbytes: float) -> str:
-    """``64 KiB`` of a number of bytes."""
+    """Format a number of bytes, such as ``64 KiB``."""
     for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if nbytes >= 1 << shift:
             return f"{nbytes / (1 << shift):g} {unit}"

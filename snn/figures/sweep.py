@@ -1,4 +1,4 @@
-"""The figure of any sweep: the time of every cell, over a number that varies, or a row per cell."""
+"""The figure of any sweep: the time of every cell, by a varied number or in a row per cell."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,20 +14,20 @@ from snn.figures.style import Look, looks, numbered, plain
 from snn.figures.ticks import is_wide
 from snn.tables.sweep import SHOWN_BY_NETWORK
 
-_MOST_CELLS = 400  # more are no figure that anyone reads
+_MOST_CELLS = 400  # nobody reads larger figures
 _MOST_PANELS = 8
-_MOST_VALUES = 4  # that are written in the key
-_NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counted, or only names
+_MOST_VALUES = 4  # in the key
+_NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counts, or only names
 _TIME = "training time (s)"
 
 
 def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained: str = "") -> Figure:
-    """From a sweep's table: a dot per cell with the standard deviation of its runs.
+    """Draw a sweep's table: a dot per cell with the standard deviation of its runs.
 
-    Where the sweep varies a number, this is the horizontal axis, with a line per strategy. Otherwise each
-    cell has a row, a panel per data set, network and other settings of the training. A cell without a time
-    shows its status. Of a sweep of very many cells only the first are drawn, which the title says; a sweep's
-    name is written there as words.
+    If the sweep varies a number, this is the horizontal axis, with a line per strategy. Otherwise each cell
+    has a row, in a panel per data set, network and other settings of the training. A cell without a time
+    shows its status. If a sweep has very many cells, only the first are drawn, and the title says so. The
+    title contains the sweep's name as words.
     """
     title = title.replace("_", " ")
     if len(table) > _MOST_CELLS:
@@ -49,7 +49,7 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained:
 
 
 def _in_rows(table: pd.DataFrame, groups: Sequence[str], title: str) -> Form:
-    """A row per cell; a panel per group, and of very many groups a row per group."""
+    """A row per cell and a panel per group; with very many groups, a row per group."""
     panel, row = texts(table, groups), named(table)
     if panel.nunique() > _MOST_PANELS or row.nunique() < 2:
         name = row if row.nunique() > 1 else None
@@ -72,13 +72,13 @@ class Axis(NamedTuple):
     name: str
     label: str
     values: pd.Series
-    """The number of each row; NaN where it has none."""
+    """The number of each row, or NaN."""
     ticks: pd.Series
-    """What a tick says that is more than its number."""
+    """The text of each row's tick if it is more than the number."""
 
 
 def _axis_of(table: pd.DataFrame, varied: Sequence[str]) -> Axis | None:
-    """The varied column with the most numbers, of those that most rows have at least two of; else None."""
+    """The varied column with the most distinct numbers, in more than half of the rows; or None."""
     found = [
         axis
         for name in varied
@@ -102,13 +102,12 @@ def _numbers(table: pd.DataFrame, name: str) -> Axis:
 
 
 def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) -> Form:
-    """A panel per group; what has a word in place of the number stands on the right of it, what has neither
-    is a dashed line.
-    """
+    """A panel per group. Cells with a word instead of the number are at the right, cells with neither are
+    dashed lines."""
     panel = texts(table, [each for each in groups if each != axis.name])
     series = named(table.drop(columns=axis.name))
     strategies = table.groupby(series, sort=False)["strategy"].first()
-    several = [numbered(i) for i in range(len(strategies))]  # of one strategy, which tells nothing apart
+    several = [numbered(i) for i in range(len(strategies))]  # for series of a single strategy
     look_of = dict(
         zip(strategies.index, looks(strategies) if strategies.nunique() > 1 else several, strict=True)
     )
@@ -126,7 +125,7 @@ def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) ->
     ]
     where = " (" + panel + ")" if panel.nunique() > 1 else pd.Series("", panel.index)
     for name, cells in frame[frame["x"].isna().groupby(series).transform("all")].groupby(series):
-        timed = cells["value"].dropna()  # of a line, whose times the key says
+        timed = cells["value"].dropna()  # the dashed line's times, for the key
         said = ", ".join(timed.map("{:.3g} s".format) + where[timed.index])
         frame.loc[cells.index, "label"] = f"{name}: {said}" if 0 < len(timed) <= _MOST_VALUES else name
         line = Look(look_of[name].colour, "", "--", width=0.8)
@@ -146,7 +145,7 @@ def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) ->
 
 
 def _beyond(known: Sequence[float], count: int) -> list[float]:
-    """So many places beyond these numbers, as far apart as they are."""
+    """``count`` places beyond these numbers, with the same spacing."""
     last = known[-1] if known else 0.0
     width = (last - known[0]) / (len(known) - 1) if len(known) > 1 else abs(last) or 1.0
     if len(known) > 1 and is_wide([*known, last + width * count]):  # then the axis is logarithmic

@@ -1,4 +1,4 @@
-"""Axes of numbers: plain numbers as labels, no more of them than fit beside each other."""
+"""Axes labelled with plain numbers, no more than fit next to each other."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -9,39 +9,39 @@ from matplotlib.ticker import Locator, LogLocator, MaxNLocator, NullLocator
 
 from snn.figures.style import SMALLEST, plain
 
-_STEPS = (1, 2, 2.5, 5, 10)  # of a linear axis
-_MOST = 7  # ticks of a log axis
-_LOG_FROM = 4  # largest over smallest value
-_ROOM = 0.08  # of a log axis, beyond the outermost values
+_STEPS = (1, 2, 2.5, 5, 10)  # steps of a linear axis
+_MOST = 7  # most ticks of a log axis
+_LOG_FROM = 4  # ratio of the largest to the smallest value above which an axis is logarithmic
+_ROOM = 0.08  # of a log axis, beyond the extreme values
 _LINEAR = [MaxNLocator(count, steps=_STEPS) for count in (6, 4, 3, 2)]
 _DIGITS = [LogLocator(subs=subs) for subs in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1, 3))]
 _DECADES = [LogLocator(numticks=count) for count in (99, 7, 5, 4, 3, 2)]
-_CHARACTER = 0.64 * SMALLEST  # points: of a digit's width
+_CHARACTER = 0.64 * SMALLEST  # width of a digit in points
 _GAP = 5.0  # points between labels
-_LINE = 1.7 * SMALLEST  # points from line to line
+_LINE = 1.7 * SMALLEST  # points between lines
 
 _Fits = Callable[[Sequence[float]], bool]
 
 
 def is_wide(values: Iterable[float]) -> bool:
-    """Whether these positive values span so much that they need a log axis."""
+    """Whether the range of these positive values is so wide that they need a log axis."""
     found = np.asarray([value for value in values if math.isfinite(value)], dtype=float)
     return len(found) > 0 and found.min() > 0 and found.max() > _LOG_FROM * found.min()
 
 
 def log_axis(axis: Axis) -> None:
-    """Make an axis logarithmic, with plain numbers; the fewer, the shorter it is."""
+    """Make an axis logarithmic, with plain numbers, fewer on a shorter axis."""
     (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
     _label(axis, _Fitting(plain, _decades), plain)
 
 
 def linear_axis(axis: Axis, most: int = 5) -> None:
-    """Label a linear axis with plain numbers, at most so many and one more."""
+    """Label a linear axis with at most ``most + 1`` plain numbers."""
     _label(axis, MaxNLocator(most, steps=_STEPS), plain)
 
 
 def at_values(axis: Axis, values: Iterable[float], text: Callable[[float], str] = plain) -> None:
-    """Label these values of an axis: of those whose labels would touch the first, and the last of all."""
+    """Label these values of an axis. Skips values whose labels would touch the previous one or the last."""
     known = sorted(set(map(float, values)))
 
     def choose(low: float, high: float, fits: _Fits) -> list[float]:
@@ -56,7 +56,7 @@ def at_values(axis: Axis, values: Iterable[float], text: Callable[[float], str] 
 
 
 def hold(axis: Axis, values: np.ndarray, log: bool) -> None:
-    """Make an axis hold these values and some room, on a linear one also zero."""
+    """Fit an axis to these values with some margin; a linear axis also includes zero."""
     known = np.ravel(values)[np.isfinite(np.ravel(values))]
     set_limits = axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim
     if not len(known):
@@ -80,7 +80,7 @@ def _label(axis: Axis, locator: Locator, text: Callable) -> None:
 
 
 class _Fitting(Locator):
-    """Ticks of a view that ``choose`` finds, so that their labels do not touch each other."""
+    """Ticks of a view chosen by ``choose``, so that their labels do not touch."""
 
     def __init__(self, text: Callable[[float], str], choose: Callable[..., list[float]]) -> None:
         self._text, self._choose = text, choose
@@ -93,7 +93,7 @@ class _Fitting(Locator):
         return self._choose(*sorted((vmin, vmax)), self._fits)
 
     def _fits(self, ticks: Sequence[float]) -> bool:
-        """Whether the labels of these ascending ticks do not touch each other."""
+        """Whether the labels of these ascending ticks do not touch."""
         assert isinstance(self.axis, Axis)
         axes, figure = self.axis.axes, self.axis.get_figure(root=True)
         assert figure is not None
@@ -110,7 +110,7 @@ class _Fitting(Locator):
 
 
 def _decades(low: float, high: float, fits: _Fits) -> list[float]:
-    """Ticks of a log axis: as many as fit of 1, 2, 5, 10, ... or every decade, or every so many of them."""
+    """Ticks of a log axis: 1, 2, 5, 10, ..., or every decade, or every n-th decade, whichever fits first."""
     if not (math.isfinite(low) and math.isfinite(high) and 0 < low < high):
         return []
     locators: list[Locator] = [*_DIGITS, *_DECADES]

@@ -1,4 +1,4 @@
-"""What cells train, in words."""
+"""Describes the training of cells in words."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -6,13 +6,13 @@ from typing import Any
 
 from snn.models.network import network_label
 
-_MOST = 6  # values that are named
+_MOST = 6  # values in a list
 
 
 def trained(cells: Iterable[Mapping[str, Any]]) -> str:
-    """Data sets, networks, and the batch size and epochs: one sentence each; nothing of no cells.
+    """Data sets, networks, batch size and epochs, one sentence each; empty without cells.
 
-    The precision is named where it is the same of all and not fp32.
+    A precision other than fp32 is added if all cells share it.
     """
     found = list(cells)
     if not found:
@@ -30,16 +30,16 @@ def trained(cells: Iterable[Mapping[str, Any]]) -> str:
 
 
 def of_records(records: Iterable[Mapping[str, Any]]) -> str:
-    """The same of the cells of records, with what these say of the data."""
+    """``trained`` for the cells of records, with the records' facts about the data."""
     return trained(
         one["cell"] | {"dataset": {**one["cell"]["dataset"], **one.get("data", {})}} for one in records
     )
 
 
 def data(dataset: Mapping[str, Any]) -> str:
-    """``large (25,600 rows)``; of images their number, and of a user's table its file and target.
+    """A data set in words: ``large (25,600 rows)``, the number of images, or a user's file and target.
 
-    Of what a record says of the data, the features and the test rows are named as well.
+    With a record's facts about the data, it includes features and test rows.
     """
     of_user = "path" in dataset and "target" in dataset
     name = f"{Path(dataset['path']).name}, target {dataset['target']}" if of_user else dataset["name"]
@@ -63,5 +63,5 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def is_widths(network: str) -> bool:
-    """Whether a network is named by the widths of its hidden layers, as ``256-256``."""
+    """Whether a network's name consists of the widths of its hidden layers, such as ``256-256``."""
     return network.replace("-", "").isdigit()

@@ -1,4 +1,4 @@
-"""The user's cache: files that can be made again at any time, each under a digest of all that decided it."""
+"""The user's cache: files that can be rebuilt at any time, each named by a digest of its inputs."""
 
 import hashlib
 import os
@@ -11,26 +11,26 @@ from snn.errors import OutputError
 from snn.files.outputs import replaced
 
 PROJECT = "snn-memory-strategies"
-VARIABLE = "SNN_CACHE"  # a variable of the environment: another folder for the cache
-_UNUSED_SECONDS = 90 * 24 * 3600  # after which a file is removed, when another one of its kind is made
+VARIABLE = "SNN_CACHE"  # the environment variable that sets another cache folder
+_UNUSED_SECONDS = 90 * 24 * 3600  # an older file is removed when another one of its kind is written
 
 
 def folder(kind: str) -> Path:
-    """Where the cache has its files of a kind; on Linux ~/.cache/snn-memory-strategies/KIND. Raises
-    OutputError for a user without a home."""
+    """The cache's folder for one kind of file; on Linux ~/.cache/snn-memory-strategies/KIND. Raises
+    OutputError if the user has no home."""
     named, of_user = os.environ.get(VARIABLE), os.environ.get("XDG_CACHE_HOME", "").strip()
     path = Path(named) if named else Path(of_user or "~/.cache") / PROJECT
     try:
         return path.expanduser() / kind
     except RuntimeError as error:
-        raise OutputError(f"{path}: {error}: name another folder in the variable {VARIABLE}") from error
+        raise OutputError(f"{path}: {error}: set the variable {VARIABLE} to another folder") from error
 
 
 def kept(kind: str, suffix: str, decided_by: Iterable[str], make: Callable[[], bytes]) -> Path:
-    """The file with what ``make`` returns, or returned in an earlier process where the same decided it.
+    """The file with the result of ``make``, from this or an earlier process with the same inputs.
 
-    ``decided_by`` is all that the content depends on, with the version of what makes it. A damaged file is
-    made again. Raises OutputError where the system refuses to write, and what ``make`` raises.
+    ``decided_by`` lists all inputs of the content, including the version of its generator. A damaged file is
+    rebuilt. Raises OutputError if the file cannot be written, and whatever ``make`` raises.
     """
     parts = (part.encode() for part in decided_by)
     name = _digest(b"".join(b"%d:%b" % (len(part), part) for part in parts))
@@ -38,7 +38,7 @@ def kept(kind: str, suffix: str, decided_by: Iterable[str], make: Callable[[], b
     for path in place.glob(f"{name}-*{suffix}"):
         with suppress(OSError):  # another process may remove it
             if path.name == f"{name}-{_digest(path.read_bytes())}{suffix}":
-                with suppress(PermissionError):  # a cache that others have filled
+                with suppress(PermissionError):  # a file of another user
                     os.utime(path)
                 return path
             path.unlink()
@@ -51,14 +51,14 @@ def kept(kind: str, suffix: str, decided_by: Iterable[str], make: Callable[[], b
 
 
 def lend(kind: str, variable: str) -> None:
-    """Name the cache's folder of a kind to a library, by the variable of the environment that it reads. What
-    the user has set stays. Where nothing can be written, the library keeps a place of its own."""
+    """Point a library to the cache's folder of a kind through the environment variable that it reads. A
+    variable that the user has set stays. If the cache cannot be written, the library keeps its default."""
     if place := writable(kind):
         os.environ.setdefault(variable, str(place))
 
 
 def writable(kind: str) -> Path | None:
-    """The cache's folder of a kind, which is there; None where nothing can be written."""
+    """The cache's folder of a kind, created if needed; None if it cannot be written."""
     try:
         place = folder(kind)
         place.mkdir(parents=True, exist_ok=True)
@@ -68,8 +68,8 @@ def writable(kind: str) -> Path | None:
 
 
 def of_snakemake(clone: Path) -> dict[str, str]:
-    """The variable of the environment for Snakemake's cache: in the clone if the user's cannot be written.
-    Empty if it can. Snakemake does not start without a cache."""
+    """The environment variable that moves Snakemake's cache into the clone, if the user's cannot be written;
+    else empty. Snakemake does not start without a cache."""
     try:
         place = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
         place.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def of_snakemake(clone: Path) -> dict[str, str]:
 
 
 def _tidy(place: Path) -> None:
-    """Remove what nobody has used for long, and what a killed process had begun."""
+    """Remove files that nobody has used for long, and the partial files of killed processes."""
     oldest = time.time() - _UNUSED_SECONDS
     for path in place.iterdir():
         with suppress(OSError):

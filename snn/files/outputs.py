@@ -1,6 +1,6 @@
-"""The file that a command writes: checked before any work, replaced atomically, named if writing fails.
+"""Checks a command's output file before any work, replaces it atomically, and names it if writing fails.
 
-That nobody can read what is printed must not cost the result.
+A broken pipe or closed terminal must not cost the result.
 """
 
 import os
@@ -17,7 +17,7 @@ _MOST_LINKS = 40
 
 
 def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: str = "output") -> Path:
-    """The path of the file to write: a new file, or a regular one to be replaced. Its folder is created.
+    """The path of the file to write: a new file, or a regular one to be replaced. Creates its folder.
 
     A link is kept, and its target is written. Raises ConfigError for anything else, for one of the
     ``inputs``, and if no file can be created there.
@@ -26,7 +26,7 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: s
 
     problem = None
     if not output or output.endswith(("/", "/.", "/..")) or output in (".", ".."):
-        problem = "it must name a file, as results/cell.json"
+        problem = "it must name a file, such as results/cell.json"
     else:
         try:
             path = _followed(Path(output).absolute())
@@ -35,8 +35,8 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: s
                 path.parent.mkdir(parents=True, exist_ok=True)
                 tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.").close()
         except (FileExistsError, NotADirectoryError):
-            problem = "no file can be written there: a part of its path is a file, not a folder"
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: a link to itself
+            problem = "no file can be written there: part of its path is a file, not a folder"
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the link points to itself
             problem = f"no file can be written there: {getattr(error, 'strerror', None) or error}"
     if problem:
         raise ConfigError(f"{key} is {output!r}: {problem}")
@@ -44,11 +44,11 @@ def checked(output: str | None, inputs: Iterable[str | Path | None] = (), key: s
 
 
 @contextmanager
-def reported(path: Path, lost: str = "; what it would hold is lost") -> Iterator[None]:
-    """A context in which ``path`` is written. Raises OutputError with it if the system refuses that."""
+def reported(path: Path, lost: str = "; its content is lost") -> Iterator[None]:
+    """A context in which ``path`` is written. Raises OutputError, naming it, if writing fails."""
     try:
         yield
-    except BrokenPipeError:  # of what is printed meanwhile
+    except BrokenPipeError:  # standard output, not ``path``
         raise
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}{lost}") from error
@@ -56,8 +56,8 @@ def reported(path: Path, lost: str = "; what it would hold is lost") -> Iterator
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A temporary file that is renamed to ``path`` at the end; its folder is created. Raises OutputError.
-    ``path`` is complete or as it was before, even if the process is killed."""
+    """A temporary file that is renamed to ``path`` at the end. Creates its folder. Raises OutputError.
+    ``path`` is either complete or unchanged, even if the process is killed."""
     with reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = _new_beside(path)
@@ -74,11 +74,11 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 def _new_beside(path: Path) -> BinaryIO:
-    """A hidden file that this call creates: never one that is there, nor what a link there points to."""
+    """A hidden file that this call creates: never an existing one, nor the target of an existing link."""
     usual = f".{path.name}.{os.getpid()}"
     try:
         return path.with_name(usual).open("xb")
-    except FileExistsError:  # left by a killed process with this number, or put there by somebody
+    except FileExistsError:  # from a killed process with this number, or from somebody else
         import secrets  # which imports random, perhaps a user's own before the paths are in order
 
         return path.with_name(f"{usual}.{secrets.token_hex(8)}").open("xb")
@@ -86,22 +86,23 @@ def _new_beside(path: Path) -> BinaryIO:
 
 @contextmanager
 def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
-    """A new folder, which at the end becomes ``path`` with the files of these names: all of them, or none.
+    """A new folder that replaces ``path`` at the end: with all files of these names, or not at all.
 
-    ``path`` may be a folder with such files and no others, which they replace; a kill leaves it there, or in
-    the hidden folder beside it. Raises OutputError, before the block is entered if it is something else.
+    ``path`` may be a folder with files of these names only. If the process is killed, the old folder is still
+    there, or in the hidden folder next to it. Raises OutputError; if ``path`` is anything else, before the
+    block is entered.
     """
     with reported(path, lost=""):
         others = sorted({other.name for other in path.iterdir()} - {*names}) if path.is_dir() else []
         if others:
             raise OutputError(
-                f"{path}: cannot be written: it holds {others[0]}, which is none of {', '.join(names)}: "
-                "give a new name"
+                f"{path}: cannot be written: it holds {others[0]}, which is not one of "
+                f"{', '.join(names)}: give a new name"
             )
         if not path.is_dir() and (path.exists() or path.is_symlink()):
-            raise OutputError(f"{path}: cannot be written: it is no folder: give a new name")
+            raise OutputError(f"{path}: cannot be written: it is not a folder: give a new name")
         path.absolute().parent.mkdir(parents=True, exist_ok=True)
-        target = path.resolve()  # a link stays
+        target = path.resolve()  # keeps a link
         import tempfile
 
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
@@ -114,7 +115,7 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
                 target.rename(old)
             made.rename(target)
         finally:
-            if old.is_dir() and not target.exists():  # nothing came in its place
+            if old.is_dir() and not target.exists():  # the new folder was not moved there
                 old.rename(target)
             import shutil  # only here, since every command imports this module
 
@@ -122,7 +123,7 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
 
 
 def _followed(path: Path) -> Path:
-    """The path behind links, followed no further than into a folder of the system, such as /dev/stdout."""
+    """The target of a link, followed at most to a system folder, such as /dev/stdout."""
     for _ in range(_MOST_LINKS):
         path = path.parent.resolve() / path.name
         if _is_of_the_system(path) or not path.is_symlink():
@@ -136,40 +137,40 @@ def _is_of_the_system(path: Path) -> bool:
 
 
 def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
-    """Why this path, whose links were followed, cannot be an output; None if it can."""
+    """Error text for a path that cannot be an output; None if it can. Its links have been followed."""
     if _is_of_the_system(path):
-        return "a folder of the system is no place for it"
+        return "it must not be in a system folder"
     if path.exists() or path.is_symlink():
         if not stat.S_ISREG(path.stat().st_mode):
-            return f"{path} is no regular file, which alone is replaced"
+            return f"{path} is not a regular file; only those are replaced"
         if any(given and Path(given).exists() and path.samefile(given) for given in inputs):
-            return "this file is an input, which would be lost"
+            return "this file is an input, which would be overwritten"
     return None
 
 
 def say(line: str, file: TextIO | None) -> None:
-    """Print a line at once; where its reader has gone, its disk is full or it is closed, say nothing."""
+    """Print a line at once. Does nothing if the file is closed, its reader has gone or its disk is full."""
     if file is None:
         return
     try:
         print(line, file=file, flush=True)
-    except (OSError, ValueError):  # ValueError: it is closed
+    except (OSError, ValueError):  # ValueError: the file is closed
         drop(file)
 
 
 NOTES = "SNN_NOTES"
-"""The variable of the environment that is `no` in processes whose notes their user has already read."""
+"""The environment variable that is `no` in processes whose notes the user has already read."""
 
 
 def note(text: str) -> None:
-    """Tell the user what may not be as meant, on standard error."""
+    """Print a note to standard error about something that the user may not have meant."""
     if os.environ.get(NOTES) != "no":
         say(f"snn: note: {text}", sys.stderr)
 
 
 def drop(file: TextIO | None) -> None:
-    """Discard what is still to be printed, which the interpreter would try again at its end."""
-    with suppress(OSError, ValueError):  # where there is nothing behind it
+    """Discard buffered output, which the interpreter would try to print again on exit."""
+    with suppress(OSError, ValueError):  # the file has no descriptor
         if file is not None:
             with Path(os.devnull).open("wb") as nowhere:
                 os.dup2(nowhere.fileno(), file.fileno())

@@ -1,7 +1,7 @@
-"""Where results are published: one folder per device, with a folder for each set of measurements in it.
+"""The folders of archived results: one per device, each with a folder per set of measurements.
 
-A set is what was measured at one time, often on one card: its records, tables, figures, and a README.md.
-Times of two sets are not compared.
+A set was measured at one time, often on one card. It holds records, tables, figures, and a README.md. Times
+of two sets are not compared.
 """
 
 import re
@@ -18,7 +18,7 @@ CONTENTS = (
     *("records.jsonl.gz", "sweeps.json", "limits.json", "limits", "microbenchmarks"),
     *("tables", "figures", README),
 )
-"""What a set has at most."""
+"""The files and folders that a set may hold."""
 
 _NAME = re.compile(r"(?!index$|.*\.md$)[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -28,13 +28,13 @@ def sets(published: Path = PUBLISHED, device: str = "*") -> list[Path]:
 
 
 def checked(published: Path = PUBLISHED, device: str = "*", besides: Path | None = None) -> list[Path]:
-    """The folders of all sets, ``besides`` one that may be there or not. Raises RecordError where there is a
-    set in another place, or a part of one."""
+    """The folders of all sets except ``besides``, which may exist or not. Raises RecordError if a set, or
+    part of one, is in a wrong place."""
     found = sets(published, device)
     for path in _contents(published, device, CONTENTS[:-1]):
         raise RecordError(
-            f"{path.parent} is a set itself, for it holds {path.name}, but a set is a folder in that of its "
-            f"device: move all that it holds into one such as {path.parent / 'all'}"
+            f"{path.parent} is a set itself, because it holds {path.name}, but a set belongs in the folder "
+            f"of its device: move the content into a folder such as {path.parent / 'all'}"
         )
     for path in _contents(published, f"{device}/[!.]*", CONTENTS[:-1]):
         if path.parent not in (*found, besides):
@@ -54,7 +54,7 @@ def name_of(folder: Path) -> str:
 
 
 def moved(folder: Path, published: Path = PUBLISHED) -> list[Path]:
-    """The sets that a folder of an earlier version may be now: nvidia-h200/cnn of nvidia-h200-cnn."""
+    """The possible new places of an earlier version's folder: nvidia-h200/cnn for nvidia-h200-cnn."""
     return [
         path
         for path in sets(published)
@@ -64,10 +64,10 @@ def moved(folder: Path, published: Path = PUBLISHED) -> list[Path]:
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError for what cannot be the name of a set, which is that of a folder and of a page."""
+    """Raise ConfigError if this cannot be the name of a set, and so of a folder and a page."""
     if not _NAME.fullmatch(name) or name in CONTENTS:
         raise ConfigError(
             f"the name of the set is {shown(name)}: it must be 1 to 64 of a to z, 0 to 9, '.', '_' and '-', "
-            "the first a letter or digit, and neither index, nor end with .md, nor be a name within a set: "
+            "begin with a letter or digit, not end with .md, and not be index or a name within a set: "
             f"{', '.join(CONTENTS[:-1])}"
         )

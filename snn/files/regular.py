@@ -1,6 +1,6 @@
-"""Reading a file that a user named. It must be a regular one: reading a pipe or a device may never end.
+"""Reads files that a user named. They must be regular: reading a pipe or a device may never end.
 
-A data set's files are no larger than the machine's memory allows.
+Files of data sets must fit into the free memory.
 """
 
 import os
@@ -23,11 +23,11 @@ _KINDS = {
 
 @contextmanager
 def opened(path: Path, refusal: type[SnnError]) -> Iterator[BinaryIO]:
-    """A regular file, open for reading; opening never blocks. Raises ``refusal``, naming the file, also
-    where the system fails while it is read."""
+    """A regular file, open for reading; opening never blocks. Raises ``refusal``, naming the file, also if
+    reading fails later."""
     try:
         opened = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
-    except (OSError, ValueError) as error:  # ValueError: there is a NUL in the path
+    except (OSError, ValueError) as error:  # ValueError: the path contains a NUL
         is_folder = isinstance(error, IsADirectoryError)
         why = "it is a folder, not a file" if is_folder else getattr(error, "strerror", None) or error
         raise refusal(f"{path}: cannot be read: {why}") from error
@@ -45,7 +45,7 @@ def path_of(text: str) -> Path:
     """The path that a user wrote, with ``~`` for the home folder."""
     try:
         return Path(text).expanduser()
-    except RuntimeError:  # there is no such user
+    except RuntimeError:  # unknown user
         return Path(text)
 
 
@@ -59,34 +59,34 @@ def read(path: Path, refusal: type[SnnError], most: int) -> bytes:
 
 
 def read_into_memory(path: Path, copies: int, largest: int | None = None) -> bytes:
-    """The content of a file, of which the caller needs ``copies`` in memory.
+    """The content of a file that the caller needs ``copies`` times in memory.
 
-    Raises DataError, before it reads anything, where the file is none, not a regular one, larger than
-    ``largest`` bytes, or too large for the memory that is free; and where its size changes meanwhile.
+    Raises DataError, before it reads anything, if the file is missing, not a regular one, larger than
+    ``largest`` bytes, or too large for the free memory; and later if its size changes meanwhile.
     """
     with opened(path, DataError) as file:
         size = os.fstat(file.fileno()).st_size
         if largest is not None and size > largest:
-            raise DataError(f"{path}: it has {size} bytes, more than the {largest} that are read of one")
+            raise DataError(f"{path}: it has {size} bytes, more than the {largest} that a file may have")
         check_memory(path, size, copies)
         content = file.read(size + 1)
     if len(content) != size:
-        raise DataError(f"{path}: its size is not the {size} bytes that it is said to be; does it change?")
+        raise DataError(f"{path}: it did not have the expected {size} bytes; is it being written?")
     return content
 
 
 def check_memory(path: Path, size: int, copies: int) -> None:
-    """Raise DataError unless so many copies of a file's ``size`` bytes fit into the free memory."""
+    """Raise DataError unless this many copies of a file of ``size`` bytes fit into the free memory."""
     free = _free_memory()
     if copies * size > free:
         raise DataError(
             f"{path}: it has {size} bytes, and reading it takes about {copies} times as much memory, "
-            f"but {free} bytes are free"
+            f"but only {free} bytes are free"
         )
 
 
 def identity(path: Path) -> tuple[int, ...]:
-    """Numbers of which one changes when a file does. Raises DataError where it is no regular file."""
+    """Numbers that change whenever the file does. Raises DataError if it is not a regular file."""
     with opened(path, DataError) as file:
         status = os.fstat(file.fileno())
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

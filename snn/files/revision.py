@@ -1,4 +1,4 @@
-"""Which version of the sources this is: the commit of the checkout, and the version of the project."""
+"""The version of the sources: the commit of the checkout, and the version of the project."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ _OF_A_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DI
 
 
 def version() -> str:
-    """The version that ``pyproject.toml`` gives the project."""
+    """The project's version in ``pyproject.toml``."""
     import tomllib
 
     with (ROOT / "pyproject.toml").open("rb") as file:
@@ -24,8 +24,8 @@ def said() -> str:
 
 
 def git() -> dict[str, Any]:
-    """The commit, and whether tracked files are modified: None where git does not say. Without a repository
-    of its own, as inside another project's, the commit is SNN_GIT_COMMIT."""
+    """The commit, and whether tracked files are modified; None if git does not report it. If the checkout is
+    not a repository (it may be inside another project's), the commit is SNN_GIT_COMMIT."""
     top, _, commit = (_output("rev-parse", "--show-toplevel", "HEAD") or "").partition("\n")
     if not commit or Path(top).resolve() != ROOT:
         return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
@@ -34,7 +34,7 @@ def git() -> dict[str, Any]:
 
 
 def _output(*arguments: str) -> str | None:
-    # In a hook of git, GIT_DIR and others name the repository that it works on.
+    # In a git hook, GIT_DIR and other variables point to the repository of the hook.
     here = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     command = ["git", "-C", str(ROOT), *arguments]
     try:

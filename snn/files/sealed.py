@@ -1,7 +1,7 @@
 """Pages and figures that contain digests of themselves and of the files written with them.
 
-The last line of such an HTML or SVG file is a comment: the SHA-256 of everything before it, then the name
-and the SHA-256 of each file beside it. A page that was damaged, or a table that was edited, is made again.
+The last line of such an HTML or SVG file is a comment: the SHA-256 of everything before it, then the name and
+the SHA-256 of each file written with it. If a page was damaged or a table edited, the page is rebuilt.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _SEAL = re.compile(rb"<!-- sha256 ([0-9a-f]{64})((?: \S+ [0-9a-f]{64})*) -->\n\Z
 
 
 def write(path: Path, content: bytes, beside: Mapping[Path, bytes] | None = None) -> None:
-    """Write a page or figure after the files beside it, in the same folder. Raises OutputError."""
+    """Write a page or figure after its companion files, in the same folder. Raises OutputError."""
     others = beside or {}
     for other, of_other in others.items():
         with replaced(other) as file:
@@ -27,7 +27,7 @@ def write(path: Path, content: bytes, beside: Mapping[Path, bytes] | None = None
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file and those beside it are as ``write`` wrote them."""
+    """Whether a file and its companions are as ``write`` wrote them."""
     try:
         content = path.read_bytes()
         seal = _SEAL.search(content[-10_000:])

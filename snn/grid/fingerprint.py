@@ -1,4 +1,4 @@
-"""Which files a cell's measurement depends on, found from the imports, and their hash."""
+"""Finds the files that a cell's measurement depends on, from the imports, and hashes them."""
 
 import ast
 import hashlib
@@ -31,9 +31,9 @@ class Sources(tuple[str, ...]):
 def cell_sources(cell: Cell) -> Sources:
     """The files that decide what a cell measures.
 
-    They run from the first setting of the process to the last reading: its threads, the passes, strategy,
-    data set and backend, and on CUDA the kernel and those that the strategy launches with it. Composing the
-    cell, provenance, progress, locks and writing the record only say what was measured.
+    They run between the first setting of the process and the last reading: threads, passes, strategy, data
+    set and backend, and on CUDA the kernel and other kernels that the strategy launches. Code that composes
+    the cell, takes locks, and writes provenance, progress and the record only describes the measurement.
     """
     backend, neighbour = cell.device.backend, cell.strategy_beside
     modules = (
@@ -53,7 +53,7 @@ def cell_sources(cell: Cell) -> Sources:
         return Sources(sorted(files))
     if cell["kernel"]["fused"]:
         files.update(_of_kernel(kernel_source.SPLIT_K))
-    if "layers" in cell["network"] or "optimizer" in cell["training"]:  # launched, too, of other networks
+    if "layers" in cell["network"] or "optimizer" in cell["training"]:  # also launched for other networks
         convolution = kernel_source.convolution(kernel, ROOT)
         files.update(operation.source for operation in OPS.values())
         files.update(_of_kernel(convolution) if convolution else ())
@@ -79,7 +79,7 @@ def _backend_sources(backend: str, *modules: str) -> Sources:
 
 
 def script_sources(script: str, *modules: str) -> Sources:
-    """A script of the workflow, the modules that it imports and those given, and templates beside them."""
+    """A script of the workflow, the modules that it imports, these ``modules``, and their templates."""
     files = closure([*_parsed(script).imports, *modules])
     return Sources(sorted({script} | files | assets(files)))
 
@@ -107,7 +107,7 @@ def closure(modules: Iterable[str]) -> set[str]:
 
 
 def assets(files: Iterable[str]) -> set[str]:
-    """What pages are made of: templates, style sheets, scripts and texts in the folders of these files."""
+    """The templates, style sheets, scripts and texts of pages in the folders of these files."""
     folders = {Path(file).parent for file in files}
     found = (path for folder in folders for path in (ROOT / folder).iterdir())
     return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in _ASSETS}
@@ -124,7 +124,7 @@ def _sorted(modules: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def _with_kernels(modules: tuple[str, ...], kernel: str | None) -> tuple[str, ...]:
-    """The closure of these modules with their kernels and the chosen one, and the headers of all of them."""
+    """The closure of these modules, their kernels and the chosen one, and the headers of all kernels."""
     files = _sorted(modules)
     sources = {kernel} - {None} | {source for file in files for source in _parsed(file).kernels}
     return tuple(sorted({*files, *(file for source in sources for file in _of_kernel(source))}))
@@ -150,9 +150,10 @@ def _content_digest(file: str) -> bytes:
 
 @dataclass(frozen=True)
 class _Source:
-    """The ``snn`` modules that a file imports at its top level, among names that are none, and its KERNELS.
+    """The ``snn`` modules that a file imports at its top level, and its KERNELS.
 
-    Imports inside functions are choices. Kernels are those launched next to the kernel of a cell's choice.
+    The names of the modules may include names of objects in them. Imports inside functions are choices.
+    KERNELS lists the kernels that run in addition to the cell's chosen kernel.
     """
 
     imports: tuple[str, ...]

@@ -15,11 +15,11 @@ from snn.grid.catalogue import MICROBENCHMARKS, check_name
 
 KEYS: Mapping[str, str] = {
     "device": "one of auto, cpu, cuda",
-    "devices": "the names of one or more devices, as [NVIDIA H200, cpu]",
-    "defaults": "what every sweep starts from",
-    "on_cpu": "what replaces the defaults on the CPU backend",
+    "devices": "the names of one or more devices, such as [NVIDIA H200, cpu]",
+    "defaults": "the settings that every sweep starts from",
+    "on_cpu": "settings that replace the defaults on the CPU backend",
     "sweeps": "one or more sweeps, each a name (letters, digits, _) with its axes",
-    "microbenchmarks": "what is measured without a cell, by name",
+    "microbenchmarks": "measurements without a cell, by name",
 }
 """The keys of a grid file."""
 
@@ -27,32 +27,32 @@ AXES = (
     *(group for group in groups.GROUPS if group != "device"),
     *(key for key in KINDS if key.startswith(("network.", "training.", "protocol."))),
 )
-"""The settings of a sweep that need no certain choice."""
+"""The settings of a sweep that do not depend on a choice."""
 
-OF_CHOICES = "a key of the data set, strategy or kernel that is chosen, as dataset.rows"
+OF_CHOICES = "a key of the chosen data set, strategy or kernel, such as dataset.rows"
 OF_CHOICES_FORM = r"(dataset|strategy|kernel)\.[a-z][a-z0-9_]*"
 IN_SWEEPS: Mapping[str, str] = {
-    "devices": "the names of one or more devices, as [NVIDIA H200, cpu]",
-    "union": "a list of products, whose cells are united",
-    "on_cpu": "what replaces the settings beside it on the CPU backend",
+    "devices": "the names of one or more devices, such as [NVIDIA H200, cpu]",
+    "union": "a list of products, whose cells are joined",
+    "on_cpu": "settings that replace the others on the CPU backend",
 }
-"""Keys of a sweep that are no settings. Those of a union have no ``devices``; others have ``union`` alone."""
+"""Keys of a sweep other than settings. Products of a union lack ``devices``; others have only ``union``."""
 
 ON_CPU = "on_cpu"
-_SETTINGS = "settings, each a key with its value, as strategy: combined"
-_AS_SWEEPS = ": a grid has sweeps, as sweeps: {mine: {strategy: [reference, combined]}}"
+_SETTINGS = "settings, each a key with its value, such as strategy: combined"
+_AS_SWEEPS = ": a grid has sweeps, such as sweeps: {mine: {strategy: [reference, combined]}}"
 _HINTS = {
-    "microbenchmarks": " (a sweep stands under sweeps, which ends before microbenchmarks)",
-    ON_CPU: " (it stands in a sweep, or beside defaults)",
-    "devices": " (it stands in a sweep, or beside defaults)",
+    "microbenchmarks": " (a sweep belongs under sweeps, which ends before microbenchmarks)",
+    ON_CPU: " (it belongs in a sweep, or next to defaults)",
+    "devices": " (it belongs in a sweep, or next to defaults)",
 }
-_MOST_KEYS = 5  # that are named
+_MOST_KEYS = 5  # in a message
 
 
 def read(path: Path) -> dict[str, Any]:
     """The content of a grid file. Raises ConfigError, naming file, place, value and what would be right."""
     if path == Path():
-        raise ConfigError("grid is empty: it must be the path of a grid file, as grid=config/grid.yaml")
+        raise ConfigError("grid is empty: it must be the path of a grid file, such as grid=config/grid.yaml")
     grid = groups.read_yaml(path)
     try:
         check(grid)
@@ -62,9 +62,9 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def check(grid: Any) -> None:
-    """Raise ConfigError, naming place, value and what would be right, for a wrong grid.
+    """Raise ConfigError, naming place, value and what would be right, for an invalid grid.
 
-    Keys of a choice, and what values are together, are checked when cells are made.
+    Keys of a choice and combinations of values are checked later, when cells are made.
     """
     if not isinstance(grid, dict):
         given = "empty" if grid is None else shown(grid)
@@ -97,7 +97,7 @@ def check(grid: Any) -> None:
 
 
 def _check_settings(place: str, settings: Any, others: Collection[str]) -> None:
-    """Check the settings at a place, where these ``others`` may stand beside them."""
+    """Check the settings at a place; the keys ``others`` are also allowed there."""
     if not isinstance(settings, dict):
         raise error(place, settings, _SETTINGS)
     _check_keys(place, settings, (*AXES, *others), OF_CHOICES_FORM)
@@ -117,7 +117,7 @@ def _check_settings(place: str, settings: Any, others: Collection[str]) -> None:
 
 
 def _check_axis(key: str, where: str, value: Any) -> None:
-    """Check a value, or each of a list of values; lists of a key whose value is a list are lists of lists."""
+    """Check a value, or each of a list of values; if the key's value is a list, these are lists of lists."""
     if key not in AXES:
         if isinstance(value, dict):
             raise error(where, value, ANYTHING.right)
@@ -148,7 +148,7 @@ def _check_choice(group: str, where: str, value: Any) -> None:
         return
     hint = _nested(group, value)
     if isinstance(value, str) and "," in value:
-        hint = f" (a list is written in brackets, [{value}])"
+        hint = f" (write a list in brackets, [{value}])"
     elif isinstance(value, (str, int)):
         hint = choices.hint(group, value, ": ")
     raise error(where, value, f"one of {', '.join(known)}{hint}")
@@ -163,7 +163,7 @@ def _check_devices(where: str, value: Any) -> None:
 def _check_keys(
     place: str, given: Mapping[str, Any], known: Collection[str], form: str | None = None
 ) -> None:
-    """Raise ConfigError for keys that are not known, nor of this form, with what they may be meant to be."""
+    """Raise ConfigError, with suggestions, for keys that are neither known nor of this form."""
     unknown = [key for key in given if key not in known and not (form and re.fullmatch(form, key))]
     if not unknown:
         return
@@ -180,14 +180,14 @@ def _check_keys(
 
 
 def _nested(section: str, value: Any) -> str:
-    """How keys inside their section are written, in parentheses; empty for what has no keys inside."""
+    """A hint to write the keys inside a section with dots, in parentheses; empty without such keys."""
     if section not in SECTIONS or not isinstance(value, dict) or not value:
         return ""
     key, inner = next(iter(value.items()))
     return f" (keys of {section} are written with a dot: {section}.{key}: {shown(inner)})"
 
 
-# ---- what a valid grid may not be meant to say
+# ---- valid settings that the user may not have meant
 
 
 def tell_notes(path: Path) -> None:
@@ -197,7 +197,7 @@ def tell_notes(path: Path) -> None:
 
 
 def notes(path: Path) -> Iterator[str]:
-    """A sentence for each place of a valid grid file where widths may be meant to be several networks."""
+    """A sentence for each place of a valid grid file where the user may have meant several networks."""
     grid = groups.read_yaml(path)
     for place in ("defaults", ON_CPU):
         yield from _flat_widths(place, grid.get(place, {}))
@@ -211,7 +211,7 @@ def _flat_widths(place: str, settings: Mapping[str, Any]) -> Iterator[str]:
         several = ", ".join(f"[{width}]" for width in widths)
         yield (
             f"{place}: network.hidden: {widths} is one network with {len(widths)} hidden layers; "
-            f"{len(widths)} networks are [{several}], and [{widths}] says that one is meant"
+            f"write [{several}] for {len(widths)} networks, and [{widths}] for this one without this note"
         )
     if ON_CPU in settings:
         yield from _flat_widths(f"{place}.{ON_CPU}", settings[ON_CPU])

@@ -1,4 +1,4 @@
-"""Rounds that cells are given beyond their protocol's: a file that a workflow reads as it plans."""
+"""Reads and writes the file of rounds that cells get beyond their protocol's, which a workflow reads."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ FILE = Path("results/more_rounds.json")
 
 
 def read(file: Path = FILE) -> dict[str, int]:
-    """The number of rounds by the name of a cell; empty where there is no such file. Raises ConfigError."""
+    """The number of rounds by the name of a cell; empty if the file does not exist. Raises ConfigError."""
     if not file.exists():
         return {}
     try:
@@ -31,7 +31,7 @@ def read(file: Path = FILE) -> dict[str, int]:
 
 
 def limit(rounds: Mapping[str, int], file: Path = FILE) -> None:
-    """Plan no more than so many rounds for the cells of these names."""
+    """Plan at most this many rounds for the cells of these names."""
     if not file.exists():
         return
     with file_lock(file):
@@ -42,7 +42,7 @@ def limit(rounds: Mapping[str, int], file: Path = FILE) -> None:
 
 
 def add(rounds: Mapping[str, int], file: Path = FILE) -> None:
-    """Plan so many rounds for the cells of these names; no cell loses a round that it has been given."""
+    """Plan this many rounds for the cells of these names; no cell loses rounds that it already has."""
     with file_lock(file):
         planned = read(file)
         write(file, planned | {name: max(count, planned.get(name, 0)) for name, count in rounds.items()})

@@ -1,4 +1,4 @@
-"""What a cell is called in paths, and where the files that belong to it stand."""
+"""Names of cells in paths, and the paths of the files that belong to them."""
 
 from collections.abc import Container, Mapping
 from itertools import count, takewhile
@@ -11,7 +11,7 @@ from snn.hardware.devices import Device
 
 
 def record_path(name: str, number: int) -> str:
-    """Where the record of a cell's round stands; rounds are numbered from 1."""
+    """The path of the record of a cell's round; rounds are numbered from 1."""
     return f"results/cells/{name}-round{number}.json"
 
 
@@ -22,7 +22,7 @@ def record_paths(cell: Cell, name: str | None = None, rounds: int = 0) -> list[s
 
 
 def microbenchmark_path(name: str, device: Device) -> str:
-    """Where a workflow keeps the record of a microbenchmark."""
+    """The path of a microbenchmark's record in a workflow."""
     return f"results/microbenchmarks/{device.slug}/{name}.json"
 
 
@@ -35,7 +35,7 @@ def rounds_in(known: Container[str], cells: Mapping[str, Cell]) -> dict[str, lis
 
 
 def said_of_missing(known: Container[str], cells: Mapping[str, Cell], kept: bool) -> str:
-    """How many records of cells are missing; ``kept``: whether the rounds that are found make a table."""
+    """A sentence on the number of missing records; ``kept``: whether a table shows the rounds found."""
     used = rounds_in(known, cells)
     wanted = missing = unused = 0
     for name, cell in cells.items():
@@ -54,7 +54,7 @@ def said_of_missing(known: Container[str], cells: Mapping[str, Cell], kept: bool
 def check_planned(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError if the output is the path in ``results/cells`` of another cell or round.
 
-    So what runs is what was planned, whatever a shell has made of it on the way.
+    This catches a shell that changed the arguments of a planned cell.
     """
     output, number = settings["output"], settings["round"]
     if "results/cells/" not in output or settings["device"]["name"] is None:
@@ -68,6 +68,6 @@ def check_planned(settings: Mapping[str, Any]) -> None:
 
 
 def dataset_path(cell: Cell) -> str:
-    """Where a cell's prepared data set stands, as today's code makes it."""
+    """The path of a cell's prepared data set, for the current version of the code."""
     made_of = {"dataset": cell["dataset"], "code": fingerprint.dataset_digest(cell["dataset"])}
     return f"results/datasets/{cell.dataset}-{digest(made_of)}.npy"

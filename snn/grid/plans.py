@@ -1,4 +1,4 @@
-"""The devices of a workflow: those that the grid or the command line names, or the one of this machine."""
+"""The devices of a workflow: planned by the grid or the command line, or else this machine's device."""
 
 import re
 from collections.abc import Mapping
@@ -14,26 +14,26 @@ from snn.hardware.devices import BACKENDS, Device, find, gpus_here
 from snn.microbenchmarks.settings import resolved
 
 _FAMILIES = ("NVIDIA", "Tesla", "Quadro", "GeForce", "GRID", "TITAN")
-"""What the driver's name of a GPU begins with."""
+"""First words of GPU names as the driver reports them."""
 
 _NAME = re.compile(r"cpu( +\S+)+|\S+( \S+)*")
 _MOST_NAME = 100
 _FOLDER = re.compile("[a-z][a-z0-9_-]{0,63}")
-_RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` prints it, as NVIDIA H200"
+_RIGHT = "cpu, or a GPU's name as `nvidia-smi --query-gpu=name --format=csv` prints it, such as NVIDIA H200"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured on one device, and the folder of its tables and figures, as ``nvidia-h200/``.
+    """The measurements of one device, and the folder of its tables and figures, such as ``nvidia-h200/``.
 
-    This machine's device has no folder but one that was asked for, and only it has a UUID.
+    This machine's device has a folder only if the user asks for one; no other device has a UUID.
     """
 
     device: Device
     folder: str
     sweeps: Mapping[str, Sweep]
     microbenchmarks: Mapping[str, Mapping[str, Any]]
-    """The settings of each, by name."""
+    """The settings of each microbenchmark, by name."""
     backend: str | None = None
     """The value of the key ``device``, such as ``auto``; None if the device was planned by name."""
 
@@ -50,15 +50,15 @@ class Plan:
 def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
     """The plans of a grid file; ``asked`` are the keys of the command line, which come first.
 
-    Sweeps without ``devices`` are planned for those of the grid, or else for ``device``. Raises as
-    ``snn.grid.sweeps.read`` does, and DeviceError if there is no such device.
+    Sweeps without ``devices`` are planned for the grid's ``devices``, or else for ``device``. Raises the
+    errors of ``snn.grid.sweeps.read``, and DeviceError if the device does not exist.
     """
     grid = grid_file.read(path)
     for place, keys in (("--config", asked), (f"{path}:", grid)):
         if "device" in keys and "devices" in keys:
             raise ConfigError(
-                f"{place} devices is {shown(keys['devices'])}, beside device, {shown(keys['device'])}: "
-                "name one of the two"
+                f"{place} devices is {shown(keys['devices'])}, but device is {shown(keys['device'])}: "
+                "leave one out"
             )
     here: list[str] = []
     planned: dict[str, tuple[Device, list[str]]] = {}
@@ -82,7 +82,7 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
         try:
             device = find(backend)
         except DeviceError as error:
-            others = "name the devices of other machines that jobs run on: devices=[NVIDIA H200]"
+            others = "if jobs run on other machines, name their devices: devices=[NVIDIA H200]"
             raise DeviceError(f"{error}; or {others}") from error
         plans.append(plan(device, own_folder, here, sweeps.host_of(device), backend))
     for slug, (device, names) in planned.items():
@@ -92,9 +92,9 @@ def read(path: Path, asked: Mapping[str, Any]) -> list[Plan]:
 
 
 def microbenchmarks(path: Path, grid: Mapping[str, Any], device: Device) -> dict[str, dict[str, Any]]:
-    """By name the settings of each microbenchmark, as the grid has them for this device, sorted by key.
+    """The grid's settings of each microbenchmark for this device, by name, sorted by key.
 
-    Raises ConfigError, naming file, microbenchmark, key and value, also for those of the other devices.
+    Raises ConfigError, naming file, microbenchmark, key and value; checks the settings of other devices, too.
     """
     found = {}
     for name, given in grid.get("microbenchmarks", {}).items():
@@ -110,7 +110,7 @@ def microbenchmarks(path: Path, grid: Mapping[str, Any], device: Device) -> dict
 
 
 def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
-    """The folder that the command line asks for, as ``mine/``; ``named`` is a planned device's."""
+    """The folder that the command line asks for, such as ``mine/``; ``named`` is a planned device's slug."""
     folder = asked.get("folder")
     if folder is None:
         return ""
@@ -118,7 +118,7 @@ def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
         right = "at most 64 of a-z, digits, _ and -, starting with a letter"
         raise ConfigError(f"--config folder is {shown(folder)}: it must be the name of a folder, {right}")
     if named is not None:
-        others = f"devices that are planned by name have separate folders, such as {named}"
+        others = f"devices planned by name have separate folders, such as {named}"
         raise ConfigError(f"--config folder is {shown(folder)}, but {others}: leave it out")
     return f"{folder}/"
 
@@ -126,7 +126,7 @@ def _asked_folder(asked: Mapping[str, Any], named: str | None) -> str:
 def _devices_of(
     sweep: str, path: Path, grid: Mapping[str, Any], asked: Mapping[str, Any]
 ) -> tuple[Device, ...]:
-    """The devices that are named for a sweep; empty if none are."""
+    """The devices planned by name for a sweep; may be empty."""
     if "devices" in asked:
         return named(asked["devices"], "--config devices")
     places = {f"sweeps.{sweep}.devices": grid["sweeps"][sweep], "devices": grid}
@@ -135,9 +135,9 @@ def _devices_of(
 
 
 def named(value: object, place: str) -> tuple[Device, ...]:
-    """The devices that a key names: one, or a list of them, each once.
+    """The devices that a key lists: one, or several without duplicates.
 
-    ``cpu`` is the CPU of this machine, and ``cpu NAME`` that of another. Raises ConfigError.
+    ``cpu`` is the CPU of this machine, ``cpu NAME`` the CPU of another. Raises ConfigError.
     """
     names = value if isinstance(value, list) else [value]
     if not names:
@@ -147,7 +147,7 @@ def named(value: object, place: str) -> tuple[Device, ...]:
         device = _device(name, place)
         if device.slug in devices:
             raise ConfigError(
-                f"{place}: {shown(name)} is named twice, as {shown(devices[device.slug].name)}: name it once"
+                f"{place}: {shown(name)} appears twice, as {shown(devices[device.slug].name)}: name it once"
             )
         devices[device.slug] = device
     return tuple(devices.values())

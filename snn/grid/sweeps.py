@@ -1,4 +1,4 @@
-"""``config/grid.yaml`` to cells: every sweep's axes multiplied out, every cell checked, keys sorted."""
+"""Expands a grid file, such as ``config/grid.yaml``, into cells: the products of each sweep's axes."""
 
 import itertools
 import json
@@ -27,15 +27,15 @@ ASKED = ("grid", "device", "devices", "folder")
 """The keys of a workflow's command line."""
 
 SHORTENED = "shortened"
-"""The key in which ``snn recommend`` tells its report what part of a training each run trained."""
+"""The key that passes the trained fraction of each run from ``snn recommend`` to its report."""
 
 MOST_CELLS = 100_000
-"""Cells of a grid. Snakemake plans a job for each, and takes minutes for as many."""
+"""Most cells of a grid. Snakemake plans a job for each, and takes minutes for this many."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """A named product of axes, or several. ``axes`` are the keys that take more than one value in it."""
+    """A named product of axes, or several. ``axes`` are the keys with more than one value."""
 
     name: str
     axes: tuple[str, ...]
@@ -59,7 +59,7 @@ def read(path: Path, device: Device, host: Device | None = None) -> dict[str, Sw
 
 
 def host_of(device: Device) -> Device:
-    """This machine's CPU, in the role of the host of a device."""
+    """This machine's CPU as the host of a device."""
     return device if device.backend == "cpu" else find("cpu")
 
 
@@ -68,7 +68,7 @@ class Reader:
 
     def __init__(self, path: Path, grid: Mapping[str, Any]) -> None:
         self._path, self._grid, self._count = path, grid, 0
-        self._named: dict[str, Mapping[str, Any]] = {}  # a name stands for one thing, in all sweeps
+        self._named: dict[str, Mapping[str, Any]] = {}  # all sweeps share the names
         self._tables: set[str] = set()
 
     def sweeps(self, names: Iterable[str], device: Device, host: Device | None) -> dict[str, Sweep]:
@@ -84,7 +84,7 @@ class Reader:
                 if self._count > MOST_CELLS:
                     raise ConfigError(
                         f"with this sweep the grid has {self._count} cells: it may have {MOST_CELLS}, "
-                        "for each is a job of the workflow, planned before anything runs"
+                        "because the workflow plans a job for each before anything runs"
                     )
                 found[name] = self._expand(name, products, device, host)
             except SnnError as error:
@@ -94,7 +94,7 @@ class Reader:
     def _expand(
         self, name: str, products: Sequence[Mapping[str, list[Any]]], device: Device, host: Device | None
     ) -> Sweep:
-        """The cells of all products; a key that one of them lacks is an axis, if another one has it."""
+        """The cells of all products; a key that only some of the products have is an axis."""
         keys = dict.fromkeys(key for one in products for key in one)
         values = {key: [value for one in products for value in one.get(key, [None])] for key in keys}
         axes = tuple(key for key, all_ in values.items() if any(value != all_[0] for value in all_))
@@ -105,14 +105,14 @@ class Reader:
                     unique[self._name(cell)] = cell
         if not unique:
             raise ConfigError(
-                f"strategy: all of this sweep run on a GPU's host, so it has no cell on {device.name}: "
-                "name cpu under devices, beside it or in its place"
+                f"strategy: every strategy runs on a GPU's host, so the sweep has no cell on {device.name}: "
+                "add cpu under devices, or replace the GPU by it"
             )
         check_sweep(name, list(unique.values()))
         return Sweep(name, axes, unique)
 
     def _name(self, cell: Cell) -> str:
-        """The name of a cell. Raises ConfigError where another cell or data set has it, or its data set's."""
+        """The name of a cell. Raises ConfigError if it, or its data set's name, is already taken."""
         name, table = cell.name, repr(cell["dataset"])
         claimed: dict[str, Mapping[str, Any]] = {name: cell}
         if table not in self._tables:  # many cells, few data sets
@@ -122,7 +122,7 @@ class Reader:
             if self._named.setdefault(path, content) != content:
                 raise ConfigError(
                     f"two different cells have the name {path}: their digests are equal by chance; "
-                    f"change a setting of one of them, which are {self._named[path]} and {content}"
+                    f"change a setting of {self._named[path]} or of {content}"
                 )
         return name
 
@@ -131,11 +131,11 @@ def check_keys(config: Mapping[str, Any]) -> None:
     """Raise ConfigError for a key of ``snakemake --config`` that no workflow reads."""
     unknown = [key for key in config if key not in (*ASKED, SHORTENED)]
     if unknown:
-        raise ConfigError(f"--config {unknown[0]}: there is no such key: {', '.join(ASKED)}")
+        raise ConfigError(f"--config {unknown[0]}: unknown key; the keys are {', '.join(ASKED)}")
 
 
 def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:
-    """Raise ConfigError where a cell of a grid file's sweeps does not fit into this machine's memory."""
+    """Raise ConfigError if a cell of a grid file's sweeps does not fit into this machine's memory."""
     for sweep in sweeps.values():
         for cell in sweep.cells:
             try:
@@ -145,13 +145,13 @@ def check_sizes(path: Path, sweeps: Mapping[str, Sweep]) -> None:
 
 
 def overrides(cell: Mapping[str, Any]) -> list[str]:
-    """The Hydra overrides with which ``python -m snn`` composes this cell: what differs from its files."""
+    """The Hydra overrides of this cell for ``python -m snn``: the values that differ from its files."""
     chosen = groups.chosen({group: cell[group]["name"] for group in choices.NAMED})
     chosen["device"] = cell["device"]["backend"]
     found = [f"{group}={chosen[group]}" for group in (*choices.NAMED, "device")]
 
     def choose(group: str, of: Callable[[Mapping[str, Any]], object]) -> None:
-        """Choose a file that is like the cell's section: that of config/config.yaml, if it is."""
+        """Choose a file that matches the cell's section, preferably the one in config/config.yaml."""
         right, known = of(cell[group]), (chosen[group], *groups.names(group))
         chosen[group] = next(name for name in known if of(groups.load(group, name)) == right)
         found.append(f"{group}={chosen[group]}")
@@ -159,7 +159,7 @@ def overrides(cell: Mapping[str, Any]) -> list[str]:
     if cell["network"].keys() != groups.load("network", chosen["network"]).keys():
         choose("network", lambda values: values.keys())
     protocol = cell["protocol"]
-    if protocol["min_runs"] > protocol["runs"]:  # it may not be set by hand, so it is that of a file
+    if protocol["min_runs"] > protocol["runs"]:  # a user cannot set this, so it comes from a file
         choose("protocol", lambda values: values["min_runs"])
     for section in SECTIONS:
         given = groups.default_training() if section == "training" else groups.load(section, chosen[section])
@@ -170,7 +170,7 @@ def overrides(cell: Mapping[str, Any]) -> list[str]:
 
 
 def _settle(settings: Mapping[str, Any], on_cpu: bool) -> dict[str, Any]:
-    """Settings for one device: on the CPU those of ``on_cpu`` replace what they stand beside."""
+    """Settings for one device: on the CPU, ``on_cpu`` replaces the settings next to it."""
     here = {**settings, **(settings.get("on_cpu", {}) if on_cpu else {})}
     for key in ("on_cpu", "devices"):
         here.pop(key, None)
@@ -180,7 +180,7 @@ def _settle(settings: Mapping[str, Any], on_cpu: bool) -> dict[str, Any]:
 
 
 def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, list[Any]]]:
-    """The products of a sweep: those of its ``union`` on top of what stands beside it, or the one it is."""
+    """The products of a sweep: each of its ``union`` on top of the other settings, or these alone."""
     beside = {key: value for key, value in settings.items() if key != "union"}
     if "union" not in settings:
         yield {key: _axis(key, value) for key, value in beside.items()}
@@ -189,7 +189,7 @@ def _products(settings: Mapping[str, Any]) -> Iterator[dict[str, list[Any]]]:
 
 
 def _axis(key: str, value: Any) -> list[Any]:
-    """The values of an axis; a network's widths are a list themselves, so an axis of them is one of lists."""
+    """The values of an axis. If a value is itself a list, such as a network's widths, these are lists."""
     if key in groups.list_valued():
         return value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
     if value == []:
@@ -198,7 +198,7 @@ def _axis(key: str, value: Any) -> list[Any]:
 
 
 def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> Cell | None:
-    """One point of the grid, as Hydra will compose it: group files first, then the keys set by hand."""
+    """The cell of one point, as Hydra composes it: group files first, then the keys set in the grid."""
     chosen = groups.chosen(point)
     sections = {group: groups.load(group, chosen[group]) for group in groups.GROUPS}
     for group in groups.GROUPS:
@@ -225,7 +225,7 @@ def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> C
 
 
 def own_tables(sweeps: Mapping[str, Sweep]) -> list[str]:
-    """The tables with a form of their own that these sweeps give."""
+    """The tables in a special form that these sweeps give."""
     return [name for name in TABLES if cells_of(name, sweeps)]
 
 
@@ -251,17 +251,17 @@ def trainings(cells: Iterable[Cell]) -> list[Cell]:
 
 
 def all_cells(sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:
-    """Every cell once, by name, however many sweeps hold it."""
+    """Every cell once, by name, even if several sweeps hold it."""
     return {name: cell for sweep in sweeps.values() for name, cell in sweep.named.items()}
 
 
 # ---- whether the tables of a sweep can be made from its cells
 
 NEIGHBOURS = "neighbours"
-"""The table of cells beside others of themselves alone."""
+"""The table that compares cells next to a busy neighbour with the same cells alone."""
 
 _OF_MEMBERS = ("correctness", "learning_rates")
-"""Those that tell of each network of a launch; the others' times are of one network alone."""
+"""Tables with a row per network of a launch; times in other tables belong to a single network."""
 
 _OWN_NAME = "give the sweep a separate name"
 
@@ -274,7 +274,7 @@ def check_sweep(sweep: str, cells: Sequence[Cell]) -> None:
 
 
 def _find_problem(name: str, table: Table, cells: Sequence[Cell]) -> str:
-    """What the cells of a table's sweep lack, or have too much of; empty if they are right."""
+    """Error text for cells from which a table cannot be made; empty if it can."""
     for section, choice in table.only.items():
         if not any(cell[section]["name"] == choice for cell in cells):
             return f"{section}: {choice} is missing: {name}.csv is about it"
@@ -289,7 +289,7 @@ def _find_problem(name: str, table: Table, cells: Sequence[Cell]) -> str:
             return f"{room}: give the sweep with the further axis a separate name"
     for cell in cells if table.category == CNN_REPORT else ():
         if "test_rows" not in cell["dataset"]:
-            other = f"{_OWN_NAME}, or choose a data set of images, as patterns"
+            other = f"{_OWN_NAME}, or choose a data set of images, such as patterns"
             lacks = f"{cell.dataset} has no test rows, and {name}.csv shows the accuracy on them"
             return f"dataset: {lacks}: {other}"
         if cell.loss != CROSS_ENTROPY.name:
@@ -305,6 +305,6 @@ def _find_problem(name: str, table: Table, cells: Sequence[Cell]) -> str:
             )
     several = next((cell.strategy for cell in cells if side_by_side(cell["strategy"])), None)
     if several and name not in _OF_MEMBERS:
-        times = f"a run of {several} trains several networks, and times in {name}.csv are of one"
+        times = f"a run of {several} trains several networks, but {name}.csv shows times of one"
         return f"strategy: {times}: {_OWN_NAME}"
     return ""

@@ -25,13 +25,13 @@ from snn.hardware.driver import LEAST, LEAST_OF_CUDA_13
 BACKENDS = ("auto", "cuda", "cpu")
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""The variable of the environment that says which GPUs a process may see, by number or UUID."""
+"""The environment variable that lists the GPUs that a process may see, by number or UUID."""
 
-_LEAST_OF_MEMORY = 0.6  # the least share of a GPU's memory that CUDA has of it; a part (MIG) has half or less
+_LEAST_OF_MEMORY = 0.6  # least share of a GPU's memory that CUDA reports; for a part (MIG) it is half or less
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where Linux says what a container may have, in its two forms."""
+"""Linux' files with a container's memory limit, for cgroup v2 and v1."""
 
-_DRIVER_SECONDS = 60  # how long a driver may take to start: a broken one may take for ever
+_DRIVER_SECONDS = 60  # longest start of a driver: a broken one may never return
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Device:
 
     @property
     def slug(self) -> str:
-        """The device's name in paths, as ``nvidia-h200`` or ``cpu-amd-epyc``. A name of which other letters
-        than those of ASCII are lost, or everything, ends with its digest."""
+        """The device's name in paths, such as ``nvidia-h200`` or ``cpu-amd-epyc``. It ends with a digest if
+        letters beyond ASCII are lost, or nothing is left."""
         words = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
         of_cpu = "" if self.backend == "cuda" else "cpu"
         is_whole = words and self.name.isascii()
@@ -55,7 +55,7 @@ class Device:
 
 
 class _NoGpuError(Exception):
-    """No GPU can be used; ``is_here``: there is one, or at least its driver."""
+    """No GPU can be used. ``is_here``: the machine has one, or at least its driver."""
 
     def __init__(self, reason: str, remedy: str = "", is_here: bool = True) -> None:
         super().__init__(f"{reason}: {remedy}" if remedy else reason)
@@ -64,19 +64,19 @@ class _NoGpuError(Exception):
 
 
 def find(backend: str = "auto") -> Device:
-    """The device that ``auto``, ``cuda`` or ``cpu`` means on this machine. Raises DeviceError, saying why, if
+    """The device for ``auto``, ``cuda`` or ``cpu`` on this machine. Raises DeviceError, with the reason, if
     ``cuda`` is requested but cannot be used."""
     return choices(backend)[0]
 
 
 def say_unused_gpu(asked: str | None, device: Device) -> None:
-    """Print why ``device`` is the CPU of a machine that has a GPU or a driver, if ``auto`` was asked for."""
+    """Print why ``auto`` chose the CPU if the machine has a GPU or a driver."""
     if asked == "auto" and device.backend == "cpu" and (reason := why_unused()):
         note(f"the GPU is not used: {reason}")
 
 
 def why_unused() -> str:
-    """Why no GPU of this machine can be used; empty if one can, or if there is neither a GPU nor a driver."""
+    """The reason why no GPU can be used; empty if one can, or without any GPU and driver."""
     try:
         _visible_gpus(starts_driver=True)
     except _NoGpuError as error:
@@ -85,9 +85,9 @@ def why_unused() -> str:
 
 
 def choices(backend: str, name: str | None = None) -> list[Device]:
-    """The devices of this machine that ``auto``, ``cuda`` or ``cpu`` may mean, in the order of CUDA.
+    """The candidate devices of this machine for ``auto``, ``cuda`` or ``cpu``, in CUDA's order.
 
-    All have the given name, or that of the first GPU that this process may see. Raises DeviceError as
+    All have the given name, or the name of the first GPU that this process may see. Raises DeviceError as
     ``find`` does, and if no device has the name.
     """
     if backend not in BACKENDS:
@@ -95,7 +95,7 @@ def choices(backend: str, name: str | None = None) -> list[Device]:
     found, unusable = [Device("cpu", _cpu_name())], ""
     if backend != "cpu":
         try:
-            # A job that was planned for a device does not wait for the driver twice.
+            # A job planned for a device does not wait for the driver twice.
             found = _visible_gpus(starts_driver=name is None)
         except _NoGpuError as error:
             if backend == "cuda" and name is None:
@@ -112,7 +112,7 @@ def choices(backend: str, name: str | None = None) -> list[Device]:
 
 
 def gpus_here() -> list[Device]:
-    """The GPUs of this machine that this process may see; empty where none can be used."""
+    """The GPUs of this machine that this process may see; empty if none can be used."""
     try:
         return _visible_gpus(starts_driver=False)
     except _NoGpuError:
@@ -121,8 +121,8 @@ def gpus_here() -> list[Device]:
 
 @contextmanager
 def nvml_open(backend: str) -> Iterator[None]:
-    """A context in which NVML stays open, unless the backend is ``cpu``: it is opened again and again there.
-    The driver takes its time to open it first."""
+    """A context in which NVML stays open, unless the backend is ``cpu``. Code inside opens it repeatedly, and
+    only the first time is slow."""
     with ExitStack() as open_meanwhile:
         if backend != "cpu":
             with suppress(pynvml.NVMLError):
@@ -142,8 +142,8 @@ def open_gpu(uuid: str) -> Iterator[Any]:
 
 
 def _visible_gpus(starts_driver: bool) -> list[Device]:
-    """The GPUs that this process may see and use, in the order of CUDA: at least one. Raises _NoGpuError.
-    With ``starts_driver``, CUDA is started, in another process, which takes some tenths of a second."""
+    """The GPUs that this process may see and use, at least one, in CUDA's order. Raises _NoGpuError.
+    ``starts_driver`` also starts CUDA in another process, which takes some tenths of a second."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
@@ -173,7 +173,7 @@ def _visible_gpus(starts_driver: bool) -> list[Device]:
 
 @cache
 def _failure_of_driver() -> str:
-    """Why CUDA does not start, although NVML knows the GPU; else empty."""
+    """The reason why CUDA does not start although NVML knows the GPU; else empty."""
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-S", driver.__file__],
@@ -198,8 +198,8 @@ def free_bytes(device: Device) -> int:
 def _visible() -> list[Any]:
     """The NVML handles of the GPUs that CUDA will number from 0, in PCI bus order.
 
-    As CUDA does, it ignores what follows an entry of CUDA_VISIBLE_DEVICES that is no GPU, and takes the first
-    part of a GPU that is divided into parts (MIG).
+    As CUDA does, it ignores the rest of CUDA_VISIBLE_DEVICES after an invalid entry, and takes the first part
+    of a GPU that is divided into parts (MIG).
     """
     count = pynvml.nvmlDeviceGetCount()
     if count == 0:
@@ -229,12 +229,12 @@ def _visible() -> list[Any]:
 
 
 def _part(handle: Any) -> Any:
-    """The handle itself or, of a GPU in MIG mode, of its first part; None if it has no part."""
+    """The handle itself, or for a GPU in MIG mode the handle of its first part; None if it has no part."""
     try:
         if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
             return handle
         count = pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)
-    except pynvml.NVMLError:  # not of a part, nor of a GPU that cannot be divided
+    except pynvml.NVMLError:  # unsupported on parts, and on GPUs that cannot be divided
         return handle
     for number in range(count):
         with suppress(pynvml.NVMLError):
@@ -250,7 +250,7 @@ def is_part(handle: Any) -> bool:
 
 
 def _name(handle: Any) -> str:
-    """The name of a GPU; of a part also what part it is: ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
+    """The name of a GPU; a part's name includes its profile: ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
     name: str = pynvml.nvmlDeviceGetName(handle)
     if not is_part(handle) or " MIG " in name:
         return name
@@ -259,9 +259,9 @@ def _name(handle: Any) -> str:
 
 
 def check_cuda(device: Device) -> None:
-    """Raise DeviceError if CUDA, in this process, uses another device than NVML describes. It may be a part
-    of the GPU (MIG), with less memory and fewer SMs, or another GPU."""
-    if device.uuid is None or "/" in device.uuid:  # the name of a part in drivers before 470 holds its GPU's
+    """Raise DeviceError if CUDA uses another device in this process than NVML describes: a part of the GPU
+    (MIG), with less memory and fewer SMs, or another GPU."""
+    if device.uuid is None or "/" in device.uuid:  # before driver 470, a part's name contains its GPU's name
         return
     try:
         seen = driver.first_device()
@@ -269,7 +269,7 @@ def check_cuda(device: Device) -> None:
         return
     except driver.DriverError as error:
         raise DeviceError(f"{device.name} cannot be used: {error}") from error
-    nbytes = None  # NVML does not say it where GPU and host share their memory
+    nbytes = None  # NVML does not report it if GPU and host share their memory
     with suppress(pynvml.NVMLError), open_gpu(device.uuid) as gpu:
         nbytes = int(pynvml.nvmlDeviceGetMemoryInfo(gpu).total)
     is_whole = seen.memory_bytes >= _LEAST_OF_MEMORY * (nbytes or 0)
@@ -282,7 +282,7 @@ def check_cuda(device: Device) -> None:
 
 
 def _of_uuid(entry: str, count: int) -> Any:
-    """The handle of a UUID, of which the beginning is enough if only one GPU has it."""
+    """The handle of a UUID; its beginning suffices if only one GPU matches."""
     try:
         return pynvml.nvmlDeviceGetHandleByUUID(entry)
     except pynvml.NVMLError:
@@ -294,7 +294,7 @@ def _of_uuid(entry: str, count: int) -> Any:
 
 
 def _cuda_of_cupy(supported: int, version: str) -> int | None:
-    """The version of CUDA that the installed CuPy is built for; None if its package does not say it. Raises
+    """The CUDA version that the installed CuPy is built for; None if its package does not state it. Raises
     _NoGpuError if CuPy is missing, or built for a newer CUDA than the driver supports."""
     if find_spec("cupy") is None:
         raise _NoGpuError("CuPy is not installed", "run `make env`")
@@ -314,7 +314,7 @@ def _cuda_of_cupy(supported: int, version: str) -> int | None:
 
 
 def _why_not(handle: Any, cuda: int | None) -> _NoGpuError | None:
-    """Why a GPU cannot be used with a CuPy for this version of CUDA; None if it can."""
+    """The reason why a GPU cannot be used with a CuPy for this version of CUDA; None if it can."""
     capability = _capability(handle)
     if capability is None:
         return None
@@ -330,7 +330,7 @@ def _why_not(handle: Any, cuda: int | None) -> _NoGpuError | None:
 
 
 def _capability(handle: Any) -> tuple[int, ...] | None:
-    """The compute capability of a GPU; None of a part of one (MIG), for which it is at least 8.0."""
+    """The compute capability of a GPU; None for a part of one (MIG), which has at least 8.0."""
     try:
         return tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
     except pynvml.NVMLError:
@@ -347,7 +347,7 @@ def _cpu_name() -> str:
 
 @cache
 def usable_bytes() -> int:
-    """The machine's memory, or what a container may have of it."""
+    """Bytes of the machine's memory, or of the container's limit."""
     found = [machine_bytes()]
     for path in _MEMORY_LIMITS:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The CUDA driver, asked through its library alone: ``scripts/make_env`` asks it without any package.
+"""Queries the CUDA driver through its library, without any package, as ``scripts/make_env`` needs.
 
 ``python driver.py`` prints why the driver does not work, or nothing. It runs as a separate process, because a
 process that has started the driver can no longer choose its GPUs.
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 LEAST, LEAST_OF_CUDA_13 = (7, 0), (7, 5)
-"""The least compute capability for the kernels (waits with ``.acq_rel``), and that CUDA 13 supports."""
+"""Least compute capability of the kernels (waits with ``.acq_rel``), and of CUDA 13."""
 
-NO_DEVICE = 100  # what ``cuInit`` answers without a GPU that this process may use
+NO_DEVICE = 100  # result of ``cuInit`` if this process may not use any GPU
 _SCHEDULES = {0: "auto", 1: "spin", 2: "yield", 4: "blocking"}  # CU_CTX_SCHED_ and so on
 _CAPABILITY = (75, 76)  # CUdevice_attribute: the major and the minor number of a compute capability
 
@@ -33,11 +33,11 @@ _ERRORS = {
     ),
     999: ("UNKNOWN", "often after standby: reload the module nvidia_uvm, or restart the machine"),
 }
-"""By number: CUDA's name for an error of ``cuInit`` without CUDA_ERROR_, and what it means."""
+"""Errors of ``cuInit`` by number: CUDA's name without CUDA_ERROR_, and its meaning."""
 
 
 class DriverError(Exception):
-    """The driver is installed and does not work; ``number`` is that of CUDA's error, None if it has none."""
+    """The driver is installed but does not work. ``number`` is CUDA's error number, or None."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -45,14 +45,14 @@ class DriverError(Exception):
 
 
 class Driver(NamedTuple):
-    """A driver that works: the CUDA version that it supports, and each GPU's compute capability."""
+    """A working driver: the CUDA version that it supports, and each GPU's compute capability."""
 
     cuda: int
     capabilities: list[tuple[int, int]]
 
 
 def read() -> Driver | None:
-    """Start the driver and ask it; None if none is installed. Raises DriverError."""
+    """Start and query the driver; None if it is not installed. Raises DriverError."""
     try:
         library = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -75,7 +75,7 @@ def first_device() -> Seen:
     """The device that CUDA uses in this process. Raises DriverError, or OSError without a driver."""
     library, device = _started()
     uuid, nbytes = (ctypes.c_ubyte * 16)(), ctypes.c_size_t(0)
-    # Of a part of a GPU (MIG) only the second version of the call gives the part's own UUID.
+    # Only the second version of the call returns the UUID of a part of a GPU (MIG).
     call = "cuDeviceGetUuid_v2" if hasattr(library, "cuDeviceGetUuid_v2") else "cuDeviceGetUuid"
     _check(library, call, uuid, device)
     _check(library, "cuDeviceTotalMem_v2", ctypes.byref(nbytes), device)
@@ -83,7 +83,7 @@ def first_device() -> Seen:
 
 
 def schedule() -> str | None:
-    """How a thread of this process waits for CUDA's first device; None if the driver does not say it."""
+    """The way a thread of this process waits for CUDA's first device; None if the driver gives none."""
     flags, active = ctypes.c_uint(0), ctypes.c_int(0)
     try:
         library, device = _started()
@@ -101,7 +101,7 @@ def _started() -> tuple[Any, ctypes.c_int]:
 
 
 def _check(library: Any, call: str, *arguments: Any) -> None:
-    """Raise DriverError, with the name of the error and what it means, if a call fails."""
+    """Raise DriverError, with the name and meaning of the error, if a call fails."""
     number = getattr(library, call)(*arguments)
     if not number:
         return

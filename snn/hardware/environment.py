@@ -1,4 +1,4 @@
-"""The environment of the processes that this one starts, without the user's settings of Python and Snakemake.
+"""Environment variables of child processes, without the user's settings of Python and Snakemake.
 
 Settings of the machine (CUDA_VISIBLE_DEVICES, LD_LIBRARY_PATH, SLURM_*), of the language and of other
 runtimes (XLA_FLAGS) are left as they are.
@@ -11,32 +11,32 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 
 _KEPT = {
-    *("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONCOERCECLOCALE"),  # how the terminal's letters are encoded
+    *("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONCOERCECLOCALE"),  # the terminal's encoding
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED", "PYTHONFAULTHANDLER"),
     *("PYTHONHASHSEED", "PYTHONNOUSERSITE", "PYTHONUSERBASE"),
 }
-"""Settings of Python that stay. Of the others PYTHONPATH, PYTHONHOME and PYTHONSAFEPATH change the imports,
-PYTHONOPTIMIZE, PYTHONDEVMODE, PYTHONMALLOC and PYTHONTRACEMALLOC change times, PYTHONWARNINGS makes errors of
-warnings, and with PYTHONINSPECT a job waits for a user at its end."""
+"""Settings of Python that stay. Among the others, PYTHONPATH, PYTHONHOME and PYTHONSAFEPATH change the
+imports, PYTHONOPTIMIZE, PYTHONDEVMODE, PYTHONMALLOC and PYTHONTRACEMALLOC change times, PYTHONWARNINGS makes
+errors of warnings, and with PYTHONINSPECT a job waits for a user at its end."""
 
 
 def of_jobs() -> dict[str, str]:
-    """The environment of a process that measures or draws: as this one's, with the project's modules first.
-    Of PYTHONPATH, folders of installed packages stay, which a cluster's `module load` adds."""
+    """The environment of a process that measures or draws: this one's, with the project's modules first.
+    PYTHONPATH keeps folders of installed packages, which a cluster's `module load` adds."""
     kept = {name: one for name, one in os.environ.items() if name in _KEPT or not name.startswith("PYTHON")}
     path = os.pathsep.join([str(_ROOT), *filter(_has_packages, _python_path())])
     return kept | {"PYTHONPATH": path, "MPLBACKEND": "Agg"}
 
 
 def of_workflow() -> dict[str, str]:
-    """The environment of a Snakemake that a command starts: also without the user's own profile. What it
-    prints is UTF-8, as the command reads it."""
+    """The environment of a Snakemake that a command starts: also without the user's profile. Its output is
+    UTF-8, as the command expects."""
     ours = {name: value for name, value in of_jobs().items() if not name.startswith("SNAKEMAKE_")}
     return ours | {"PYTHONIOENCODING": "utf-8"}
 
 
 def assign_to_jobs() -> None:
-    """Let every process that this one starts have the environment ``of_jobs``."""
+    """Give every process that this one starts the environment ``of_jobs``."""
     ours = of_jobs()
     for name in set(os.environ) - set(ours):
         del os.environ[name]
@@ -44,7 +44,7 @@ def assign_to_jobs() -> None:
 
 
 def put_packages_first() -> None:
-    """Let no module in a folder of PYTHONPATH replace an installed package or one of Python's own."""
+    """Prevent modules in PYTHONPATH from replacing installed packages or Python's own."""
     loose = {Path(entry).resolve() for entry in _python_path() if not _has_packages(entry)} - {_ROOT}
     sys.path.sort(key=lambda entry: Path(entry).resolve() in loose)  # stable
 
@@ -54,5 +54,5 @@ def _python_path() -> list[str]:
 
 
 def _has_packages(entry: str) -> bool:
-    """Whether a folder is one that an installer filled, not one of a user's own modules."""
+    """Whether an installer filled a folder, so that it does not hold a user's own modules."""
     return any(Path(entry).glob("*.dist-info"))

@@ -11,24 +11,24 @@ import pynvml
 from snn.hardware.devices import is_part, open_gpu
 
 FLOPS, BYTES, SECONDS, CYCLES = "FLOP/s", "B/s", "s", "cycles"  # units of limits
-_OF_WHOLE = ("cuda_cores", "memory_bus_bits", "copy_engines")  # which a part of a GPU (MIG) shares
+_OF_WHOLE = ("cuda_cores", "memory_bus_bits", "copy_engines")  # shared by the parts of a GPU (MIG)
 
 VERSION = 2  # the schema version of a record of limits
 
 
 def too_old(has: tuple[int, int], needed: tuple[int, int], instruction: str) -> str:
-    """Why a device has no limit: its compute capability does not have the instruction that is measured. It
-    may have others of the kind, as a T4 has tensor cores for FP16."""
+    """The reason for a missing limit: the compute capability lacks the measured instruction. It may have
+    others of the kind; a T4, for example, has tensor cores for FP16."""
     said = "compute capability {}.{}, but the instruction that is measured, {}, needs {}.{}"
     return said.format(*has, instruction, *needed)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One measured limit, ``what``, with its samples in ``unit``; without any, the ``reason`` why.
+    """One measured limit, ``what``, with its samples in ``unit``, or the ``reason`` if it has none.
 
-    ``blocks`` is the number of blocks that it was measured with, None for the whole device or the host.
-    ``how`` describes what was timed.
+    ``blocks`` is the number of blocks of the measurement, None for the whole device or the host. ``how``
+    describes what was timed.
     """
 
     what: str
@@ -46,7 +46,7 @@ class Limit:
 @dataclass(frozen=True)
 class Measured:
     """The limits of a device. ``multiprocessors`` (the number of SMs) and ``l2_bytes`` are None on a CPU.
-    ``properties`` are what the system reports; earlier records have none."""
+    ``properties`` come from the system; old records have none."""
 
     limits: tuple[Limit, ...]
     multiprocessors: int | None = None
@@ -73,8 +73,8 @@ class Measured:
 
 
 def properties(uuid: str) -> dict[str, Any]:
-    """What the driver reports about the GPU with this UUID; None for what it does not know. Of a part of a
-    GPU (MIG) nothing that the whole GPU has is reported as the part's."""
+    """The driver's properties of the GPU with this UUID; None for unknown ones. For a part of a GPU (MIG), no
+    value of the whole GPU is reported."""
     with open_gpu(uuid) as gpu:
         asked: dict[str, Callable[[], Any]] = {
             "memory_bytes": lambda: pynvml.nvmlDeviceGetMemoryInfo(gpu).total,

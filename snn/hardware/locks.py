@@ -1,4 +1,4 @@
-"""Locks: one measurement at a time per device, one workflow per folder; jobs that end with their workflow."""
+"""Locks (one measurement per device, one workflow per folder), and jobs that end with their workflow."""
 
 import ctypes
 import errno
@@ -23,20 +23,20 @@ from snn.hardware.devices import VISIBLE, Device
 
 END_WITH_PARENT = "SNN_END_WITH_PARENT"
 GPUS_AT_ONCE = "SNN_GPUS_AT_ONCE"
-"""The variable of the environment with the number of GPUs that a workflow's cells may use at once."""
+"""The environment variable with the number of GPUs that a workflow's cells may use at once."""
 
 WAITS = "SNN_WAITS"
-"""The variable of the environment with a file to which each wait adds `wait`, and at its end the seconds."""
+"""The environment variable with a file; each wait appends `wait`, and at its end the seconds."""
 
 WAITING = "waiting for another measurement on this machine to finish"
-"""What a process prints that finds all its devices locked."""
+"""The line that a process prints if all its devices are locked."""
 
 _PR_SET_PDEATHSIG = 1
 _FOLDER_LOCK = "snn.lock"
 _MOMENT = 0.05
 _OF_GPU = re.compile(r"snn-((GPU|MIG)-[\w./-]+)\.lock")
 
-_TICK = 20_000_000  # nanoseconds by which a file's time may be behind the clock
+_TICK = 20_000_000  # nanoseconds by which a file's time may lag behind the clock
 
 
 class LockedError(SnnError):
@@ -44,8 +44,8 @@ class LockedError(SnnError):
 
 
 def in_turn(devices: Sequence[Device], number: int) -> list[Device]:
-    """Of several GPUs those that a workflow may use, first the one whose turn it is in the round of a number.
-    So every round of all cells is measured on one GPU, and times of two cells are divided round by round."""
+    """The GPUs that a workflow may use, rotated by the number of the round. All cells so try the same GPU
+    first in a round, because times of two cells are divided round by round."""
     several = list(devices[: int(os.environ.get(GPUS_AT_ONCE, "1"))])
     first = (number - 1) % len(several)
     return several[first:] + several[:first]
@@ -53,23 +53,23 @@ def in_turn(devices: Sequence[Device], number: int) -> list[Device]:
 
 @contextmanager
 def device_lock(*devices: Device) -> Iterator[Device]:
-    """Hold the first of these devices that is free, after other measurements if none is.
+    """Hold the first free device of these; wait for other measurements if none is free.
 
-    CUDA, if it is loaded meanwhile, sees no other. The system releases a device if the process dies.
+    CUDA, if it is loaded meanwhile, sees only this device. The system releases a device if the process dies.
     Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
     Raises LockedError if a lock's file cannot be opened or locked, or is not a regular file.
     """
     with ExitStack() as held:
         kind = fcntl.LOCK_SH if devices[0].uuid else fcntl.LOCK_EX
-        with _lock(["turn"], fcntl.LOCK_EX):  # else who shares the host overtakes who waits for all of it
+        with _lock(["turn"], fcntl.LOCK_EX):  # else shared holders overtake an exclusive one
             held.enter_context(_lock(["cpu"], kind))
         yield held.enter_context(gpu_lock(*devices)) if devices[0].uuid else devices[0]
 
 
 @contextmanager
 def gpu_lock(*devices: Device) -> Iterator[Device]:
-    """Hold the first of these GPUs that is free, in a process whose parent holds another: as ``device_lock``.
-    It has its share of the host by its parent, which may wait for it: it does not queue for one."""
+    """Hold the first free GPU of these, as ``device_lock`` does, in a process whose parent holds another. The
+    parent, which may wait for this process, already holds a share of the host, so this one does not queue."""
     with _lock([str(device.uuid) for device in devices], fcntl.LOCK_EX) as uuid:
         before, os.environ[VISIBLE] = os.environ.get(VISIBLE), uuid
         try:
@@ -81,15 +81,15 @@ def gpu_lock(*devices: Device) -> Iterator[Device]:
 
 
 def lock_file(name: str) -> Path:
-    """Lock file of a device, by its UUID, or of the CPU, for a measurement. A UUID identifies one GPU. Any
-    other name is of this machine: several machines may share a temporary folder."""
+    """Lock file for a measurement on the GPU with this UUID, or on the CPU. A UUID identifies one GPU; any
+    other name includes this machine's key, because several machines may share a temporary folder."""
     here = f"-{_machine()}" if name in ("cpu", "turn") else ""
     return Path(tempfile.gettempdir()) / f"snn-{name}{here}.lock"
 
 
 @cache
 def _machine() -> str:
-    """What tells this machine from others: the same in its containers, where Linux has named this boot."""
+    """Key that identifies the host; containers share it if Linux reports the ID of the boot."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")[:8]
     return platform.node()
@@ -97,7 +97,7 @@ def _machine() -> str:
 
 @contextmanager
 def _lock(names: Sequence[str], kind: int) -> Iterator[str]:
-    """Hold the first of these locks that is free; its file has the time when it was locked last."""
+    """Hold the first free lock of these; the time of its file is when it was last locked."""
     # Open for reading: another user's file can be locked, but not written.
     descriptors = {name: _open(lock_file(name), os.O_RDONLY) for name in names}
     try:
@@ -113,7 +113,7 @@ def _lock(names: Sequence[str], kind: int) -> Iterator[str]:
 
 
 def _first_free(descriptors: dict[str, int], kind: int) -> str:
-    """Lock one of these files and return its name: the first that is free, or becomes so."""
+    """Lock the first of these files that is or becomes free, and return its name."""
 
     def free() -> str | None:
         return next((name for name, descriptor in descriptors.items() if _try(descriptor, kind)), None)
@@ -121,7 +121,7 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
     first, *others = descriptors
     if _try(descriptors[first], kind):
         return first
-    time.sleep(_MOMENT)  # it may only have been looked at, by ``Neighbours``
+    time.sleep(_MOMENT)  # ``Neighbours`` may only have looked at it
     if name := free():
         return name
     say(WAITING, sys.stderr)
@@ -140,8 +140,8 @@ def _first_free(descriptors: dict[str, int], kind: int) -> str:
 
 
 class Neighbours:
-    """The other GPUs whose locks are held from now on. A lock's file has the time when it was locked last, so
-    that one is seen that comes and goes in between."""
+    """Watches the other GPUs' locks from now on. It also sees a lock that was taken and released in between,
+    because the time of a lock's file is when it was last locked."""
 
     def __init__(self, device: Device) -> None:
         self._own = lock_file(device.uuid or "cpu")
@@ -149,7 +149,7 @@ class Neighbours:
         self._found = self._busy()
 
     def uuids(self) -> list[str]:
-        """The UUIDs of those that were held at some time until now, sorted."""
+        """The sorted UUIDs of GPUs whose locks were held at some time until now."""
         self._found |= self._busy()
         return sorted(self._found)
 
@@ -174,7 +174,7 @@ class Neighbours:
 
 
 def _note_wait(text: str) -> None:
-    with suppress(OSError):  # what is measured does not depend on it
+    with suppress(OSError):  # the measurement does not depend on it
         if file := os.environ.get(WAITS):
             with Path(file).open("a", encoding="ascii") as notes:
                 notes.write(text)
@@ -186,7 +186,7 @@ def is_waiting(file: Path) -> bool:
 
 
 def waited(file: Path) -> float:
-    """How many seconds the processes whose WAITS is this file have waited for locks, until they had them."""
+    """Seconds that the processes whose WAITS is this file have waited for locks, up to getting them."""
     lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
     return sum(float(seconds) for _, _, seconds in (line.partition(" ") for line in lines) if seconds)
 
@@ -200,7 +200,7 @@ def _try(descriptor: int, kind: int) -> bool:
 
 
 def _flock(descriptor: int, kind: int) -> None:
-    """Lock an open file. Raises LockedError where its file system has no such locks."""
+    """Lock an open file. Raises LockedError if its file system does not support such locks."""
     try:
         fcntl.flock(descriptor, kind)
     except BlockingIOError:
@@ -217,8 +217,9 @@ def _flock(descriptor: int, kind: int) -> None:
 def _open(path: Path, mode: int) -> int:
     """The descriptor of a lock's file, which is created if needed.
 
-    Opened for reading, all users can read it despite the umask; for writing, those whom the umask lets can
-    write it. Raises LockedError for anything but a regular file, and if permission is denied.
+    If it is created for reading, all users can read it despite the umask; if for writing, users whom the
+    umask permits can write it. Raises LockedError for anything but a regular file, and if permission is
+    denied.
     """
     flags = mode | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # O_NONBLOCK: opening a FIFO would block
     try:
@@ -231,7 +232,7 @@ def _open(path: Path, mode: int) -> int:
                 os.utime(descriptor, (0, 0))  # not locked yet
     except OSError as error:
         remedy = "remove it, or let its owner"
-        if isinstance(error, PermissionError):  # who removes a lock that is held lets a second holder in
+        if isinstance(error, PermissionError):  # removing a held lock would let a second holder in
             remedy = "let its owner give you access to it (chmod g+rw)"
         why = f"it is a link: {remedy}" if error.errno == errno.ELOOP else f"{error.strerror}: {remedy}"
         raise LockedError(f"{path}: the lock cannot be opened: {why}") from error
@@ -242,7 +243,7 @@ def _open(path: Path, mode: int) -> int:
 
 
 def generation(folder: Path) -> str | None:
-    """The last workflow that worked in a folder, "" if there was none; None while one is at work."""
+    """The last workflow that worked in a folder, "" without one; None while a workflow is at work."""
     descriptor = _open_in(folder)
     try:
         return _text(descriptor) if _try(descriptor, fcntl.LOCK_SH) else None
@@ -254,7 +255,7 @@ def folder_lock(folder: Path, planned: str | None) -> int:
     """Lock a folder until the returned descriptor is closed or this process ends.
 
     ``planned`` is the folder's ``generation`` from before the work was planned. Raises LockedError if another
-    workflow is at work, or has been since: what that one made would be made again.
+    workflow is at work, or has been since: its results would be built again.
     """
     descriptor = _open_in(folder)
     try:
@@ -278,15 +279,15 @@ def folder_lock(folder: Path, planned: str | None) -> int:
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """A context that one process at a time is in for this file, so that what is read there can be replaced.
+    """A context for one process at a time per file, which can read and replace the file in it.
 
-    The file need not exist. Raises OutputError if its folder cannot be made, LockedError if it cannot be
+    The file need not exist. Raises OutputError if its folder cannot be created, LockedError if it cannot be
     locked.
     """
     with outputs.reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     lock = path.with_name(f".{path.name}.lock")
-    # A network file system locks only what is open for writing; another user's file can only be read.
+    # A network file system locks only files open for writing; another user's file can only be read.
     mode = os.O_RDWR if not lock.exists() or os.access(lock, os.W_OK) else os.O_RDONLY
     descriptor = _open(lock, mode)
     try:
@@ -297,7 +298,7 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 def _open_in(folder: Path) -> int:
-    """The descriptor of a folder's lock; the folder is created if needed. Raises LockedError if this user may
+    """The descriptor of a folder's lock; creates the folder if needed. Raises LockedError if this user may
     not write there, and as ``_open`` does."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
     if not os.access(there, os.W_OK):
@@ -316,10 +317,10 @@ def _text(descriptor: int) -> str:
 
 
 def end_with_parent() -> None:
-    """On Linux, if the environment asks for it: let the kernel kill this process when its parent ends."""
+    """Let Linux kill this process when its parent ends, if the environment asks for it."""
     parent = os.environ.get(END_WITH_PARENT)
     if not parent or sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if str(os.getppid()) != parent:  # the parent ended before prctl
+    if str(os.getppid()) != parent:  # the parent ended before the call of prctl
         sys.exit(f"snn: the workflow (process {parent}) has ended")

@@ -1,10 +1,10 @@
-"""The state of the machine while a cell is measured: the sensors, and when they are read.
+"""Reads the sensors of the machine while a cell is measured.
 
 A ``Sampler`` takes readings between runs (other load, clocks and reasons for throttling, from counters that
-the system keeps anyway) and samples during runs, in a thread, about once per second. A sample asks few
-questions, because after each answer the thread takes the GIL from the one that trains for some microseconds.
-The pause after a sample is at least 500 times the seconds of CPU that it took, so that sampling costs less
-than 0.5% wherever it runs; ``benchmarks/sampling_cost.py`` measures what it costs.
+the system keeps anyway) and samples during runs, in a thread, about once per second. A sample makes few
+queries, because after each answer the thread takes the GIL from the training thread for some microseconds.
+The pause after a sample is at least 500 times its CPU time, so that sampling costs less than 0.5% on any
+machine; ``benchmarks/sampling_cost.py`` measures the cost.
 """
 
 import os
@@ -21,28 +21,28 @@ import pynvml
 from snn.hardware.devices import Device, machine_bytes, open_gpu, usable_bytes, usable_processors
 
 Sample = Mapping[str, Any]
-"""``t_s``, seconds since the start, and what the sensors of a device gave, by column."""
+"""``t_s``, seconds since the start, and the values of a device's sensors, by column."""
 
 Live = Callable[[Sample, Mapping[str, Any]], None]
-"""What sees a sample when it is taken, with the limits of the device."""
+"""Callback for each new sample and the limits of the device."""
 
 Window = tuple[float, float]
 """The start and the end of a timed run, in seconds of ``time.perf_counter``."""
 
 EVERY = 1.0  # seconds between two samples, at least
-MOST_SHARE = 0.002  # the largest share of one CPU's time that sampling takes
-_MOST = 240  # the most rows of samples that a record keeps
-_GAP = 0.5  # seconds between two timed runs that count as one stretch of work
-_LEAST_SECONDS = 0.5  # between two readings: over less, the system's counters are too coarse
+MOST_SHARE = 0.002  # largest share of one CPU's time for sampling
+_MOST = 240  # most rows of samples in a record
+_GAP = 0.5  # longest pause in seconds between timed runs that count as one stretch
+_LEAST_SECONDS = 0.5  # least time between two readings, because the system's counters are coarse
 _PROC_STAT = Path("/proc/stat")
 _GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 _HWMON = Path("/sys/class/hwmon")
 _CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 
 _IN_CONTAINER = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
-"""Where Linux says what a container has, with file caches."""
+"""Linux' files with the memory in use by a container, including file caches."""
 
-# Of NVML's reasons for a clock below its maximum, those that slow down a measurement.
+# NVML's reasons for a clock below its maximum that slow down a measurement
 _THROTTLE_REASONS = {
     "software power cap": pynvml.nvmlClocksThrottleReasonSwPowerCap,
     "hardware slowdown": pynvml.nvmlClocksThrottleReasonHwSlowdown,
@@ -65,7 +65,7 @@ def _throttled(gpu: Any) -> list[str]:
 
 
 def _other_processes(gpu: Any) -> int:
-    """Number of other processes that compute on the device; in a container our own may have another PID."""
+    """Number of other processes that compute on the device; in a container, ours may have another PID."""
     processes = {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)}
     return len(processes - {os.getpid()}) if os.getpid() in processes else max(len(processes) - 1, 0)
 
@@ -80,14 +80,14 @@ _QUESTIONS: Mapping[str, Callable[[Any], Any]] = {
     "throttled": _throttled,
     "utilisation": lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu,
 }
-"""What NVML is asked of a GPU: MHz, C, W, bytes, and percent of the time in which a kernel ran."""
+"""NVML's queries of a GPU: MHz, C, W, bytes, and percent of the time in which a kernel ran."""
 
 _OF_STATE = tuple(name for name in _QUESTIONS if name != "utilisation")
 _OF_SAMPLE = ("memory_used_bytes", "utilisation", "temperature_c", "power_w", "sm_mhz", "throttled")
 
 
 def _ask(question: Callable[..., Any], *about: Any) -> Any:
-    """The answer of NVML, or None where the device has none."""
+    """NVML's answer, or None if the device does not support the query."""
     try:
         return question(*about)
     except pynvml.NVMLError:  # not every device supports every query
@@ -103,8 +103,8 @@ def gpu_state(device: Device) -> dict[str, Any]:
 
 
 def state_before(device: Device) -> dict[str, Any]:
-    """The machine before a cell uses the device: CPUs, load, frequency governor, and the bytes of GPU memory
-    that other processes hold (None on the CPU)."""
+    """The state of the machine before a cell uses the device: CPUs, load, frequency governor, and the bytes
+    of GPU memory that other processes hold (None on the CPU)."""
     governor = None
     with suppress(OSError, IndexError):
         governor = _GOVERNOR.read_text().splitlines()[0].strip()
@@ -121,8 +121,8 @@ def _load() -> float | None:
 
 
 class CpuCounters(NamedTuple):
-    """Seconds since some moment: wall clock; time of the CPUs that this process may use, by anybody, by the
-    hypervisor, and by this process and its children."""
+    """Seconds since some moment: wall clock; and the usable CPUs' time, used by anybody, by the hypervisor,
+    and by this process and its children."""
 
     wall: float
     busy: float
@@ -131,7 +131,7 @@ class CpuCounters(NamedTuple):
 
 
 def cores_in_use(before: CpuCounters | None, after: CpuCounters | None) -> dict[str, float | None]:
-    """CPUs, of those we may use, that others used or a hypervisor took, on average between two readings."""
+    """Mean numbers of our usable CPUs that others used, and that a hypervisor took, between readings."""
     if before is None or after is None or after.wall <= before.wall:
         return {"other_cores": None, "stolen_cores": None}
     wall, busy, stolen, own = (now - then for now, then in zip(after, before, strict=True))
@@ -139,7 +139,7 @@ def cores_in_use(before: CpuCounters | None, after: CpuCounters | None) -> dict[
 
 
 def _cpu_counters() -> CpuCounters | None:
-    """The counters of /proc/stat, or None where there are none of our CPUs."""
+    """The counters of /proc/stat, or None if it lacks our CPUs."""
     try:
         lines = [line.split() for line in _PROC_STAT.read_text().splitlines()]
     except OSError:
@@ -159,10 +159,10 @@ def _cpu_counters() -> CpuCounters | None:
 
 @contextmanager
 def open_sensors(device: Device) -> Iterator[tuple[dict[str, Any], Callable[[], dict[str, Any]]]]:
-    """What does not change of a GPU, or of the host if the device is the CPU, and what reads its sensors.
+    """The constant limits of a GPU (or the host, for the CPU), and a function that reads its sensors.
 
-    The limits: bytes that processes can have, the lowest temperature at which a GPU slows down (C), its power
-    (W). Values are by column, None where a sensor does not answer.
+    The limits: bytes that processes can use, the lowest temperature at which a GPU slows down (C), its power
+    (W). Values are by column, None if a sensor does not answer.
     """
     if device.uuid is None:
         yield _host_sensors()
@@ -186,8 +186,8 @@ def open_sensors(device: Device) -> Iterator[tuple[dict[str, Any], Callable[[], 
 
 
 def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-    """As ``open_sensors``; a user cannot read a CPU's power and clocks. The utilisation is the percentage of
-    the usable CPUs that this process keeps busy."""
+    """``open_sensors`` of the host; a user cannot read a CPU's power and clocks. The utilisation is the
+    percentage of the usable CPUs that this process keeps busy."""
     thermometer, processors = _thermometer(), usable_processors()
     last = (time.monotonic(), sum(os.times()[:4]))
 
@@ -213,8 +213,8 @@ def _host_sensors() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
 
 
 def bytes_in_use() -> int:
-    """The bytes in use now of what ``usable_bytes`` counts. Of a machine without file caches; of a container
-    with them, as its limit counts them."""
+    """The bytes in use now of ``usable_bytes``. File caches count only in a container, because its limit
+    includes them."""
     import psutil
 
     for path in _IN_CONTAINER if usable_bytes() < machine_bytes() else ():
@@ -225,7 +225,7 @@ def bytes_in_use() -> int:
 
 
 def _thermometer() -> Path | None:
-    """The folder of the CPU's thermometer, or None where the system shows none."""
+    """The folder of the CPU's thermometer, or None if the system does not show one."""
     for folder in sorted(_HWMON.glob("hwmon*")):
         with suppress(OSError, ValueError):
             name = (folder / "name").read_text(encoding="ascii").strip()
@@ -234,7 +234,7 @@ def _thermometer() -> Path | None:
     return None
 
 
-# ---- when they are read
+# ---- when the sensors are read
 
 
 _JOINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
@@ -246,14 +246,14 @@ _JOINED: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "throttled": lambda values: ", ".join(dict.fromkeys(filter(None, ", ".join(values).split(", ")))),
     "load": max,
 }
-"""How the values of several samples become one, by column."""
+"""Functions that combine the values of several samples, by column."""
 
 
 class Sampler:
-    """Reads a device from the entry of a ``with`` to its end: samples in a thread, readings in ``after_run``.
+    """Reads a device during a ``with`` block: samples in a thread, readings in ``after_run``.
 
-    ``live`` is called with each sample and the device's limits, in that thread. What a sensor does not answer
-    is None, and of a device that does not answer at all there are no samples.
+    The thread calls ``live`` with each sample and the device's limits. The value is None if a sensor does not
+    answer; a device that does not answer at all gives no samples.
     """
 
     def __init__(
@@ -300,8 +300,9 @@ class Sampler:
     def readings(self) -> list[dict[str, Any]]:
         """All readings, with a last one for the time since the previous one if that is long enough.
 
-        One has ``seconds`` since the one before; ``other_cores`` and ``stolen_cores``, averages over these in
-        numbers of CPUs; and on a GPU its state. What the system does not provide is None.
+        A reading has ``seconds`` since the previous one; ``other_cores`` and ``stolen_cores``, means over
+        these seconds in numbers of CPUs; and the state of a GPU. Values that the system does not provide are
+        None.
         """
         if not self._readings or time.perf_counter() - self._looked >= _LEAST_SECONDS:
             self._look()
@@ -315,17 +316,17 @@ class Sampler:
         self._counters, self._looked = counters, now
 
     def samples(self, runs: Iterable[Window]) -> dict[str, Any]:
-        """What was sampled, as a record keeps it; to be called after the end.
+        """The samples for the record; call it after the end.
 
-        ``columns`` holds a list per column, with ``t_s`` the time of a row's first sample and ``timed`` 1
-        where all of its samples, and the second before them, lie within the timed ``runs``. A column
-        without a value is left out. Beyond ``_MOST`` rows each has twice as many samples, again and again.
+        ``columns`` holds a list per column. ``t_s`` is the time of a row's first sample, and ``timed`` is 1
+        if all of its samples, and the second before them, lie within the timed ``runs``. A column without
+        any value is left out. Whenever rows exceed ``_MOST``, each combines twice as many samples.
         """
         per_row = 1
         while len(self._samples) // per_row >= _MOST:
             per_row *= 2
         rows = [self._samples[start : start + per_row] for start in range(0, len(self._samples), per_row)]
-        stretches: list[Window] = []  # runs with next to nothing between them
+        stretches: list[Window] = []  # runs, merged if almost no pause lies between them
         for start, end in runs:
             joins = bool(stretches) and start - self._start - stretches[-1][1] <= _GAP
             begin = stretches.pop()[0] if joins else start - self._start

@@ -1,21 +1,21 @@
-"""The number of threads in a process that measures, and CUDA's order of devices."""
+"""Sets the number of threads of a process that measures, and CUDA's order of devices."""
 
 import os
 
 _ENVIRONMENT = {
-    # One BLAS thread: products this small gain nothing from more, and their times would vary more. A strategy
-    # that uses several has a key for it in its configuration, and sets the number itself.
+    # One BLAS thread: more would not speed up products this small, and their times would vary more. A
+    # strategy that uses several sets the number itself, from a key of its configuration.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
-    # As NVML numbers them.
+    # as NVML does
     "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
 }
 
 
 def assign() -> None:
-    """Set the environment variables that libraries read when they are loaded: call it before importing NumPy.
+    """Set the environment variables that libraries read when they load. Call it before importing NumPy.
 
     Existing values are replaced: Snakemake exports its number of cores to every job, and what a cell measures
     must not depend on who starts it.

@@ -17,7 +17,8 @@ import numpy as np
 import pynvml
 
 from snn.files import outputs, revision
-from snn.hardware import driver
+from snn.grid import order
+from snn.hardware import driver, host
 from snn.hardware.devices import Device, check_cuda, find, is_part, open_gpu, usable_processors
 from snn.hardware.locks import device_lock
 from snn.hardware.sampling import gpu_state
@@ -33,7 +34,7 @@ _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Device, driver, library versions, source revision and host, as JSON values."""
+    """Device, driver, library versions, source revision, workflow and host, as JSON values."""
     cupy = import_module("cupy") if device.backend == "cuda" else None
     return {
         "device": device.name,
@@ -52,10 +53,12 @@ def describe(device: Device) -> dict[str, Any]:
         "blas_threads": blas_threads(),
         "surroundings": describe_surroundings(device),
         "git": revision.git(),
+        "workflow": order.describe_job(),
         "host": {
             "system": f"{platform.system()} {platform.machine()}",
             "cpu": find("cpu").name,
             "cpus": usable_processors(),
+            **host.identity(),
             "peak_resident_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT,
         },
     }

@@ -283,7 +283,12 @@ def wanted_rounds(
     is_compared = cells["cell"].isin([row["cell"] for row in competing])
     is_near = (cells["mean_s"] <= contender * best["mean_s"]) & (cells["status"] == "ok")
     apart = cells[~is_compared & is_near].to_dict("records")
-    asked = max([0, *(rounds(ratios[name]) for name in field)])
+    asked = 0
+    for row in others:
+        of_both = ratios[row["cell"]]
+        if row["cell"] in field and (more := rounds(of_both)):
+            unpaired = min(len(row["rounds"]), len(best["rounds"])) - of_both.rounds  # of two hosts or passes
+            asked = max(asked, more + unpaired)
     if any(len(row["rounds"]) < first for row in apart):
         asked = max(asked, first)
     if asked:

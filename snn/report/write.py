@@ -44,7 +44,7 @@ FACTS = {
 
 _WORDS = Path(__file__).with_name("words.yaml")
 _WORD_COLUMNS = (
-    *("verdict", "lead_verdict", "against_fastest", "on_all", "agreement", "convergence"),
+    *("verdict", "lead_verdict", "against_fastest", "on_all", "agreement", "convergence", "prediction"),
     *("verdict_over_sequential", "verdict_over_fastest_cpu", "machine", "status"),
 )
 """The columns that hold such words, separated by commas."""

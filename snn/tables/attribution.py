@@ -1,6 +1,7 @@
 """Where the time of one training run goes: by part, next to what per-call costs predict, and by call.
 
-And why one cell is faster than another, in sentences: from the ledgers and time breakdowns of both.
+And what accounts for the difference between two cells, in sentences: from the ledgers and time breakdowns of
+both. Parts of a time add up; that one is shorter does not show what made it so.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ import pandas as pd
 from snn.analysis.grouping import is_empty
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import over_baselines
+from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE
 from snn.tables.table import DEVICE, LEDGER, Rows, Table, cells_table, optional, reference, status
 
 PART = "part."
@@ -31,7 +33,9 @@ LABELS = {
 def _breakdown(rows: Rows) -> pd.DataFrame:
     """Parts of an instrumented pass with a timer around every call, and the time predicted from calls' costs.
 
-    Predictions are divided if both are of one GPU.
+    Predictions are divided if both are of one GPU. ``prediction`` ``agrees`` if the whole 95% interval of the
+    measured speedup is within the factor ``predicts`` of the predicted one, and ``differs`` if all of it is
+    beyond.
     """
     cells = rows.frame
     parts = cells[[name for name in cells if name.startswith(PART)]]
@@ -42,13 +46,20 @@ def _breakdown(rows: Rows) -> pd.DataFrame:
     of_reference = pd.DataFrame({"s": predicted, "gpus": gpus}).reindex(references).set_axis(cells.index)
     is_comparable = (gpus == of_reference["gpus"]) & ~gpus.str.contains(", ")
     limit, shares = rows.thresholds["parts_differ"], (attributed / cells["mean_s"]).fillna(1)
+    measured = over_baselines(cells, references, rows.thresholds)
+    predicted_speedup = (of_reference["s"] / predicted).where(is_comparable)
+    ends = measured[["speedup_ci_low", "speedup_ci_high"]].astype(float).div(predicted_speedup, axis=0)
     return parts.rename(columns=lambda name: f"{name.removeprefix(PART)}_s").assign(
         attributed_s=attributed,
         mean_s=cells["mean_s"],
         std_s=cells["std_s"],
         predicted_s=predicted,
-        speedup=over_baselines(cells, references, rows.thresholds)["speedup"],
-        predicted_speedup=(of_reference["s"] / predicted).where(is_comparable),
+        speedup=measured["speedup"],
+        predicted_speedup=predicted_speedup,
+        prediction=[
+            "" if number == i else _prediction(low, high, rows.thresholds["predicts"])
+            for i, (number, (low, high)) in enumerate(zip(references, ends.to_numpy(), strict=True))
+        ],
         note=[
             ""
             if 1 / limit <= share <= limit
@@ -56,6 +67,15 @@ def _breakdown(rows: Rows) -> pd.DataFrame:
             for share in shares
         ],
     )
+
+
+def _prediction(low: float, high: float, factor: float) -> str:
+    """The word for the interval of a measured speedup over the predicted one; empty if there is none."""
+    if pd.isna(low) or pd.isna(high):
+        return ""
+    if 1 / factor <= low and high <= factor:
+        return AGREES
+    return DIFFERS if high < 1 / factor or low > factor else INCONCLUSIVE
 
 
 attribution = attribution_neurons = attribution_depth = cells_table(
@@ -92,7 +112,7 @@ def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresho
 timeline = Table("Two steps of training, call by call", _timeline)
 
 
-# ---- why one cell is faster than another
+# ---- what accounts for the difference between two cells
 
 _COUNTS = {
     "mallocs": "device allocations",
@@ -138,7 +158,7 @@ def reason(winner: pd.Series, reference: pd.Series | None) -> str:
         is_more = by_passes > _TOO_MUCH * difference
         passes = ", by instrumented passes, which differ by more than the runs" if is_more else ""
         sentences.append(f"It spends about {said}{passes}.")
-    return " ".join(sentences) or "Neither the ledgers nor the time breakdowns explain the difference."
+    return " ".join(sentences) or "Neither the ledgers nor the time breakdowns account for the difference."
 
 
 def _changes(winner: pd.Series, reference: pd.Series, names: Mapping[str, str]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import EVIDENCE, SPEEDUP, common_rounds, over_baselines, speedup
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE, NOT_SIGNIFICANT, SAME
 from snn.config.cell import NONE
+from snn.records.origin import gpus_alone
 from snn.tables.table import reference
 
 NEIGHBOUR = "protocol.neighbour"
@@ -48,11 +49,13 @@ def build(a: pd.DataFrame, b: pd.DataFrame, thresholds: Thresholds) -> pd.DataFr
     """
     both = [key for key in a.index if key in b.index]
     sides = {"a": a.loc[both], "b": b.loc[both]}
-    ratios = speedup(sides["a"], sides["b"], thresholds)
+    # The two were measured on different occasions.
+    apart = {side: rows.assign(origins=rows["origins"].map(gpus_alone)) for side, rows in sides.items()}
+    ratios = speedup(apart["a"], apart["b"], thresholds)
     own = [
         over_baselines(rows, reference("point")(rows), thresholds).loc[both, list(SPEEDUP)] for rows in (a, b)
     ]
-    triples = zip(*(rows.to_dict("records") for rows in (*sides.values(), ratios)), strict=True)
+    triples = zip(*(rows.to_dict("records") for rows in (*apart.values(), ratios)), strict=True)
     times = {"s": "mean_s", "std_s": "std_s"}
     columns = {
         **{f"{side}_{name}": rows[of] for side, rows in sides.items() for name, of in times.items()},

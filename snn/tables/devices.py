@@ -50,25 +50,16 @@ def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresho
     runs is shown or, among equals, the one with the longest time limit. Cells with a busy neighbour are left
     out. Raises RecordError as ``frame.tabulate`` does, and if no record is left.
     """
-    alone = {
-        device: {place: one for place, one in records.items() if not Cell(one["cell"]).strategy_beside}
-        for device, records in devices.items()
-    }
-    measured = {device: records for device, records in alone.items() if records}
+    measured = without_neighbours(devices)
     if not measured:
         raise RecordError("every cell was measured next to a busy neighbour: none was measured alone")
-    by_work: dict[str, Row] = {}
-    for one in _speedups(measured, thresholds):
-        work, device = _text([work_of(one, _CHOSEN), one["precision"], one["baseline"]]), one["measured_on"]
-        found = by_work.setdefault(work, {})
-        found[device] = max(found.get(device, one), one, key=_weight)
-    rows = list(by_work.values())
+    rows = by_work(measured, thresholds)
     listed = [Cell(record["cell"]) for records in measured.values() for record in records.values()]
     cells = {cell.name: cell for cell in listed}
     of_paper = [published.speedups(cells[_first(row)["cell"]], paper) for row in rows]
     pairs = zip(rows, of_paper, strict=True)
     words = [_words(row, values, paper_device, thresholds) for row, values in pairs]
-    table = _what_rows_are_of(rows).assign(baseline=[_first(row)["baseline"] for row in rows])
+    table = what_rows_are_of(rows).assign(baseline=[_first(row)["baseline"] for row in rows])
     table[ON_ALL] = [_on_all(of_row) for of_row in words]
     table["advice"] = [_advice(*row) for row in zip(table["strategy"], table["baseline"], words, strict=True)]
     columns: dict[str, list[Any]] = {
@@ -83,6 +74,25 @@ def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresho
     return table.join(pd.DataFrame(filled, table.index, dtype=object))
 
 
+def without_neighbours(devices: Records) -> dict[str, dict[str, frame.Record]]:
+    """The devices that have records of cells without a neighbour, with these records."""
+    alone = {
+        device: {place: one for place, one in records.items() if not Cell(one["cell"]).strategy_beside}
+        for device, records in devices.items()
+    }
+    return {device: records for device, records in alone.items() if records}
+
+
+def by_work(devices: Records, thresholds: Thresholds) -> list[Row]:
+    """The rows of the devices that did the same work, by device, each with its speedup over one baseline."""
+    found: dict[str, Row] = {}
+    for one in _speedups(devices, thresholds):
+        work, device = _text([work_of(one, _CHOSEN), one["precision"], one["baseline"]]), one["measured_on"]
+        of_work = found.setdefault(work, {})
+        of_work[device] = max(of_work.get(device, one), one, key=_weight)
+    return list(found.values())
+
+
 def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
     """A row per device and cell, with its speedup. Ratios are only taken within a device, and those of one
     training are a family."""
@@ -94,7 +104,11 @@ def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
     options = [name for name in rows if name.startswith("strategy.") and name not in _OF_CHOICE]
     numbers, names = baselines(rows, ["measured_on", "work", *options, *OF_KERNEL[1:]])
     rows[FAMILY] = rows["measured_on"] + rows["work"]
-    return rows.assign(**over_baselines(rows, numbers, thresholds), baseline=names).to_dict("records")
+    of_baselines = [rows["rounds"][number] if number >= 0 else [] for number in numbers]
+    both = zip(rows["rounds"], of_baselines, strict=True)
+    common = [sum(bool(a and b) for a, b in zip(*one, strict=False)) for one in both]
+    compared = over_baselines(rows, numbers, thresholds)
+    return rows.assign(**compared, baseline=names, common_rounds=common).to_dict("records")
 
 
 def _first(row: Row) -> Row:
@@ -109,7 +123,7 @@ def _weight(row: Row) -> tuple[bool, int, float]:
     return not is_empty(row["speedup"]), row["runs"], float(row["protocol.max_seconds"])
 
 
-def _what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
+def what_rows_are_of(rows: Sequence[Row]) -> pd.DataFrame:
     """Data set, network and strategy of each row, kernel and precision if they vary, and further settings.
 
     A further setting is one in which rows differ that have all of these in common.

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from snn.analysis.frame import Losses, beside_times, joined, mean_loss, outcome
+from snn.analysis.frame import Losses, beside_times, joined, outcome
 from snn.analysis.grouping import baselines, first_at, settings, texts
 from snn.analysis.intervals import mean_of, with_best
 from snn.analysis.machine_state import Thresholds, mean_costs
-from snn.analysis.roofline import FLOOR, fraction_of_limit
+from snn.analysis.roofline import FLOOR, fraction_of_limit, warnings
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.student import student_quantile
+from snn.records.origin import Origin
 from snn.tables import table
 from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
@@ -29,8 +30,8 @@ SHOWN_BY_NETWORK = ("network.hidden", "network.layers")
 def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> pd.DataFrame:
     """One row per cell: strategy, dataset, network and kernel, the axes of the sweep, its times and counts.
 
-    The columns of a comparison are left out if no row of the sweep is the baseline of another, and
-    ``fraction_of_limit`` if no row has a floor.
+    The columns of a comparison are left out if no row of the sweep is the baseline of another,
+    ``fraction_of_limit`` if no row has a floor, and ``note`` if nothing is compared or warned of.
     """
     shown = [axis for axis in axes if axis in cells and axis not in (*NAMES, *SHOWN_BY_NETWORK)]
     several = ["members", "launch_s"] if (cells["members"] > 1).any() else []
@@ -39,9 +40,11 @@ def _sweep(cells: pd.DataFrame, axes: Sequence[str], thresholds: Thresholds) -> 
     if any(number >= 0 for number in numbers):
         named = pd.Series(names, cells.index).where(cells["mean_s"].notna(), "")
         cells = cells.assign(**over_baselines(cells, numbers, thresholds), baseline=named)
-        compared = (table.ratio(), "verdict baseline note")
+        compared = (table.ratio(), "verdict baseline", table.note)
     rows = Rows(cells, {}, thresholds)
     with_floor = [table.fraction_of_limit] if fraction_of_limit(cells).notna().any() else []
+    if not compared and any(warnings(cells)):
+        compared = (table.note,)
     return table.assemble(
         rows,
         " ".join([*NAMES, *shown, *several, "mean_s", "std_s"]),
@@ -101,7 +104,7 @@ peers = cnn_peers = cells_table(
     table.ratio("speedup_over_best_peer"),
     lambda rows: rows.frame["verdict"].replace(BASELINE, BEST_PEER),
     table.each(best_peer=lambda row, peer: full_name(peer) if peer and not pd.isna(row["mean_s"]) else ""),
-    "note",
+    table.note,
     table.copy(final_mse="final_loss"),
     "draws",
     table.from_frame(lambda cells: beside_times(cells).drop(columns="step_us", errors="ignore")),
@@ -186,11 +189,11 @@ def _pool(cells: pd.DataFrame) -> pd.DataFrame:
 def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any]:
     cells = {row["place"]: row for row in rows.to_dict("records")}
     rounds: list[Sequence[float]] = []
-    gpus: list[str | None] = []
+    origins: list[Origin] = []
     for place, count in longest.items():
-        cell = cells.get(place, {"rounds": [], "gpus": []})
+        cell = cells.get(place, {"rounds": [], "origins": []})
         rounds += islice(chain(cell["rounds"], repeat([])), count)
-        gpus += islice(chain(cell["gpus"], repeat(None)), count)
+        origins += islice(chain(cell["origins"], repeat(Origin())), count)
     times = [time for seconds in rounds for time in seconds]
     losses = {
         cell[_SEED]: None if pd.isna(cell["final_loss"]) else cell["final_loss"] for cell in cells.values()
@@ -202,7 +205,7 @@ def _pool_seeds(rows: pd.DataFrame, longest: Mapping[str, int]) -> dict[str, Any
             cell[_SEED]: cell["draw_losses"] or {0: losses[cell[_SEED]]} for cell in cells.values()
         },
         "rounds": rounds,
-        "gpus": gpus,
+        "origins": origins,
         "protocol.rounds": sum(row["protocol.rounds"] for row in cells.values()),
         "runs": len(times),
         "mean_s": mean_of(rounds) if times else None,
@@ -236,17 +239,17 @@ _CONVERGENCE = (
 
 
 def convergence(
-    fp32: Mapping[int, float | None], other: Mapping[int, float | None], margin: float
+    fp32: Mapping[Any, float | None], other: Mapping[Any, float | None], margin: float
 ) -> dict[str, Any]:
-    """Compare final losses by seed (None if not finite) with fp32's from the same initial weights.
+    """Compare final losses by draw (None if not finite) with fp32's from the same initial weights.
 
-    A seed determines the initial weights, so losses differ more between seeds than between precisions: each
-    loss is compared with fp32's of the same seed. ``relative_difference`` is the mean over seeds of
-    loss / fp32's loss - 1; one seed has no interval. ``converges`` if the whole 95% interval (Student's t)
-    lies within ``margin`` of 0; ``differs`` if it lies outside, or a loss is not finite though fp32's is;
-    otherwise ``inconclusive``, as with a single seed.
+    Losses differ more between draws of the weights than between precisions: each loss is compared with
+    fp32's of the same draw. ``relative_difference`` is the mean over draws of loss / fp32's loss - 1; one
+    draw has no interval. ``converges`` if the whole 95% interval (Student's t) lies within ``margin`` of 0;
+    ``differs`` if it lies outside, or a loss is not finite though fp32's is; otherwise ``inconclusive``, as
+    with a single draw.
     """
-    pairs = [(fp32[seed], other[seed]) for seed in other if fp32.get(seed)]
+    pairs = [(fp32[draw], other[draw]) for draw in other if fp32.get(draw)]
     ratios = [loss / expected - 1 for expected, loss in pairs if expected is not None and loss is not None]
     mean, several = fmean(ratios) if ratios else None, len(ratios) > 1
     low = high = None
@@ -278,16 +281,18 @@ def _losses(rows: Rows) -> pd.DataFrame:
             columns[f"{name}_std"] = stdev(finite) if len(finite) > 1 else None
         columns |= dict.fromkeys(_CONVERGENCE) | {"convergence": ""}
         if compared:
-            expected, own = _over_common_draws(compared["losses_by_draw"], row["losses_by_draw"])
+            expected, own = _of_common_draws(compared["losses_by_draw"], row["losses_by_draw"])
             columns |= convergence(expected, own, rows.thresholds["converges"])
         found.append(columns | ({"convergence": ""} if row is fp32 else {}))
     return pd.DataFrame(found, rows.frame.index)
 
 
-def _over_common_draws(a: Mapping[int, Losses], b: Mapping[int, Losses]) -> list[dict[int, float | None]]:
-    """The mean losses of two rows by seed, over the draws that both have; None if one is not finite."""
-    common = {seed: a[seed].keys() & b[seed].keys() for seed in a.keys() & b.keys()}
-    return [{seed: mean_loss(losses[seed], of) for seed, of in common.items() if of} for losses in (a, b)]
+def _of_common_draws(
+    a: Mapping[int, Losses], b: Mapping[int, Losses]
+) -> list[dict[tuple[int, int], float | None]]:
+    """The losses of two rows by seed and draw, of the draws that both have; None if one is not finite."""
+    common = sorted((seed, draw) for seed in a.keys() & b.keys() for draw in a[seed].keys() & b[seed].keys())
+    return [{(seed, draw): losses[seed][draw] for seed, draw in common} for losses in (a, b)]
 
 
 _precision = cells_table(

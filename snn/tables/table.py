@@ -8,6 +8,7 @@ in a file of this folder, which the catalogue (``snn.grid.catalogue``) names.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,12 @@ scores = from_frame(frame.beside_times)
 
 fraction_of_limit = from_frame(roofline.fraction_of_limit)
 """The floor of a step over its time."""
+
+
+def note(rows: Rows) -> pd.Series:
+    """The warnings about each row's comparison, if it has one, and about a time below its floor."""
+    pairs = zip(rows.frame.get("note", repeat("")), roofline.warnings(rows.frame), strict=False)
+    return pd.Series(["; ".join(filter(None, pair)) for pair in pairs], rows.frame.index, name="note")
 
 
 def step_times(rows: Rows) -> pd.DataFrame:

@@ -36,7 +36,7 @@ COMMON = [
     "-fno-var-tracking",  # takes a third of the time, for variables that -g1 leaves out anyway
 ]
 KERNEL = [
-    *("-O1", "-ffp-contract=off", "-fno-tree-loop-distribute-patterns", "-Wno-unknown-pragmas"),
+    *("-Og", "-ffp-contract=off", "-fno-tree-loop-distribute-patterns", "-Wno-unknown-pragmas"),
     *("-fsanitize=thread,bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0"),
 ]
 LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []  # half of the time

@@ -16,6 +16,7 @@ from snn.grid import (
     fingerprint,
     more_rounds,
     naming,
+    order,
     plans,
     sweeps,
 )
@@ -136,6 +137,8 @@ PAPER_DEVICE = groups.read_yaml(Path("config/paper/gpu.yaml"))["device"]
 # What a cell's process needs to know about this one. It sets its number of threads itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())
 os.environ[GPUS_AT_ONCE] = str(GPUS)
+if workflow.is_main_process:  # a job on a cluster inherits them
+    order.begin_run()
 environment.assign_to_jobs()
 PYTHON = shlex.quote(sys.executable)
 

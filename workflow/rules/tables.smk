@@ -35,6 +35,7 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
         params:
             form=FORM,
             axes=lambda wildcards: axes_of(wildcards.table, wildcards.of),
+            primary=lambda wildcards: catalogue.PRIMARY.get(wildcards.table),
             records=lambda wildcards: source_hashes(
                 cells_of(wildcards.table, wildcards.of)
             ),

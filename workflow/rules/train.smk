@@ -7,7 +7,8 @@
 # a parameter, so that an edit re-runs the cells it concerns and no others.
 #
 # There is one rule per round, and earlier rounds have higher priority: every cell's first round is made before any
-# second one, so that the rounds of a cell are as far apart in time as the workflow allows.
+# second one, so that the rounds of a cell are as far apart in time as the workflow allows. Within a round the priority
+# of a cell follows from a random order, which the next round reverses (snn/grid/order.py).
 
 
 @quick
@@ -64,6 +65,29 @@ def threads_of(wildcards):
     return workflow.cores if alone else max(1, workflow.cores // GPUS)
 
 
+@cache
+def positions_in(number):
+    """The positions of all cells in a round."""
+    return order.positions(CELLS, number)
+
+
+@quick
+def priority_of(wildcards):
+    """Earlier rounds first, and the cells of one in its order."""
+    number = int(wildcards.round)
+    return 50 - number - positions_in(number)[wildcards.cell] / (1 + len(CELLS))
+
+
+class Position:
+    """Formats a cell and a round as the cell's position: shell commands have no functions, and parameters are compared."""
+
+    def __format__(self, cell_and_round):
+        cell, number = cell_and_round.split()
+        return str(positions_in(int(number))[cell])
+
+
+POSITION = Position()
+
 for ROUND in ROUNDS:
 
     rule:
@@ -75,7 +99,7 @@ for ROUND in ROUNDS:
             record="results/cells/{cell}-round{round}.json",
         wildcard_constraints:
             round=str(ROUND),
-        priority: 50 - ROUND
+        priority: priority_of
         threads: threads_of
         resources:
             **({f"gpu_{(ROUND - 1) % GPUS}": its_gpu} if GPUS > 1 else {}),
@@ -85,5 +109,6 @@ for ROUND in ROUNDS:
         message:
             "train {wildcards.cell}, round {wildcards.round}"
         shell:
+            "{order.POSITION}={POSITION:{wildcards.cell} {wildcards.round}} "
             "exec {PYTHON} -m snn {params.cell[overrides]} round={wildcards.round} "
             "output={output.record:q}"

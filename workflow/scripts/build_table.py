@@ -6,7 +6,6 @@ from snn.analysis import frame
 from snn.analysis.roofline import read_limits
 from snn.command import refuse_plainly
 from snn.config.groups import read_yaml
-from snn.grid import catalogue
 from snn.report.write import write
 from snn.tables.table import build
 
@@ -16,6 +15,5 @@ files, params = snakemake.input, snakemake.params
 limits = [read_limits(Path(path), params.limits_hash) for path in files.limits]
 records, verdicts = frame.checked(params.records), read_yaml(Path(files.verdicts))
 beside = params.axes or (read_yaml(Path(files.paper[0])) if files.paper else {})
-name = snakemake.wildcards.table
-table, title = build(params.form, records, beside, verdicts, limits, catalogue.PRIMARY.get(name))
-write(table, snakemake.output.csv, snakemake.output.page, title.format(name))
+table, title = build(params.form, records, beside, verdicts, limits, params.primary)
+write(table, snakemake.output.csv, snakemake.output.page, title.format(snakemake.wildcards.table))

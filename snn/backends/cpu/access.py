@@ -12,7 +12,7 @@ from snn.backends.cpu.limits import seconds_of
 from snn.errors import Unsupported
 
 SECTOR = 64
-"""Bytes that move at a time: a line of the caches."""
+"""Bytes that move at a time: a cache line."""
 
 TOGETHER = 1024
 """Neighbouring elements that count a line once: NumPy visits them one after the other."""
@@ -20,9 +20,9 @@ TOGETHER = 1024
 
 @contextmanager
 def timed(nbytes: int, root: Path) -> Iterator[Callable[[Access, int], list[float]]]:
-    """A function that returns seconds per copy of an access over ``nbytes``, so many samples of them.
+    """A function that returns ``samples`` times, in seconds per copy, of an access over ``nbytes``.
 
-    It raises Unsupported for reading alone, and for vectors, whose width NumPy chooses itself.
+    It raises Unsupported for reading only, and for vectors, whose width NumPy chooses itself.
     """
     source, target = np.ones(nbytes // 4, np.float32), np.zeros(nbytes // 4, np.float32)
 

@@ -1,7 +1,7 @@
 """The CPU backend: every call of the interface keeps its meaning, on host memory.
 
 Device memory is a second block of host memory, a copy is a copy, a product is NumPy's, and a stream runs its
-work immediately. Measurements on it are those of a CPU; they say nothing about a GPU.
+work immediately. Its measurements describe a CPU, not a GPU.
 """
 
 import itertools
@@ -140,7 +140,7 @@ class CpuBackend(Backend):
         return buffer.words.__array_interface__["data"][0]
 
     def _words(self, size: int, place: int) -> np.ndarray:
-        """So many numbers, which begin at this place of a page unless they are smaller than one."""
+        """An array of this many numbers, at this place of a page unless it is smaller than a page."""
         try:
             words = np.empty(size + _PAGE // 4 if 4 * size >= _PAGE else size, dtype=np.float32)
         except (MemoryError, ValueError) as error:

@@ -48,7 +48,7 @@ def measure() -> Measured:
 
 
 def seconds_of(call: Callable[[], object], repeats: int = _REPEATS) -> list[float]:
-    """The seconds of each of several calls, after a first one that is not counted."""
+    """The seconds of each of several calls, after an uncounted first one."""
     seconds = []
     for _ in range(repeats + 1):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The work of ``snn.backends.ops`` in NumPy: what the CPU backend does, and the oracle of the kernels.
+"""The operations of ``snn.backends.ops`` in NumPy, for the CPU backend and as the oracle of the kernels.
 
 Every function takes flat float32 arrays, each at least as long as its operand, and numbers.
 """
@@ -10,7 +10,7 @@ import numpy as np
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
 
-# ---- flat arrays as the matrices and images that they hold: views, but where a copy is said
+# ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
 
 def as_matrix(flat, rows, cols):
@@ -26,7 +26,7 @@ def as_filters(flat, filters, channels, kernel):
 
 
 def outputs_of(rows, channels, height, width, filters, kernel, padding):
-    """A convolution's outputs: how many, and their shape."""
+    """The number of a convolution's outputs, and their shape."""
     high, wide = (side + 2 * padding - kernel + 1 for side in (height, width))
     return rows * filters * high * wide, (rows, filters, high, wide)
 
@@ -38,7 +38,7 @@ def patches_of(images, kernel, padding):
 
 
 def unpool(G, which, rows, channels, height, width, filters, kernel, padding, size):
-    """The gradient of a convolution's outputs, from that of its windows and which of each is the largest."""
+    """The gradient of a convolution's outputs, from its windows' gradients and largest elements."""
     _, shape = outputs_of(rows, channels, height, width, filters, kernel, padding)
     high, wide = shape[2] // size, shape[3] // size
     pooled = rows * filters * high * wide
@@ -216,7 +216,7 @@ def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
     as_matrix(D, rows, width)[...] = np.float32(scale) * (exponentials / sums - targets)
 
 
-# ---- products, and what follows one in the same kernel
+# ---- products, with the operations that follow them in the same kernel
 
 
 def matmul(A, B, C, m, k, n):
@@ -382,7 +382,7 @@ def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):
         np.copyto(place, as_images(G, *first.shape), where=at == number)
 
 
-# ---- what the programs of the CNN report compute instead of the exact gradient
+# ---- the CNN report's programs, which do not compute the exact gradient
 
 
 def published_wgrad(X, G, dW, db, rows, channels, height, width, kernel, padding, filters):

@@ -1,4 +1,4 @@
-"""Training for many steps per call in NumPy; a GPU does so in one launch."""
+"""Trains many steps per call in NumPy, which a GPU does in one launch."""
 
 import itertools
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from snn.models.host_ops import clip
 
 
 def train(shape: TrainingShape, buffers: Sequence[np.ndarray], steps: Steps) -> None:
-    """Train these steps in the operands of a shape, flat float32 arrays."""
+    """Train these steps on a shape's operands, flat float32 arrays."""
     _TRAIN[type(shape)](shape, steps, *buffers)
     buffers[-1][TRAINED].view(np.uint64)[...] += np.uint64(steps.number * shape.members)
 

@@ -19,7 +19,7 @@ KERNELS = (
     "kernels/access/offset.cu",
     "kernels/access/vectors.cu",
 )
-"""What is launched: the times depend on it."""
+"""The launched kernels, on which the times depend."""
 
 SECTOR = 32
 """Bytes that move at a time."""
@@ -28,17 +28,17 @@ TOGETHER = 32
 """Threads of a warp."""
 
 _THREADS = 256
-_MOST_THREADS = 2048  # that an SM of any device holds
+_MOST_THREADS = 2048  # threads that an SM of any device holds
 
 
 @contextmanager
 def timed(
     nbytes: int, root: Path, least_seconds: float = 3e-3, warm_up_seconds: float = 0.1
 ) -> Iterator[Callable[[Access, int], list[float]]]:
-    """A function that returns seconds per pass of an access over ``nbytes``, so many samples of them.
+    """A function that returns ``samples`` times, in seconds per pass, of an access over ``nbytes``.
 
-    Takes twice the bytes of device memory for the time of the ``with`` block, and launches as many blocks as
-    the device holds at once. A launch lasts ``least_seconds`` or longer, so that its fixed cost does not
+    Takes twice the bytes of device memory during the ``with`` block, and launches as many blocks as the
+    device holds at once. A launch lasts ``least_seconds`` or longer, so that its fixed cost does not
     matter. Raises OutOfMemory.
     """
     runtime.free(0)  # creates the context

@@ -155,7 +155,7 @@ class CudaBackend(ManagedMemory):
         if trainer is None:
             trainer = Trainer(shape, self._root)
             if not self._trainers:
-                # A kernel that gives up makes the next call fail and all after it, those that free, too.
+                # After a kernel gives up, every further call fails, even calls that free memory.
                 for name in _FAIL_AFTER_A_LAUNCH:
                     setattr(self, name, naming_waits(getattr(self, name)))
             self._trainers[shape] = trainer

@@ -1,4 +1,4 @@
-"""Launches that CuPy has no call for: of clusters of blocks, of cooperative grids, and in a compiled loop."""
+"""Launches that CuPy does not offer: clusters of blocks, cooperative grids, and compiled loops."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ _DYNAMIC_SHARED, _ANY_CLUSTER = 8, 14  # CUfunction_attribute
 _MOST_PORTABLE = 8  # cluster size that every device with clusters supports
 _OUT_OF_MEMORY = 2  # CUresult
 _REFUSALS = (1, 209, 701, 720, 800, 801, 912, 914, 915)
-"""CUresult of what the device, or a limit of this process, does not allow: another launch may be allowed."""
+"""CUresults if the device, or a limit of this process, does not allow a launch; others may be allowed."""
 
 
 class _Value(ctypes.Union):
@@ -39,10 +39,10 @@ class _Config(ctypes.Structure):
 class CooperativeLaunch:
     """A launch whose blocks wait for each other: within clusters of ``cluster`` blocks, or all (0).
 
-    ``together``: the clusters wait for each other, too, so none may start before the device has room for
-    all. Other clusters may be more than the device runs at the same time. ``function`` is a kernel of a CuPy
-    module, ``blocks`` the grid size, ``threads`` the block size, ``shared_bytes`` the dynamic shared memory
-    of a block.
+    ``together``: the clusters wait for each other, too, so none may start before the device has room for all.
+    Otherwise there may be more clusters than the device runs at the same time. ``function`` is a kernel of a
+    CuPy module, ``blocks`` the grid size, ``threads`` the block size, ``shared_bytes`` the dynamic shared
+    memory of a block.
     """
 
     def __init__(
@@ -71,12 +71,10 @@ class CooperativeLaunch:
             status = _driver.cuFuncSetAttribute(self._pointer, _DYNAMIC_SHARED, shared_bytes)
             _check(status, "cuFuncSetAttribute")
         if cluster > _MOST_PORTABLE:
-            _driver.cuFuncSetAttribute(
-                self._pointer, _ANY_CLUSTER, 1
-            )  # if it is refused, held_clusters() is 0
+            _driver.cuFuncSetAttribute(self._pointer, _ANY_CLUSTER, 1)  # if this fails, held_clusters() is 0
 
     def held_clusters(self) -> int:
-        """Number of such clusters that the device runs at the same time; 0 if it cannot run one."""
+        """Number of such clusters that the device can run at the same time; 0 if it cannot run one."""
         count = ctypes.c_int(0)
         clusters = _Config.from_buffer_copy(self._config)
         clusters.count = 1  # the cluster's size, which comes first
@@ -86,7 +84,7 @@ class CooperativeLaunch:
         return count.value if status == 0 else 0
 
     def held_blocks(self) -> int:
-        """Number of such blocks that an SM runs at the same time."""
+        """Number of such blocks that an SM can run at the same time."""
         count = ctypes.c_int(0)
         status = _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
             ctypes.byref(count),
@@ -106,7 +104,8 @@ class CooperativeLaunch:
 
 
 def compiled_launches() -> Callable[[int, int], None]:
-    """A compiled loop: launches a kernel without arguments, by its pointer, so many times with one warp.
+    """A compiled loop that launches a kernel without arguments, by its pointer, ``count`` times with one
+    warp.
 
     Raises Unsupported if Numba, which compiles it, is missing.
     """
@@ -130,9 +129,9 @@ def compiled_launches() -> Callable[[int, int], None]:
 
 
 def failure(status: int, call: str) -> SnnError:
-    """The error for a call of the driver that failed with this CUresult, with CUDA's name for it.
+    """The error for a driver call that failed with this CUresult, with CUDA's name for it.
 
-    Unsupported if the driver refuses what was asked, OutOfMemory, or DeviceError.
+    Unsupported if the driver does not allow the call, else OutOfMemory or DeviceError.
     """
     said = []
     for ask in (_driver.cuGetErrorName, _driver.cuGetErrorString):
@@ -141,7 +140,7 @@ def failure(status: int, call: str) -> SnnError:
             said.append(text.value.decode())
     name = f"{said[0]} ({', '.join(said[1:])})" if len(said) > 1 else f"CUDA error {status}"
     if status in _REFUSALS:
-        return Unsupported(f"the driver refuses {call}: {name}")
+        return Unsupported(f"the driver does not allow {call}: {name}")
     return (OutOfMemory if status == _OUT_OF_MEMORY else DeviceError)(f"{call} failed: {name}")
 
 

@@ -19,7 +19,7 @@ _ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
 class Cublas:
     """C = A B and its transposed forms by cublasGemmEx; float32 in memory, ``precision`` in the products.
 
-    With tf32 or bf16 cuBLAS may round the inputs and use tensor cores: it chooses for each size.
+    With tf32 or bf16, cuBLAS may round the inputs and use tensor cores, which it decides for each size.
     """
 
     def __init__(self, precision: str) -> None:
@@ -38,7 +38,7 @@ class Cublas:
         self._compute = _COMPUTE[precision]
 
     def make(self, op: str, numbers: Sequence[float]) -> Callable[[Sequence[int], int], None]:
-        """A product of ``snn.backends.ops`` for these sizes, to be called with operands and a stream."""
+        """A function of operands and stream that computes a product of ``snn.backends.ops``."""
         if op not in ("matmul", "matmul_tn", "matmul_nt"):
             raise Unsupported(f"cuBLAS has no fused product such as {op}")
         m, k, n = (int(number) for number in numbers)
@@ -50,7 +50,7 @@ class Cublas:
 
         def product(buffers: Sequence[int], stream: int) -> None:
             A, B, C = buffers
-            with _current(stream):  # CuPy runs cuBLAS on its current stream, whatever setStream said
+            with _current(stream):  # CuPy runs cuBLAS on its current stream and ignores setStream
                 library.gemmEx(
                     *(handle, left[0], right[0], n, m, k, one),
                     *(B, _FLOAT, max(left[1], 1), A, _FLOAT, max(right[1], 1)),

@@ -31,7 +31,7 @@ class Kernels:
         self._launchers: dict[tuple[str, tuple[float, ...]], Callable[[Sequence[int], int], None]] = {}
 
     def launch(self, op: str, buffers: Sequence[int], numbers: tuple[float, ...], stream: int) -> None:
-        """Launch the kernel of an op; it is compiled at the first use."""
+        """Launch the kernel of an op, which is compiled at the first use."""
         launcher = self._launchers.get((op, numbers))
         if launcher is None:
             launcher = self._launchers[op, numbers] = self._make(op, numbers)
@@ -62,7 +62,7 @@ class Kernels:
         return _Launcher(module.get_function(op), kind, numbers, shape.grid, shape.block)
 
     def _convolve(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
-        """A convolution, compiled for its shape; the source tells the grid and the block size."""
+        """Compile a convolution for its shape; its source defines the grid and the block size."""
         assert self._convolution is not None
         shape = tuple((name.upper(), int(n)) for name, n in zip(OPS[op].numbers, numbers, strict=True))
         only = (("ONLY", 1), (f"ONLY_{op}", 1))
@@ -79,7 +79,7 @@ class Kernels:
 class _Launcher:
     """A kernel with its grid, block and scalar arguments.
 
-    The arguments live in one buffer, in which a launch replaces only the addresses. That is safe because CUDA
+    The arguments are in one buffer, in which a launch replaces only the addresses. That is safe because CUDA
     copies the arguments before a launch returns.
     """
 

@@ -17,16 +17,16 @@ from snn.errors import Unsupported
 from snn.hardware.limits import BYTES, CYCLES, FLOPS, SECONDS, Limit, Measured, too_old
 
 KERNELS = ("kernels/limits/rates.cu", "kernels/limits/waits.cu", "kernels/limits/latencies.cu")
-"""What is launched: the limits depend on it."""
+"""The launched kernels, on which the limits depend."""
 
 _THREADS = 512  # block size that keeps an SM busy
 _CHAINS = 8  # of kernels/limits/rates.cu
 _CLUSTERS = (2, 4, 8, 16)
-_L2_SHARE = 0.25  # fraction of L2 that is read, small enough to stay there
+_L2_SHARE = 0.25  # fraction of L2 to read, small enough to stay there
 
 _LINE = 128  # bytes, as in the kernels
 _L1_BYTES = 16 << 10  # less than any L1 has
-_CHAIN_SHARE = 8  # of L2 is the chain that stays in it
+_CHAIN_SHARE = 8  # of L2: size of a chain that stays in it
 _FAR_BYTES = 256 << 20  # several times the L2 of any device, and few enough pages for its tables
 _STEPS = 4096  # loads per sample
 _SAMPLES = 15
@@ -42,10 +42,10 @@ _PRODUCTS = (
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how often to measure; a smaller effort only exercises the kernels."""
+    """Durations and counts of the measurements; a smaller effort only exercises the kernels."""
 
     least_seconds: float = 3e-3  # per launch, so that its fixed cost does not matter
-    warm_up_seconds: float = 0.1  # until the clocks have risen
+    warm_up_seconds: float = 0.1  # for the clocks to rise
     repeats: int = 7
     launches: int = 1000  # consecutive launches, or nodes of a graph
     most_copied_bytes: int = 1 << 30
@@ -77,7 +77,7 @@ def measure(root: Path, effort: Effort = Effort()) -> Measured:
 def _products(
     effort: Effort, module: cupy.RawModule, multiprocessors: int, capability: tuple[int, int]
 ) -> Iterator[Limit]:
-    """Operations per second of one SM alone, and of all SMs, whose clocks may be lower."""
+    """Operations per second of a single SM, and of all SMs, whose clocks may be lower."""
     with memory_of(4 * _THREADS * multiprocessors) as out:
         for what, name, operations, needed, instruction in _PRODUCTS:
             how = f"{name}, one block of {_THREADS} threads per SM"
@@ -126,7 +126,7 @@ def _memory(effort: Effort, module: cupy.RawModule, multiprocessors: int, l2_byt
 
 
 def _launches(effort: Effort, module: cupy.RawModule) -> Iterator[Limit]:
-    """Seconds from one launch to the next, in a loop in Python, whose own time counts, and a compiled one."""
+    """Seconds per launch in a loop in Python, which includes the loop's time, and in a compiled loop."""
     pointer = module.get_function("empty").kernel.ptr
 
     def from_python(count: int) -> None:
@@ -153,7 +153,7 @@ def _launches(effort: Effort, module: cupy.RawModule) -> Iterator[Limit]:
 
 
 def _graph_node(effort: Effort, module: cupy.RawModule) -> Limit:
-    """Seconds per empty kernel in a graph of many consecutive ones."""
+    """Seconds per empty kernel in a graph of many consecutive kernels."""
     pointer = module.get_function("empty").kernel.ptr
     stream = runtime.streamCreate()
     try:
@@ -222,7 +222,7 @@ def _grids(effort: Effort, module: cupy.RawModule, multiprocessors: int) -> Iter
 
 
 def _limit(what: str, blocks: int, how: str, measure: Callable[[], tuple[float, ...]]) -> Limit:
-    """The limit, or the reason why there is none if the driver refuses its launch."""
+    """The limit, or the reason if the driver does not allow its launch."""
     try:
         return Limit(what, blocks, SECONDS, how, measure())
     except Unsupported as error:
@@ -251,13 +251,13 @@ def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[L
         lines = nbytes // _LINE
         with memory_of(nbytes) as chain:
             fill((256,), (256,), (np.uint64(chain), np.uint32(lines)))
-            with memory_of(2 * l2_bytes):  # fills L2 with something else
+            with memory_of(2 * l2_bytes):  # evicts the chain from L2
                 warm = 0 if what == "dram_latency" else lines
                 yield _latency(what, f"{where}, {nbytes} bytes", function, (np.uint64(chain),), warm, samples)
 
 
 def _latency(what: str, where: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int) -> Limit:
-    """Cycles per load, ``warm`` loads after the launch; the first sample is not kept."""
+    """Cycles per load, ``warm`` loads after the launch; the first sample is dropped."""
     found, cycles = [], np.zeros(1, np.int64)
     with memory_of(16) as state:  # the word, and 8 bytes later the cycles
         for _ in range(samples + 1):

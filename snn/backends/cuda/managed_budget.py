@@ -1,4 +1,4 @@
-"""The budget for managed memory: half of what is free on the device."""
+"""The budget for managed memory: half of the free device memory."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,10 @@ from snn.errors import Unsupported
 
 
 class ManagedBudget:
-    """Bytes of managed memory in use, at most half of what was free before the first allocation.
+    """Bytes of managed memory in use, at most half of the memory that was free before the first allocation.
 
-    Managed memory could be oversubscribed, but then the driver swaps pages: that is another experiment,
-    and other programs on the device would notice it. ``free`` returns the bytes that are free now.
+    Managed memory could be oversubscribed, but then the driver swaps pages, which is a different experiment
+    and disturbs other programs on the device. ``free`` returns the bytes that are free now.
     """
 
     def __init__(self, free: Callable[[], int]) -> None:
@@ -22,7 +22,7 @@ class ManagedBudget:
             self._free = self._free_now()
         if self._held + nbytes > self._free // 2:
             raise Unsupported(
-                f"{nbytes} bytes of managed memory were asked for beside {self._held}: "
+                f"{nbytes} bytes of managed memory were requested in addition to {self._held}: "
                 f"together at most half of the {self._free} bytes that were free on the device"
             )
         self._held += nbytes

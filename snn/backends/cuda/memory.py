@@ -15,7 +15,7 @@ MEMORY_ALLOCATION = 2  # cudaErrorMemoryAllocation
 
 
 class _Memory:
-    """Presents memory to NumPy as a float32 array; whoever allocated the memory frees it."""
+    """Presents memory to NumPy as a float32 array; the allocator of the memory frees it."""
 
     __slots__ = ("__array_interface__",)
 
@@ -42,7 +42,7 @@ _HOST = -1  # cudaCpuDeviceId
 
 
 class ManagedMemory(Backend):
-    """A backend's managed memory: at most half of what was free on the device before the first allocation."""
+    """A backend's managed memory: at most half of the free device memory before the first allocation."""
 
     def __init__(self, device: int) -> None:
         self._device = device
@@ -101,7 +101,7 @@ class ManagedMemory(Backend):
 def _prefetch_to_host() -> Callable[[int, int], None] | None:
     """A function that prefetches to the host, or None.
 
-    By CuPy; on CUDA 13, where CuPy can name devices only, by ``cuda.bindings`` if it is installed.
+    Uses CuPy, or ``cuda.bindings`` (if installed) on CUDA 13, because CuPy supports only devices there.
     """
     if runtime.runtimeGetVersion() < 13000:
         return lambda address, nbytes: runtime.memPrefetchAsync(address, nbytes, _HOST, 0)
@@ -149,7 +149,7 @@ class CupyPool:
         return as_array(pages.ptr, shape)
 
     def host_free(self, array: np.ndarray) -> None:
-        self._pages.pop(address_of(array), None)  # absent if it is pageable memory
+        self._pages.pop(address_of(array), None)  # absent for pageable memory
 
     def nbytes(self) -> int:
         return self._device.total_bytes()
@@ -162,7 +162,7 @@ class CupyPool:
 class DriverPool:
     """The device's default memory pool, which keeps freed memory until ``close`` (release threshold raised).
 
-    Raises Unsupported where the driver has no memory pools.
+    Raises Unsupported if the driver has no memory pools.
     """
 
     allocates_by = "cudaMallocAsync"

@@ -1,8 +1,8 @@
-"""CUDA modules: a source is compiled once for its options, the architecture and the compiler.
+"""CUDA modules, compiled once for each source, options, architecture and compiler.
 
-What NVRTC makes is kept in the user's cache, so that a further process compiles nothing. CuPy's own cache
-compiles an empty source for every set of options, 15 to 25 ms each, before it looks for the kept one. CuPy
-also holds Python's lock while it compiles, so that threads would wait for each other.
+The user's cache keeps NVRTC's output, so that further processes compile nothing. CuPy's own cache would
+compile an empty source for every set of options, 15 to 25 ms each, before each look-up. CuPy also holds
+Python's lock while it compiles, so that threads would wait for each other.
 """
 
 import ctypes
@@ -25,14 +25,14 @@ _MAPS = Path("/proc/self/maps")
 
 
 class NotCompiledError(Exception):
-    """NVRTC cannot be called here, or refuses a source."""
+    """NVRTC cannot be called here, or rejects a source."""
 
 
 def load(source: str, options: tuple[str, ...] = ()) -> cupy.RawModule:
     """The module of a source, whose local includes are expanded, for the current device.
 
-    A source that includes headers of the system is left to CuPy, which knows where they are. So is what NVRTC
-    refuses, for CuPy to say why, and what the cache cannot hold.
+    CuPy compiles sources that include headers of the system, because it can find them, sources that NVRTC
+    rejects, to report the reason, and everything if the cache cannot be written.
     """
     options = ("-std=c++17", *options)
     if not _SYSTEM_HEADER.search(source):
@@ -56,7 +56,7 @@ def compiled(source: str, options: tuple[str, ...], architecture: str) -> bytes:
     library, program, size = _library(), ctypes.c_void_p(), ctypes.c_size_t()
     given = [
         text.encode() for text in (*options, "-ftz=true", f"-arch={architecture}")
-    ]  # -ftz: as CuPy has it
+    ]  # -ftz: CuPy's default
     created = library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)
     if created:
         raise NotCompiledError(f"nvrtcCreateProgram: {created}")
@@ -73,7 +73,7 @@ def compiled(source: str, options: tuple[str, ...], architecture: str) -> bytes:
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The NVRTC that CuPy has found and loaded."""
+    """CuPy's loaded NVRTC library."""
     return ctypes.CDLL(_loaded()[0])
 
 
@@ -93,7 +93,7 @@ def _loaded() -> tuple[str, tuple[int, int]]:
     """The path of the NVRTC that CuPy uses, and its version. Raises NotCompiledError if it is not known.
 
     PyTorch or JAX may have loaded others: CuPy, and cuda-pathfinder for it, take the first one that was
-    loaded as ``libnvrtc.so`` of their CUDA's major version, wherever it lies.
+    loaded as ``libnvrtc.so`` of their CUDA's major version, from any place.
     """
     version = nvrtc.getVersion()  # loads it
     try:

@@ -1,4 +1,4 @@
-"""Compile and launch the kernels that train for many steps per launch."""
+"""Compiles and launches the kernels that train many steps per launch."""
 
 import ctypes
 import time
@@ -52,7 +52,7 @@ class Trainer:
                 break
         if not launchers:
             raise Unsupported("; ".join(reasons))
-        # Networks that do not fit wait for others: with fewer blocks for each, all may be done sooner.
+        # Networks that do not fit wait for others, so fewer blocks per network may finish all of them sooner.
         best = min(launchers, key=lambda it: it.cost(shape.members))
         together = best.held if shape.members > 1 else None
         held = f", at most {best.held} networks at the same time" if together else ""
@@ -63,7 +63,7 @@ class Trainer:
     def train(self, buffers: Sequence[int], steps: Steps, stream: int) -> None:
         """Train many steps in one launch."""
         shape = self._shape
-        checked("rows + batch", steps.rows + shape.batch)  # sums that kernels compute
+        checked("rows + batch", steps.rows + shape.batch)  # kernels compute these sums
         checked("steps + 1", steps.number + 1)
         pointers = map(ctypes.c_void_p, buffers)
         reals = map(ctypes.c_float, shape.reals(steps))
@@ -72,7 +72,7 @@ class Trainer:
 
     @cached_property
     def steps_per_launch(self) -> int:
-        """How many steps a launch may train, by the time that a few take on a batch of zeros."""
+        """The number of steps per launch, from the time of a few steps on a batch of zeros."""
         batch, clip = self._shape.batch, float(self._shape.clipped)
         with _zeros(self._shape.elements(batch)) as buffers:
 
@@ -86,13 +86,13 @@ class Trainer:
 
 
 def longest_launch() -> float:
-    """How long a launch may take on this device, in seconds."""
+    """The largest duration of a launch on this device, in seconds."""
     return launch_seconds(bool(cupy.cuda.Device().attributes["KernelExecTimeout"]))
 
 
 @contextmanager
 def _zeros(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Device memory of so many float32 each, all zero. Raises OutOfMemory."""
+    """Zeroed device memory of these numbers of float32 elements. Raises OutOfMemory."""
     buffers: list[int] = []
     try:
         for elements in sizes:
@@ -108,10 +108,10 @@ def _zeros(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def compile_ahead(trainings: Iterable[Sequence[TrainingShape]], root: Path) -> None:
-    """Compile the first launch of each training, on all processors at once: its trainer finds it compiled.
+    """Compile the first launch of each training run in parallel, before its trainer needs it.
 
-    A training may be of several shapes, the one to be preferred first. A compilation that fails does so again
-    when the shape is trained.
+    A run may offer several shapes, the preferred one first. A compilation that fails will fail again when the
+    shape is trained, which reports it.
     """
     device = device_capability()
     with ThreadPoolExecutor(usable_processors()) as pool:
@@ -123,7 +123,7 @@ def compile_ahead(trainings: Iterable[Sequence[TrainingShape]], root: Path) -> N
 
 
 def device_capability() -> DeviceCapability:
-    """What the current device is able to launch."""
+    """The capability of the current device."""
     device = cupy.cuda.Device()
     capability = device.compute_capability
     return DeviceCapability(
@@ -141,7 +141,7 @@ def _module(one: LaunchConfiguration, root: Path) -> cupy.RawModule:
 class _Launcher:
     """A compiled launch. ``held``: networks that the device trains at the same time.
 
-    Raises Unsupported if there is none.
+    Raises Unsupported if the device does not hold a network's blocks at the same time.
     """
 
     def __init__(self, one: LaunchConfiguration, device: DeviceCapability, root: Path) -> None:
@@ -171,23 +171,23 @@ class _Launcher:
             raise Unsupported("the device does not hold them at the same time")
 
     def check_workspace(self, op: str, allocated: int) -> None:
-        """Raise RuntimeError if so many floats of workspace are fewer than the kernel uses."""
+        """Raise RuntimeError if the kernel uses more than ``allocated`` floats of workspace."""
         if self._workspace > allocated:
             raise RuntimeError(
                 f"{op}: the kernel needs {self._workspace} floats of workspace, {allocated} are allocated"
             )
 
     def cost(self, members: int) -> float:
-        """Of a step of all members, relative to other launches."""
+        """The cost of a step of all members, relative to other launches."""
         return self.configuration.total_cost(members, self.held, self.launch.held_blocks())
 
 
 @cache
 def _report() -> Any:
-    """Two words that a block writes when it gives up waiting; None if the system locks no page for them.
+    """Two words that a block writes when it gives up waiting; None if the system cannot pin a page for them.
 
-    In memory of the host, since nothing can be read from the device's afterwards. All kernels of the process
-    share them, and they are never freed: after the first report the process launches nothing more.
+    They are in host memory, because device memory cannot be read afterwards. All kernels of the process share
+    them, and they are never freed: after the first report the process launches nothing more.
     """
     try:
         address = runtime.hostAlloc(16, _PORTABLE | _MAPPED)
@@ -199,7 +199,7 @@ def _report() -> Any:
 
 
 def naming_waits(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The call, which raises LaunchError if it fails because a block gave up waiting."""
+    """Wrap a call so that it raises LaunchError if it fails because a block gave up waiting."""
 
     @wraps(call)
     def named(*arguments: Any, **options: Any) -> Any:

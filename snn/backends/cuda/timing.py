@@ -1,4 +1,4 @@
-"""Timing of kernels that repeat their work within a launch, for limits and access patterns."""
+"""Times kernels that repeat their work within a launch, for limits and access patterns."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +22,9 @@ def seconds_per_round(
     stream: int = 0,
     before: Callable[[], None] = lambda: None,
 ) -> list[float]:
-    """Seconds per round, of several launches of ``least_seconds`` or longer; ``before`` is not timed."""
+    """Seconds per round of several launches, each ``least_seconds`` or longer; ``before`` is not timed."""
     rounds = 16
-    seconds = _seconds(launch, rounds, stream, before)  # the first launch may be slow: not kept
+    seconds = _seconds(launch, rounds, stream, before)  # drops the first launch, which may be slow
     while (seconds := _seconds(launch, rounds, stream, before)) < least_seconds:
         rounds *= min(16, max(2, round(least_seconds / max(seconds, 1e-6))))
     return [_seconds(launch, rounds, stream, before) / rounds for _ in range(repeats)]
@@ -41,7 +41,7 @@ def _seconds(launch: Launch, rounds: int, stream: int, before: Callable[[], None
 
 
 def warm_up(launch: Launch, seconds: float) -> None:
-    """Launch for so many seconds, until the clocks have risen."""
+    """Launch for this many seconds, so that the clocks rise."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         launch(1000)
@@ -55,7 +55,7 @@ def load(path: Path) -> cupy.RawModule:
 
 @contextmanager
 def memory_of(nbytes: int) -> Iterator[int]:
-    """Device memory, filled with zeros, for the time of a ``with`` block."""
+    """Zeroed device memory during a ``with`` block."""
     memory = runtime.malloc(nbytes)
     try:
         runtime.memset(memory, 0, nbytes)

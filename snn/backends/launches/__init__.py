@@ -1,7 +1,7 @@
-"""Launch configurations of kernels: a module for each family of those that train in one launch.
+"""Launch configurations of kernels, with a module for each family of kernels that train in one launch.
 
-A frozen dataclass describes what is trained in one launch, a ``TrainingShape``: it says how large its
-operands are, and in which configurations its kernels can be launched on a device.
+A frozen dataclass, a ``TrainingShape``, describes the training in one launch. It defines the sizes of the
+operands, and the configurations in which a device can launch its kernels.
 """
 
 from abc import ABC, abstractmethod
@@ -20,24 +20,24 @@ HEAD = 32
 """Floats in the head of a workspace: HEAD_FLOATS of kernels/persistent/steps.cuh."""
 
 TRAINED, STOPPED = slice(2, 4), 4
-"""Words of the workspace's head: the 64-bit count of steps trained, over all launches and members; and, after
-a launch that has stopped, one more than the number of steps before the stop (32 bits, otherwise 0)."""
+"""Words of the workspace's head: the 64-bit count of trained steps over all launches and members; and, after
+a stopped launch, one more than the number of steps before the stop (32 bits, otherwise 0)."""
 
 MOST_STEPS = 1 << 30
 """Largest number of steps per launch: kernels count them in 32 bits."""
 
 WARPS = 8
-"""Warps of a block of a kernel that deals tiles of products to blocks: each has the same 256 threads."""
+"""Warps per block of the kernels that distribute tiles of products: all have 256 threads per block."""
 
-_MOST = (1 << 31) - 1  # of a kernel's int
-_LONGEST = 0.7  # seconds of a launch, so that an interrupt is heard within a second and a half
-_CALIBRATING, _REPEATED = 0.002, 10  # seconds of a launch whose time is taken at least; launches at most
-_SHARED = 0.56  # what a step takes longer for each further block on the same SM, on an H200
+_MOST = (1 << 31) - 1  # largest int of a kernel
+_LONGEST = 0.7  # seconds of a launch, so that an interrupt takes effect within a second and a half
+_CALIBRATING, _REPEATED = 0.002, 10  # least seconds of a timed launch; most launches
+_SHARED = 0.56  # relative extra time of a step per further block on the same SM, on an H200
 
 
 @dataclass(frozen=True)
 class DeviceCapability:
-    """A device: number of SMs, bytes of shared memory per block at most, compute capability."""
+    """A device's number of SMs, largest shared memory per block in bytes, and compute capability."""
 
     multiprocessors: int
     shared_bytes: int
@@ -52,7 +52,7 @@ class LaunchConfiguration:
     ``clusters`` the number of clusters per network. Networks are independent, so a launch may have more of
     them than the device runs at the same time. ``cluster`` 0: all blocks train one network together.
     ``words`` describes the launch. ``cost``: of a step, relative to other configurations with clusters.
-    ``may_stop``: a launch trains nothing where weights grow too much in one step; that of a shape with
+    ``may_stop``: the launch stops before a step in which weights grow too much; the launch for a shape with
     outliers can take such steps.
     """
 
@@ -84,9 +84,9 @@ class LaunchConfiguration:
 
 @dataclass(frozen=True)
 class TrainingLaunch:
-    """How a backend trains a shape, in ``words`` and, with a kernel of kernels/persistent, as configuration.
+    """A backend's launch for a shape: in ``words``, and its configuration if it uses kernels/persistent.
 
-    ``together``: how many of several networks the device trains at the same time.
+    ``together``: the number of networks that the device trains at the same time.
     """
 
     words: str
@@ -99,7 +99,7 @@ class TrainingLaunch:
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """The kernel and its launch configuration as a record has them."""
+        """The record's entry on the kernel and its launch configuration."""
         one = self.configuration
         if one is None:
             return None
@@ -108,9 +108,9 @@ class TrainingLaunch:
 
 
 class Steps(NamedTuple):
-    """What one launch trains: ``number`` steps from batch ``first`` on, the first batch again after the last.
+    """The steps of one launch: ``number`` steps from batch ``first`` on; the first batch follows the last.
 
-    ``rows``: of the data. A ``max_norm`` of 0 clips nothing.
+    ``rows``: the rows of the data. A ``max_norm`` of 0 clips nothing.
     """
 
     rows: int
@@ -121,18 +121,18 @@ class Steps(NamedTuple):
 
 
 class TrainingShape(ABC):
-    """What a kernel that trains for many steps in one launch is compiled for.
+    """The sizes for which a kernel that trains many steps per launch is compiled.
 
     ``op`` names the training in traces, ``operands`` its buffers: X, Y, parameters, E and S. S is workspace,
-    0 at first, in whose head the device counts steps. ``batch`` is the number of rows per step, ``members``
-    the number of networks that one launch trains; they share X and Y and nothing else.
+    initially 0, in whose head the device counts steps. ``batch`` is the number of rows per step, ``members``
+    the number of networks that one launch trains; they share only X and Y.
     """
 
     op: ClassVar[str]
     operands: ClassVar[tuple[str, ...]] = ("X", "Y", "W", "E", "S")
 
     keeps_errors: ClassVar[bool] = True
-    """Whether E has every row, as it was when it was last trained on; else the last batch of each member."""
+    """Whether E has every row, as of its last training step; else E has the last batch of each member."""
 
     batch: int
     members: int = 1
@@ -150,14 +150,14 @@ class TrainingShape(ABC):
 
     @abstractmethod
     def elements(self, rows: int) -> tuple[int, ...]:
-        """Floats of each operand, for so many rows of data."""
+        """Floats of each operand for this many rows of data."""
 
     @abstractmethod
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
-        """The launches for this shape, the best first; for one that is impossible, the reason."""
+        """The launches for this shape, the best first, with the reason for each impossible one."""
 
     def reals(self, steps: Steps) -> tuple[float, ...]:
-        """The kernel's arguments after rows, first and number."""
+        """The kernel's arguments after ``rows``, ``first`` and ``number``."""
         return (steps.rate,)
 
 
@@ -172,7 +172,7 @@ def round_up(n: int, multiple: int) -> int:
 
 
 def fitting(launch: LaunchConfiguration | str, device: DeviceCapability) -> LaunchConfiguration | str:
-    """The launch, or the reason why there is none: one is that its blocks need too much shared memory."""
+    """The launch, or the reason why it is impossible, such as too much shared memory per block."""
     if isinstance(launch, str) or launch.shared_bytes <= device.shared_bytes:
         return launch
     return (
@@ -182,7 +182,7 @@ def fitting(launch: LaunchConfiguration | str, device: DeviceCapability) -> Laun
 
 
 def defines(**values: Any) -> tuple[tuple[str, str], ...]:
-    """Names and texts for the compiler: truth values as 0 or 1, lists as they stand between braces in C."""
+    """Names and texts for the compiler: truth values become 0 or 1, lists the contents of braces in C."""
     return tuple((name, _text(value)) for name, value in values.items())
 
 
@@ -193,7 +193,7 @@ def _text(value: Any) -> str:
 
 
 def check_precision(precision: str) -> None:
-    """Raise Unsupported where no kernel trains in one launch with this precision of its products."""
+    """Raise Unsupported if no kernel trains in one launch with this precision of its products."""
     if precision != "fp32":
         raise Unsupported(f"training in one launch supports precision fp32, not {precision}")
 
@@ -220,8 +220,8 @@ def error_of_wait(name: int, where: int) -> str:
 def launch_seconds(has_time_limit: bool) -> float:
     """Largest duration of a launch, in seconds: half as long if the device kills long kernels.
 
-    A GPU with a display does (cudaDevAttrKernelExecTimeout), and every GPU under WDDM and WSL 2: after two
-    seconds there.
+    A GPU with a display does so (cudaDevAttrKernelExecTimeout), and under WDDM and WSL 2 every GPU, after two
+    seconds.
     """
     return _LONGEST / 2 if has_time_limit else _LONGEST
 
@@ -229,9 +229,9 @@ def launch_seconds(has_time_limit: bool) -> float:
 def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
     """Number of steps that fit into ``seconds``, at least 1; ``timed(n)`` trains n and returns the seconds.
 
-    The first launches are of one step: nothing is shorter, however slow the device is. Each further one
-    is eight times as long, until its time can be taken; that one is repeated until it is no longer getting
-    faster, since a device may be raising its clocks.
+    The first launches train one step, the least possible for a slow device. Each further launch is eight
+    times as long, until it can be timed. This launch is repeated until it no longer gets faster, because a
+    device may be raising its clocks.
     """
     steps, taken = 1, 0.0
     timed(steps)  # may load the kernel
@@ -240,7 +240,7 @@ def steps_within(seconds: float, timed: Callable[[int], float]) -> int:
     for _ in range(_REPEATED):
         again = timed(steps)
         is_steady, taken = again > 0.95 * taken, min(taken, again)
-        if taken < _CALIBRATING and steps < MOST_STEPS:  # what was measured before was an interruption
+        if taken < _CALIBRATING and steps < MOST_STEPS:  # the earlier time was an interruption
             steps, taken, is_steady = 8 * steps, timed(8 * steps), False
         if is_steady:
             break

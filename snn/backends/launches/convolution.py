@@ -1,4 +1,4 @@
-"""How to train a convolutional network in one launch: a block for each part of each image of a batch."""
+"""Trains a convolutional network in one launch, with a block for each part of each image of a batch."""
 
 import math
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ from snn.backends.launches import (
 SOURCE = "kernels/persistent/convolution.cu"
 THREADS = 384
 
-_MOST_BLOCKS = 128  # of a launch, each on an SM of its own: an H100 or an H200 has 132
-_MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 3  # what a thread's registers allow
-_MOST_OUTPUTS = 32  # a lane of a warp for each
+_MOST_BLOCKS = 128  # of a launch, each on a separate SM: an H100 or an H200 has 132
+_MOST_CHANNELS, _MOST_SIDE, _MOST_TAPS, _MOST_WINDOW = 64, 7, 128, 3  # limit of a thread's registers
+_MOST_OUTPUTS = 32  # one lane of a warp for each
 _APART = 28  # floats between a workspace's head and the rest, as in convolution_layout.cuh
 _WARPS = THREADS // 32
 
@@ -72,7 +72,7 @@ class ConvolutionalShape(TrainingShape):
         return self.filters2 * math.prod(self.pooled)
 
     def parts(self, multiprocessors: int = _MOST_BLOCKS) -> int:
-        """Parts of an image on a device with so many SMs, each some rows of its pooled features."""
+        """Parts of an image on a device with this many SMs; each is some rows of the pooled features."""
         rows, blocks = self.pooled[0], min(_MOST_BLOCKS, multiprocessors)
         return math.ceil(rows / math.ceil(rows / max(1, min(rows, blocks // self.batch))))
 
@@ -84,7 +84,7 @@ class ConvolutionalShape(TrainingShape):
 
     @cached_property
     def _workspace(self) -> int:
-        """Floats of the workspace: enough on any device, however many parts an image has there."""
+        """Floats of the workspace, enough for any device and any number of parts."""
         fewer = {self.parts(self.batch * parts) for parts in range(1, self.parts() + 1)}
         return max(Layout(self, parts).workspace for parts in fewer)
 
@@ -143,9 +143,9 @@ def _why_not(shape: ConvolutionalShape, device: DeviceCapability) -> str:
 
 
 class Layout:
-    """What the kernel holds in a block's shared memory and in the workspace: see convolution_layout.cuh.
+    """Sizes of a block's shared memory and of the workspace, as in convolution_layout.cuh.
 
-    ``parts``: of an image.
+    ``parts``: the number of parts of an image.
     """
 
     def __init__(self, shape: ConvolutionalShape, parts: int) -> None:

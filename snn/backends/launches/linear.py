@@ -1,7 +1,7 @@
-"""How to train linear layers in one launch.
+"""Trains linear layers in one launch.
 
-A perceptron is trained by a cluster of blocks, by groups of blocks or by the whole device, a tile of each
-product in each block; any other stack of layers by blocks that are dealt tiles.
+A cluster of blocks, groups of blocks or the whole device trains a perceptron, with a tile of each product in
+each block. For any other stack of layers, the tiles are distributed to the blocks.
 """
 
 import math
@@ -26,9 +26,9 @@ from snn.backends.launches import (
     round_up,
 )
 
-_THREADS = 32 * WARPS  # of a block, but for clusters
+_THREADS = 32 * WARPS  # of a block, except in clusters
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)  # of a tile
-_SLAB = 16  # terms of a sum that a warp takes at a time
+_SLAB = 16  # terms of a sum that a warp adds at a time
 
 
 class _Product(NamedTuple):
@@ -40,7 +40,7 @@ class _Product(NamedTuple):
 
 
 def _products(widths: tuple[int, ...], rows: int) -> dict[str, list[_Product]]:
-    """The products of a step of linear layers, by the define that names their tiles."""
+    """The products of a step of linear layers, by the define of their tiles."""
     pairs = list(pairwise(widths))
     return {
         "FORWARD": [_Product(rows, n, k) for k, n in pairs],
@@ -54,7 +54,7 @@ def _partial_sums(
 ) -> int:
     """Floats of the largest tile's partial sums, one from each group of warps that share a sum's terms.
 
-    ``cols``: of a warp's part of a tile.
+    ``cols``: the columns of a warp's part of a tile.
     """
     return max(
         min(product.k // _SLAB, WARPS // (math.ceil(m / 32) * math.ceil(n / cols))) * m * (n + 4)
@@ -64,7 +64,7 @@ def _partial_sums(
 
 
 def _dividing(m: int, n: int) -> list[tuple[int, int]]:
-    """Rows and columns of the tiles that divide m x n."""
+    """Rows and columns of the tiles into which m x n is divided."""
     return [(rows, cols) for rows in _ROWS for cols in _COLS if m % rows == n % cols == 0]
 
 
@@ -98,9 +98,9 @@ def has_outliers(X: np.ndarray) -> bool:
 class PerceptronShape(TrainingShape):
     """Perceptrons of one output without biases. ``widths``: features and hidden layers, padded.
 
-    ``outliers``: some of the data are far larger than the rest (``has_outliers``). On the device batches are
-    padded, one by one. W is all weights of a member in turn, member by member, E each member's errors of the
-    last batch. With several members the head of S is followed by the rate of each, which replaces the steps'.
+    ``outliers``: some of the data are far larger than the rest (``has_outliers``). On the device, each batch
+    is padded. W holds all weights of each member in turn, E each member's errors of the last batch. With
+    several members, the learning rate of each follows the head of S, and replaces the rate in ``Steps``.
     """
 
     widths: tuple[int, ...]
@@ -188,9 +188,9 @@ def _of_clusters(shape: PerceptronShape, device: DeviceCapability) -> Iterator[L
 
 
 def _shared_of_a_cluster(shape: PerceptronShape, blocks: int, parts: int) -> int:
-    """Bytes of ``Shared`` in one_layer.cu, with so many blocks per network."""
+    """Bytes of ``Shared`` in one_layer.cu, with this many blocks per network."""
     features, hidden = shape.widths
-    warps = 4  # that compute
+    warps = 4  # warps that compute
     sixteens = math.ceil(hidden / (16 * blocks))
     eights = 1 << ((2 * math.ceil(shape.rows / (8 * warps)) - 1).bit_length() - 1)
     rows = 8 * eights * warps
@@ -216,17 +216,17 @@ def _why_no_cluster(shape: PerceptronShape, device: DeviceCapability) -> str:
 
 
 def _most_neurons(features: int) -> int:
-    """Neurons per block, at most: each of its warps holds all their weights in registers."""
+    """Most neurons per block: each of its warps holds all their weights in registers."""
     return min(_CLUSTER_NEURONS, _CLUSTER_WEIGHTS // features // UNIT * UNIT)
 
 
 def _parts(shape: PerceptronShape, size: int, clusters: int, neurons: int) -> int:
-    """The parts of a batch that are exchanged one after the other.
+    """The number of parts of a batch that are exchanged one after the other.
 
-    Two hide an exchange behind products, and need more instructions. With 32 features and batches of 256 on
-    an H200, 256 neurons take 1.86 us instead of 1.92, but 128 take 1.75 instead of 1.68, and four clusters
-    with 1024 neurons 3.15 instead of 2.95. With 16 features 256 neurons take 1.44 instead of 1.27, and with
-    batches of 144 rows 1.85 instead of 1.70.
+    Two parts hide an exchange behind products, but need more instructions. With 32 features and batches of
+    256 on an H200, 256 neurons take 1.86 us instead of 1.92, but 128 take 1.75 instead of 1.68, and four
+    clusters with 1024 neurons 3.15 instead of 2.95. With 16 features 256 neurons take 1.44 instead of 1.27,
+    and with batches of 144 rows 1.85 instead of 1.70.
     """
     long_exchange = clusters == 1 and size * neurons >= _PARTS_NEURONS and shape.rows >= _PARTS_ROWS
     return 2 if long_exchange and shape.widths[0] * neurons in _PARTS_WEIGHTS else 1
@@ -242,7 +242,7 @@ def _of_groups(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfig
     if reason:
         return f"no groups of blocks: {reason}"
     groups = _groups(shape)
-    if 8 * groups > device.multiprocessors:  # an SM each, even if registers allow two: they would take turns
+    if 8 * groups > device.multiprocessors:  # one per SM, even if registers allow two, which would take turns
         return (
             f"no groups of blocks: {8 * groups} blocks would run together, the device has "
             f"{device.multiprocessors} SMs"
@@ -297,7 +297,7 @@ def _why_no_groups(shape: PerceptronShape, device: DeviceCapability) -> str:
             f"the largest element of X is over {_OUTLIER:.0f} times their mean, FP16 halves lose the others"
         )
     if not _groups(shape):
-        return f"{'-'.join(map(str, shape.widths))} in batches of {shape.batch} is no shape for their kernel"
+        return f"their kernel does not support {'-'.join(map(str, shape.widths))} in batches of {shape.batch}"
     return ""
 
 
@@ -317,7 +317,7 @@ def _groups(shape: PerceptronShape) -> int:
 
 
 def _workspace_of_groups(shape: PerceptronShape) -> int:
-    """Floats of workspace, after the barrier's, for groups of blocks; 0 for shapes they do not support."""
+    """Floats of workspace for groups of blocks, after the barrier's; 0 for unsupported shapes."""
     rows = shape.rows
     groups = _groups(shape) if len(shape.widths) in (3, 4) else 0
     if not groups:
@@ -369,17 +369,17 @@ def _of_the_grid(shape: PerceptronShape, device: DeviceCapability) -> LaunchConf
 
 
 def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:
-    """Rows and columns of the smallest tile with which that many blocks cover m x n; then the squarest."""
+    """Rows and columns of the smallest, then squarest, tile with which this many blocks cover m x n."""
     covering = [tile for tile in _dividing(m, n) if m // tile[0] * (n // tile[1]) <= blocks]
     return min(covering, key=lambda tile: (tile[0] * tile[1], sum(tile)), default=None)
 
 
 # ---- other stacks of layers
 
-_READING = 32  # cost of an operand's row or column, over that of an element of the tile: grid.cu's, roughly
-_OUTPUT_ROWS = 16  # of a tile of the outputs, which has all columns
+_READING = 32  # rough cost in grid.cu of an operand's row or column, relative to an element of the tile
+_OUTPUT_ROWS = 16  # of a tile of the outputs, which contains all columns
 _MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
-_NARROW = 512  # neurons that the kernels of perceptrons take, if not too many rows or features forbid it
+_NARROW = 512  # neurons that the perceptrons' kernels support, unless there are too many rows or features
 
 
 @dataclass(frozen=True)
@@ -395,9 +395,10 @@ class LinearLayer:
 class LayeredShape(TrainingShape):
     """Linear layers, with the squared error or with softmax and cross-entropy; nothing is clipped.
 
-    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``: the
-    loss, or else the squared error. ``features`` and the layers' widths are not padded, batches on the device
-    are, one by one. W is all parameters in turn, padded. E is the cross-entropy of each row, or its errors.
+    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``:
+    whether this is the loss instead of the squared error. ``features`` and the layers' widths are not padded,
+    but each batch on the device is. W holds all parameters in turn, padded; E the cross-entropy of each row,
+    or its errors.
     """
 
     batch: int
@@ -424,7 +425,7 @@ class LayeredShape(TrainingShape):
 
     @property
     def padded_widths(self) -> tuple[int, ...]:
-        """Padded: the outputs to a power of two, for one tile."""
+        """As in ``TrainingShape``; the outputs are padded to a power of two, for one tile."""
         hidden = (_padded(layer.width) for layer in self.layers[:-1])
         return _padded(self.features), *hidden, max(16, 1 << (self.outputs - 1).bit_length())
 
@@ -499,7 +500,7 @@ class LayeredShape(TrainingShape):
         return ""
 
     def _is_wide_and_shallow(self) -> bool:
-        """Whether it is a perceptron with one hidden layer and few features: H w has most of the work.
+        """Whether this is a perceptron with one hidden layer and few features, where H w is most of the work.
 
         This kernel has few blocks for that: of six such shapes that are too wide for the other kernels, an
         NVIDIA H200 trained five at 0.80 to 0.96 of the speed of ``graph``, and one at 1.13.
@@ -510,12 +511,12 @@ class LayeredShape(TrainingShape):
 
 
 def _padded(n: int) -> int:
-    """A multiple of 16 with large tiles where n is large."""
+    """The next multiple of 16 that has large tiles if n is large."""
     return round_up(n, 16 if n <= 64 else 32 if n <= 256 else 64)
 
 
 def _tile_of(product: _Product, blocks: int) -> tuple[int, int]:
-    """Rows and columns of the tiles that give the busiest block the least to read and multiply."""
+    """Rows and columns of the tiles that minimise the reads and multiplications of the busiest block."""
 
     def cost(tile: tuple[int, int]) -> int:
         rows, cols = tile

@@ -1,4 +1,4 @@
-"""In which shape a CUDA kernel is launched for an operation: its source, block, work per thread and grid."""
+"""Launch shapes of CUDA kernels for operations: source, block, work per thread and grid."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,26 +9,26 @@ from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS
 from snn.errors import Unsupported
 
 WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
-"""Elements per thread, rows by columns, to choose from where ``kernel.work`` is null."""
+"""Choices of elements per thread, rows by columns, if ``kernel.work`` is null."""
 
 _SPLIT_BLOCK = (1024, 1)
 _SIDE, _STRIPS = 32, 8  # tile side of the transpose kernels; their block size is _SIDE x _STRIPS
 _ON_MATRICES = ("rows", "cols")
-_MOST = 2**31 - 2**16  # of a kernel's int; the rest is for indices of threads behind the last element
+_MOST = 2**31 - 2**16  # of a kernel's int; the rest is for indices of threads beyond the last element
 _INDEXED_BY_INT = (
     "published_wgrad",
-)  # besides the convolutions: its speed is that of the program it repeats
+)  # in addition to the convolutions: it is as fast as the program that it repeats
 
 
 MOST_Y = 65_535
-"""Blocks that a grid may have in y; in x it may have 2^31 - 1."""
+"""Most blocks of a grid in y; in x a grid may have 2^31 - 1."""
 
 
 class LaunchShape(NamedTuple):
     """A kernel's source, what it is compiled for, and its launch; ``work`` is rows by columns per thread.
 
-    ``compiled_block`` is the block that the source is told, of kernels whose blocks are their own (1, 1).
-    ``of_products``: the source is the cell's kernel, which is compiled for a precision. ``tall``: the rows of
+    ``compiled_block`` is the block size for the compiler; (1, 1) if the kernel defines its own.
+    ``of_products``: the source is the cell's kernel, which is compiled for a precision. ``tall``: rows of
     blocks are counted in x, because y cannot hold them; the source is compiled with -DTALL.
     """
 
@@ -44,7 +44,7 @@ class LaunchShape(NamedTuple):
 def launch_shape(
     op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multiprocessors: int
 ) -> LaunchShape:
-    """The shape of a launch of an operation that is no convolution, with a choice of ``config/kernel``.
+    """The launch shape of an operation other than a convolution, with a choice of ``config/kernel``.
 
     Raises Unsupported if no grid can hold it.
     """
@@ -114,6 +114,6 @@ def _best_work(m: int, n: int, block: Sequence[int], multiprocessors: int) -> tu
 
 
 def _has_long_sums(op: str, numbers: Sequence[float]) -> bool:
-    """Whether a product of plain operands has so few elements that its sums are to be split."""
+    """Whether a product of plain operands has so few elements that its sums should be split."""
     m, k, n = (int(number) for number in numbers[:3])
     return not op.startswith(("matmul_tn", "matmul_nt")) and n > 1 and m * n <= 4096 and k >= 2048
