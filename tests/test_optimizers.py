@@ -2,12 +2,13 @@
 
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 
 import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import PEERS, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from every_source import EverySource
@@ -31,6 +32,7 @@ from snn.models.optimizers import Adam, AdamW, Sgd
 from snn.models.training_step import training_step
 from snn.profiling.ledger import MemoryMap
 from snn.profiling.observed import ObservedBackend
+from snn.recommending import elsewhere
 from snn.strategies import factory
 
 RATE = 0.005
@@ -45,7 +47,9 @@ CASES = {
 """Optimisers, each with its oracle."""
 
 NAMES = list(CASES)
-TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).any_optimizer]
+TRAINERS = [
+    name for name in (*STRATEGIES, *PEERS) if factory.class_of(groups.load("strategy", name)).any_optimizer
+]
 OTHERS = [name for name in groups.names("strategy") if name not in TRAINERS]
 REMEDIES = [name for name in TRAINERS if factory.class_of(groups.load("strategy", name)).remedies]
 KERNELS = [(False, False, False), (True, False, False), (False, True, False), (True, True, True)]
@@ -77,10 +81,11 @@ def train(name, backend, network, runs=1, epochs=EPOCHS):
         return found
 
 
-def exact(network, descend, epochs=EPOCHS):
+@cache
+def exact(network, case, epochs=EPOCHS):
     """The same in float64."""
     X, _, labels, weights = data_of(network)
-    layers = oracles_of(network, weights)
+    layers, descend = oracles_of(network, weights), CASES[case][1]
     descend.kept.clear()
     oracle.train(
         layers,
@@ -111,30 +116,30 @@ def backend_of(name):
 @pytest.mark.parametrize("name", TRAINERS)
 def test_weights_after_50_steps_are_those_of_float64(name, case, order):
     """Also in a second run, which starts with an empty state."""
-    optimizer, descend = CASES[case]
+    optimizer, _ = CASES[case]
     network = replace(STACK, optimizer=optimizer, update_order=order)
     if name == "torch_loader" and order == "sequential":
         pytest.skip("autograd has no such order")
     first, second = train(name, backend_of(name), network, runs=2)
-    agree(first, exact(network, descend))
+    agree(first, exact(network, case))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize("case", NAMES)
 @pytest.mark.parametrize("name", TRAINERS)
 def test_perceptrons_without_biases_and_clipped_gradients(name, case):
-    optimizer, descend = CASES[case]
+    optimizer, _ = CASES[case]
     order = "simultaneous" if name == "torch_loader" else "sequential"
     network = mlp((5, 9, 8, 1), init="he_uniform", optimizer=optimizer, clip_norm=0.3, update_order=order)
-    agree(train(name, backend_of(name), network)[0], exact(network, descend))
+    agree(train(name, backend_of(name), network)[0], exact(network, case))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("case", NAMES)
 def test_convolutions_micro_batches_and_recomputed_outputs_with_kernels_of_every_kind(case, kernel):
-    optimizer, descend = CASES[case]
+    optimizer, _ = CASES[case]
     network = replace(IMAGES, optimizer=optimizer, update_order="simultaneous")
-    right = exact(network, descend)
+    right = exact(network, case)
     for changed in (network, replace(network, accumulate=3), replace(network, recompute=(0,))):
         agree(train("resident", DeferredBackend(*kernel), changed)[0], right, 2e-5)
 
@@ -144,20 +149,20 @@ def test_convolutions_micro_batches_and_recomputed_outputs_with_kernels_of_every
     ("kernel", "case"), [("naive", "adam"), ("pretransposed", "nesterov"), ("tiled_fused", "adamw")]
 )
 def test_the_kernels_themselves_on_a_cpu(kernel, case):
-    optimizer, descend = CASES[case]
+    optimizer, _ = CASES[case]
     network = replace(STACK, optimizer=optimizer, clip_norm=0.5)
     found = train("resident", EmulatedBackend(groups.load("kernel", kernel)), network, epochs=1)[0]
-    agree(found, exact(network, descend, 1))
+    agree(found, exact(network, case, 1))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", NAMES)
 @pytest.mark.parametrize("name", REMEDIES)
 def test_weights_on_a_gpu_are_those_of_float64(name, case):
-    optimizer, descend = CASES[case]
+    optimizer, _ = CASES[case]
     network = replace(STACK, optimizer=optimizer)
     first, second = train(name, backends.make("cuda", groups.load("kernel", "naive"), ROOT), network, 2)
-    agree(first, exact(network, descend))
+    agree(first, exact(network, case))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
@@ -265,7 +270,7 @@ def test_persistent_falls_back_to_graph_and_says_why():
         assert strategy.plan.startswith("graph: ") and "training.optimizer=adam" in strategy.plan
         strategy.load(weights)
         strategy.train(EPOCHS)
-        agree(strategy.weights(), exact(network, oracle.Adam()))
+        agree(strategy.weights(), exact(network, "adam"))
 
 
 def training_of(*settings_):
@@ -309,3 +314,12 @@ def test_values_that_do_not_go_together_are_rejected(given, named):
 def test_a_published_programs_gradient_is_followed_by_plain_sgd():
     with pytest.raises(ConfigError, match=r"training\.gradient"):
         replace(STACK, gradient=PublishedNaive(2), optimizer=Adam())
+
+
+def test_archived_results_of_plain_gradient_descent_are_no_advice_on_another_optimizer():
+    plain, adam = (
+        elsewhere.on_a_gpu(compose.composed(["dataset=small", *more]))
+        for more in ([], ["training.optimizer=adam"])
+    )
+    assert "is the fastest" in plain
+    assert "is the fastest" not in adam and "training.optimizer=adam" in adam

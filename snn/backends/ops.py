@@ -44,9 +44,9 @@ _REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "e
 class Op:
     """An operation: its operands, its numbers, and from these the size of each operand in float32 elements.
 
-    ``source`` is the kernel file of an operation that is
-    neither a product nor a convolution. ``sizes`` are products of numbers, such as "m*k": one for each
-    operand, and a last one for the threads of a launch, unless that is the first number.
+    ``source`` is the kernel file of an operation that is neither a product nor a convolution. ``sizes`` are
+    products of numbers, such as "m*k": one for each operand, and a last one for the threads of a launch,
+    unless that is the first number.
     """
 
     operands: tuple[str, ...]

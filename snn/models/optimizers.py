@@ -33,6 +33,11 @@ class Optimizer(ABC):
     def state(self) -> tuple[str, ...]:
         return ()
 
+    @property
+    def setting(self) -> str:
+        """The setting that makes it something else than plain gradient descent."""
+        return f"training.optimizer={self.name}"
+
     @abstractmethod
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
         """Launch the update of a parameter of this size with its gradient."""
@@ -64,6 +69,11 @@ class Sgd(Optimizer):
     @property
     def state(self) -> tuple[str, ...]:
         return ("momentum",) if self.momentum else ()
+
+    @property
+    def setting(self) -> str:
+        key = "momentum" if self.momentum else "weight_decay"
+        return f"training.{key}={getattr(self, key):g}"
 
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
         held = self.held(step, W)
@@ -144,6 +154,6 @@ def check(optimizer: Optimizer, gradient: str) -> None:
     """Raise ConfigError if a published program's gradient is not followed as that program does."""
     if optimizer != PLAIN and gradient != "exact":
         raise ConfigError(
-            f"training.optimizer is {optimizer.name}: training.gradient={gradient} is what a program follows "
-            "by plain sgd: choose training.gradient=exact, or leave out the keys of the optimizer"
+            f"{optimizer.setting}: training.gradient={gradient} is what a program follows by plain gradient "
+            "descent: choose training.gradient=exact, or leave out the keys of the optimizer"
         )

@@ -92,9 +92,8 @@ class Strategy(ABC):
             )
         if not self.any_optimizer and network.optimizer != PLAIN:
             raise Unsupported(
-                f"training.optimizer={network.optimizer.name} with its state or weight decay is not part of "
-                f"{self.own_step or 'the kernel of this strategy'}: choose plain sgd, or resident, graph, "
-                "pipelined, synchronous or a host-driven strategy"
+                f"{network.optimizer.setting} is not supported: this strategy's update is plain gradient "
+                "descent: choose resident, graph, pipelined, synchronous or a host-driven strategy"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(
