@@ -247,19 +247,31 @@ def test_adjusted_p_values_are_larger_and_in_the_same_order(ps, factors):
 
 
 def test_a_variance_is_half_its_own_and_half_that_of_the_family():
-    found = [Ratio(1.5, 1.4, 1.6, rounds, spread) for rounds, spread in ((5, 0.1), (5, 0.3), (8, 0.2))]
+    found = [Ratio(1.5, 1.4, 1.6, rounds, spread) for rounds, spread in ((5, 0.1), (5, 0.9), (8, 0.2))]
     assert pool(found[:2]) == found[:2]
     single = Ratio(2.0, 1.9, 2.1, 1, math.nan)
     *pooled, same = pool([*found, single])
-    common = (0.01 + 0.09 + 0.04) / 3
+    logs = [
+        math.log(one.spread**2) + 1 / f + 1 / (3 * f * f) for one, f in zip(found, (4, 4, 7), strict=True)
+    ]
+    common = math.exp(sum(logs) / 3)
     for one, own in zip(pooled, found, strict=True):
-        assert one.spread == pytest.approx(math.sqrt((own.spread**2 + common) / 2))
+        expected = max((own.spread**2 + common) / 2, 0.75 * own.spread**2)
+        assert one.spread == pytest.approx(math.sqrt(expected))
         t = math.log(1.5) * math.sqrt(own.rounds) / one.spread
         assert one.p == pytest.approx(two_sided_p(t, 2 * (own.rounds - 1)))
+    assert pooled[1].spread == pytest.approx(0.9 * math.sqrt(0.75))
     assert math.isnan(same.p) and math.isnan(same.spread)
+    exact = [*found, Ratio(1.5, 1.5, 1.5, 5, 0.0)]
+    assert pool(exact) == exact
 
 
-@pytest.mark.parametrize("spreads", [[0.1] * 8, [0.02, 0.14] * 4])
+def test_a_noisy_ratio_does_not_hide_what_quiet_ones_show():
+    quiet = [Ratio(0.927, 0.922, 0.931, 5, 0.004)] * 3
+    assert pool([*quiet, Ratio(0.5, 0.2, 1.2, 5, 0.7)])[0].p < 1e-4
+
+
+@pytest.mark.parametrize("spreads", [[0.1] * 8, [0.02, 0.14] * 4, [0.2, *[0.02] * 7]])
 def test_equals_are_seldom_called_slower_than_the_one_with_the_shortest_mean(spreads):
     random = np.random.default_rng(11)
     wrong = 0

@@ -106,17 +106,28 @@ _FEWEST_POOLED = 3
 
 
 def pool(found: Sequence[Ratio]) -> list[Ratio]:
-    """The ratios of a family, each with a variance that is half its own and half the mean of all.
+    """The ratios of a family, each with a variance that is half its own and half that of the family.
 
     Five rounds say little about how much rounds differ, and strategies of one table differ alike: with twice
     the degrees of freedom, verdicts on equal strategies are as seldom wrong, and more differences are found
-    (``benchmarks/verdicts.py``). Fewer than three ratios are left as they are.
+    (``benchmarks/verdicts.py``). The family's variance is the geometric mean, corrected for the bias of a
+    logarithm, so that a noisy ratio does not hide what quiet ones show; each ratio keeps three quarters of its
+    own at least. Fewer than three ratios are left as they are, and so are those of exactly equal rounds.
     """
-    variances = [one.spread**2 for one in found if not isnan(one.spread)]
-    if len(variances) < _FEWEST_POOLED:
+    known = [one for one in found if not isnan(one.spread)]
+    if len(known) < _FEWEST_POOLED or not all(one.spread for one in known):
         return list(found)
-    common = fmean(variances)
-    return [one._replace(spread=sqrt((one.spread**2 + common) / 2), freedom_per_round=2) for one in found]
+    freedoms = [one.rounds - 1 for one in known]
+    logs = [
+        2 * log(one.spread) + 1 / f + 1 / (3 * f * f) for one, f in zip(known, freedoms, strict=True)
+    ]  # the expected logarithm of a chi-squared variable over its freedom f is about -1/f - 1/(3 f²)
+    common = exp(fmean(logs))
+    return [
+        one._replace(
+            spread=sqrt(one.spread**2 + max(common, one.spread**2 / 2)) / sqrt(2), freedom_per_round=2
+        )
+        for one in found
+    ]
 
 
 def holm(count: int) -> list[int]:
