@@ -20,8 +20,11 @@ from test_strategies import MANAGED, ON_CPU, POOLS
 from snn import backends
 from snn.backends.cpu import ops
 from snn.backends.cpu.backend import CpuBackend
+from snn.backends.launches.operations import check_sizes, launch_shape
 from snn.config import compose, groups
 from snn.errors import ConfigError, Unsupported
+from snn.grid import sweeps
+from snn.hardware.devices import Device
 from snn.models import optimizers
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import PublishedNaive
@@ -245,6 +248,15 @@ def test_a_step_has_one_update_of_each_parameter_and_counts_once(case):
 
 
 @pytest.mark.parametrize("case", NAMES)
+def test_every_launch_fits_a_gpu(case):
+    network = replace(STACK, optimizer=CASES[case][0], clip_norm=0.5)
+    for launch in training_step(network, 4, RATE, pretransposed=True).launches:
+        check_sizes(launch.op, launch.numbers)
+        shape = launch_shape(launch.op, launch.numbers, groups.load("kernel", "naive"), 132)
+        assert min(shape.grid) >= 1
+
+
+@pytest.mark.parametrize("case", NAMES)
 def test_the_state_is_counted_as_memory_of_the_optimizer(case):
     optimizer, _ = CASES[case]
     network = replace(STACK, optimizer=optimizer)
@@ -323,3 +335,16 @@ def test_archived_results_of_plain_gradient_descent_are_no_advice_on_another_opt
     )
     assert "is the fastest" in plain
     assert "is the fastest" not in adam and "training.optimizer=adam" in adam
+
+
+def test_a_sweep_of_optimizers_has_a_cell_of_each_that_the_command_line_composes_again(tmp_path):
+    grid = tmp_path / "grid.yaml"
+    of_each = "{training.optimizer: [sgd, adam, adamw]}, {training.momentum: 0.9, training.nesterov: true}"
+    grid.write_text(
+        f"sweeps:\n  optimizers: {{dataset: small, strategy: [reference, blas], union: [{of_each}]}}\n"
+    )
+    sweep = sweeps.read(grid, Device("cpu", "CPU"))["optimizers"]
+    assert len(sweep.named) == 8 and "training.optimizer" in sweep.axes
+    for cell in sweep.cells:
+        again = compose.composed(sweeps.overrides(cell))
+        assert {key: again[key] for key in cell} == cell

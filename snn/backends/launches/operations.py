@@ -64,9 +64,8 @@ def check_grid(op: str, numbers: Sequence[float], down: int) -> None:
 def check_sizes(op: str, numbers: Sequence[float]) -> None:
     """Raise Unsupported if a number of an operation, or an index of its kernel, does not fit in 32 bits."""
     kind = OPS[op]
-    largest = max(
-        int(number) for name, number in zip(kind.numbers, numbers, strict=True) if name not in kind.reals
-    )
+    pairs = zip(kind.numbers, numbers, strict=True)
+    largest = max((int(number) for name, number in pairs if name not in kind.reals), default=0)
     if kind.is_convolution or op in _INDEXED_BY_INT:
         largest = max(largest, *kind.elements(*map(int, numbers)))
     if largest > _MOST:
