@@ -25,6 +25,7 @@ from snn.measurement.protocol import Round  # noqa: E402
 from snn.models.layers import ACTIVATIONS, parse  # noqa: E402
 from snn.models.losses import LOSSES  # noqa: E402
 from snn.models.network import Network, mlp  # noqa: E402
+from snn.models.optimizers import Adam, AdamW, Sgd  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
 from snn.strategies.factory import Job, own_runtime  # noqa: E402
 
@@ -162,6 +163,25 @@ def remedies() -> None:
                 assert measured.status in ("ok", "unsupported")
 
 
+def optimizers() -> None:
+    """Every optimiser, with clipped gradients."""
+    random = np.random.default_rng(8)
+    X, Y = (random.uniform(-1, 1, (83, width)).astype(np.float32) for width in (31, 1))
+    for optimizer in (Sgd(weight_decay=0.1), Sgd(0.9), Sgd(0.9, True), Adam(), AdamW()):
+        network = mlp((31, 45, 129, 1), init="he_uniform", clip_norm=0.5, optimizer=optimizer)
+        for kernel, strategy in (
+            ("naive", "graph"),
+            ("pretransposed", "resident"),
+            ("tiled_fused", "pipelined"),
+        ):
+            backend = backends.make("cuda", groups.load("kernel", kernel), ROOT)
+            choice = groups.load("strategy", strategy)
+            job = Job(choice, network, X, Y, seed=1, epochs=2, batch_size=51, learning_rate=0.01)
+            measured = runs.measure(job, Round(runs=1), backend)
+            print("optimizers", optimizer.name, strategy, kernel, measured.status, flush=True)
+            assert measured.status == "ok"
+
+
 def limits() -> None:
     """Run the kernels of all limits, as briefly as possible."""
     from snn.backends.cuda import limits as limits_cuda
@@ -203,7 +223,8 @@ def memory_calls() -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    known = [*groups.names("strategy"), "layers", "remedies", "limits", "memory_access", "memory_calls"]
+    known = [*groups.names("strategy"), "layers", "remedies", "optimizers", "limits"]
+    known += ["memory_access", "memory_calls"]
     options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
     left_out = options.parse_args().without
     # The pass that counts leaves out repeated launches, and so copies what nothing has written: launch all.
@@ -220,6 +241,8 @@ if __name__ == "__main__":
         layers()
     if "remedies" not in left_out:
         remedies()
+    if "optimizers" not in left_out:
+        optimizers()
     if "limits" not in left_out:
         limits()
     if "memory_access" not in left_out:

@@ -176,14 +176,69 @@ def predict(layers, x):
     return x.reshape(len(x), -1)
 
 
+class Sgd:
+    """PyTorch's SGD, in the words of its documentation; ``kept`` has each parameter's momentum buffer."""
+
+    def __init__(self, momentum=0.0, nesterov=False, weight_decay=0.0):
+        self.momentum, self.nesterov, self.weight_decay, self.kept = momentum, nesterov, weight_decay, {}
+
+    def __call__(self, theta, g, rate):
+        g = g + self.weight_decay * theta
+        if self.momentum:
+            first = id(theta) not in self.kept
+            b = g.copy() if first else self.momentum * self.kept[id(theta)] + g
+            self.kept[id(theta)] = b
+            g = g + self.momentum * b if self.nesterov else b
+        theta -= rate * g
+
+
+class Adam:
+    """PyTorch's Adam, in the words of its documentation."""
+
+    decoupled = False
+
+    def __init__(self, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0):
+        self.betas, self.eps, self.weight_decay, self.kept = (beta1, beta2), eps, weight_decay, {}
+
+    def __call__(self, theta, g, rate):
+        if self.decoupled:
+            theta -= rate * self.weight_decay * theta
+        else:
+            g = g + self.weight_decay * theta
+        (beta1, beta2), (m, v, t) = self.betas, self.kept.get(id(theta), (0.0, 0.0, 0))
+        m, v, t = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2, t + 1
+        self.kept[id(theta)] = m, v, t
+        theta -= rate * (m / (1 - beta1**t)) / (np.sqrt(v / (1 - beta2**t)) + self.eps)
+
+
+class AdamW(Adam):
+    decoupled = True
+
+    def __init__(self, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+        super().__init__(beta1, beta2, eps, weight_decay)
+
+
 def train(
-    layers, X, Y, *, steps, batch_size, rate, sequential, clip_norm, cross_entropy, summed=False, kept=None
+    layers,
+    X,
+    Y,
+    *,
+    steps,
+    batch_size,
+    rate,
+    sequential,
+    clip_norm,
+    cross_entropy,
+    summed=False,
+    kept=None,
+    descend=None,
 ):
     """The losses of the last epoch's batches, each before its update; layers hold what was trained.
 
     ``summed``: along the gradient of the sum of a batch's losses. ``kept``: how many of the outputs'
-    gradients, row by row, are not taken for 0; a function of the rows.
+    gradients, row by row, are not taken for 0; a function of the rows. ``descend``: an optimiser.
     """
+    descend = descend or Sgd()
     starts = range(0, len(X), batch_size)
     for _ in range(steps):
         losses = []
@@ -209,6 +264,6 @@ def train(
                     norm = np.sqrt((gradient**2).sum())
                     if clip_norm is not None and norm > clip_norm:
                         gradient = gradient * clip_norm / (norm + 1e-6)
-                    parameter -= rate * gradient
+                    descend(parameter, gradient, rate)
                 dy = layer.backward(dy) if sequential else dx
     return losses

@@ -145,7 +145,11 @@ def expected(op, operands, numbers, precision="fp32"):
 
 
 def drawn(op, numbers, random):
-    return [random.standard_normal(n, dtype=np.float32) for n in OPS[op].elements(*numbers)]
+    operands = [random.standard_normal(n, dtype=np.float32) for n in OPS[op].elements(*numbers)]
+    for name, operand in zip(OPS[op].operands, operands, strict=True):
+        if name in ("S", "T", "V") and op in OF_LAYERS:  # squares, and the number of a step
+            np.abs(operand, out=operand)
+    return operands
 
 
 def agree(op, found, oracle, bound):
@@ -156,6 +160,7 @@ def agree(op, found, oracle, bound):
 sizes = st.one_of(st.integers(1, 70), st.sampled_from([127, 128, 129, 255, 256, 257]))
 seeds = st.integers(0, 2**32 - 1)
 REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5}
+REALS |= {"momentum": 0.75, "decay": 0.25, "gain1": 0.125, "gain2": 0.0625, "eps": 0.01}
 
 
 @settings(max_examples=25)

@@ -239,6 +239,12 @@ NUMBERS = {
     "inputs": st.integers(1, 40),
     "scale": st.just(0.75),
     "rate": st.just(0.125),
+    "max_norm": st.just(2.5),
+    "momentum": st.just(0.75),
+    "decay": st.sampled_from([0.0, 0.25]),
+    "gain1": st.sampled_from([1.0, 0.125]),
+    "gain2": st.sampled_from([1.0, 0.0625]),
+    "eps": st.just(0.01),
     "parts": st.integers(1, 20),
     "weights": st.integers(1, 100),
     "biases": st.integers(1, 9),
@@ -263,6 +269,8 @@ def test_a_layers_kernel_agrees_with_numpy_in_float64(op, data, seed):
         )
     sizes = described.elements(*numbers)
     operands = [random.standard_normal(size, dtype=np.float32) for size in sizes]
+    for name, operand in zip(described.operands, operands, strict=True):
+        np.abs(operand, out=operand, where=name in "STV")  # squares, and the number of a step
     wide = [operand.astype(np.float64) for operand in operands]
     blocks = -(-described.threads(*numbers) // THREADS)
     values = [np.float32(n) if isinstance(n, float) else n for n in numbers]

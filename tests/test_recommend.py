@@ -141,7 +141,10 @@ def test_of_the_papers_gpu_the_papers_speedups_are_said(settings, name, said):
 
 
 HEADER = "case,answer,dataset,network,fastest,fastest_status,strategies,mean_s,speedup,device,backend\n"
-CELL = Cell({"network": groups.load("network", "one_hidden"), "dataset": groups.load("dataset", "small")})
+CELL = Cell(
+    {group: groups.load(group, name) for group, name in (("network", "one_hidden"), ("dataset", "small"))}
+)
+CELL["training"] = groups.default_training()
 VALUES = ("c", "graph", "small", "256", "graph", "ok", 5.0, 1.0, 9.0, "X", "cuda")
 ROW = dict(zip(HEADER.strip().split(","), VALUES, strict=True)) | {"folder": "a"}
 

@@ -20,6 +20,7 @@ from snn.config.cell import Cell
 from snn.errors import RecordError
 from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
+from snn.models.optimizers import PLAIN
 from snn.models.row_order import IN_FILE
 from snn.profiling.memory import PURPOSES
 from snn.records import store
@@ -148,6 +149,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("training.shuffle", IN_FILE)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
+    row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
     members = max(len(first.get("members", [])), 1)
     by_number = {record["round"]: record for record in records}
     in_turn = [by_number.get(number) for number in range(1, max(by_number) + 1)]
@@ -229,9 +231,10 @@ def _memory(record: Record) -> dict[str, Any]:
     if not (memory := record["memory"]):
         return {}
     device, of_chunks = memory["device"], ("reserved_bytes", "largest_free_bytes", "fragmentation")
+    purposes = [one for one in PURPOSES if one != "optimizer" or one in device["peak_by_kind"]]
     return {
         "memory.peak_bytes": device["peak_bytes"],
-        **{f"memory.{purpose}_bytes": device["peak_by_kind"].get(purpose, 0) for purpose in PURPOSES},
+        **{f"memory.{purpose}_bytes": device["peak_by_kind"].get(purpose, 0) for purpose in purposes},
         **{f"memory.{key}": device[key] for key in of_chunks},
         "memory.pinned_bytes": memory["page_locked"]["peak_bytes"],
         "memory.max_used_fraction": 1 - memory["least_free_bytes"] / memory["total_bytes"],

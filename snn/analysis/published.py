@@ -5,8 +5,8 @@ from typing import Any
 
 from snn.config import groups
 from snn.config.cell import Cell
+from snn.models import optimizers, row_order
 from snn.models.network import network_label, without_defaults
-from snn.models.row_order import settled
 
 TABLES = ("speedup", "depth", "neurons")
 """The files of ``config/paper/`` that hold speedups over the reference: Tables V, VII and VI."""
@@ -30,7 +30,7 @@ def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
         all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
         and cell.precision == "fp32"
         and network in [networks[0] | width, *networks[1:]]
-        and cell["training"] == settled(groups.default_training())
+        and cell["training"] == optimizers.settled(row_order.settled(groups.default_training()))
         and all(_is_as_in_its_file(group, cell[group]) for group in ("dataset", "strategy"))
     ):
         return []

@@ -38,13 +38,17 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
 """Factors of sizes, computed from an operation's numbers."""
 
 
+_REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps")
+"""Numbers that are float32; the others are whole."""
+
+
 @dataclass(frozen=True)
 class Op:
     """An operation: its operands, its numbers, and from these the size of each operand in float32 elements.
 
-    Numbers in ``reals`` are float32, the others whole. ``source`` is the kernel file of an operation that is
-    neither a product nor a convolution. ``sizes`` are products of numbers, such as "m*k": one for each
-    operand, and a last one for the threads of a launch, unless that is the first number.
+    ``source`` is the kernel file of an operation that is neither a product nor a convolution. ``sizes`` are
+    products of numbers, such as "m*k": one for each operand, and a last one for the threads of a launch,
+    unless that is the first number.
     """
 
     operands: tuple[str, ...]
@@ -54,7 +58,7 @@ class Op:
 
     @property
     def reals(self) -> tuple[str, ...]:
-        return tuple(name for name in self.numbers if name in ("scale", "rate", "max_norm"))
+        return tuple(name for name in self.numbers if name in _REALS)
 
     @property
     def is_product(self) -> bool:
@@ -115,6 +119,7 @@ _MATRICES = "A:m*k B:k*n "
 _PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
 _MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
 _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
+_ADAM = "n rate gain1 gain2 eps decay"
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
 
 OPS = {
@@ -179,6 +184,17 @@ OPS = {
     "max_pool2d_gradient": _layer(
         "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE
     ),
+    # Of optimisers, snn/models/optimizers.py: T is the number of steps, 1 / (1 - beta1^T),
+    # 1 / sqrt(1 - beta2^T) and unused, with gain = 1 - beta.
+    "zero": _layer("optimizers", "Z:n", "n", "n"),  # Z = 0
+    # G scaled, as clipped_update does
+    "clip": _layer("optimizers", f"G:n S:{PARTIAL_SUMS}", "n max_norm", "n"),
+    "decay_update": _layer("optimizers", "W:n G:n", "n rate decay", "n"),
+    "momentum_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
+    "nesterov_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
+    "count_step": _layer("optimizers", "T:4", "gain1 gain2", "1"),  # the next step
+    "adam_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
+    "adamw_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
     # The published programs' replacements of a gradient: see snn/models/gradients.py.
     "keep_first": _layer("published", "G:n", "n kept", "n"),  # G = G in its first elements, else 0
     # dW and db of a convolution: 0 but for every 32nd, a sum over 32 parameters

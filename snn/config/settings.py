@@ -20,7 +20,7 @@ from snn.config.cell import ANY, NONE, SECTIONS, Cell
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.hardware.devices import BACKENDS
-from snn.models import remedies
+from snn.models import optimizers, remedies
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import ACTIVATIONS, parse
@@ -190,6 +190,9 @@ _FLOAT32 = (
     "training computes in float32, where others are 0, infinite or imprecise",
 )
 _ABOVE_0 = Range(*_FLOAT32, real=True)
+_BELOW_1 = 1 - 2**-24
+_MEANS = "a mean of earlier steps that gave them more weight would grow without bound"
+_USUAL = "PyTorch's default"
 _SIDE = Range(1, 4096, "larger images are not meant for such networks")
 _WIDTH = Range(1, 2**20, _IN_32_BITS)
 _THREADS = Range(1, 1024, "a block has at most 1024 threads")
@@ -315,6 +318,13 @@ KINDS: Mapping[str, Kind] = {
     "training.drop_last": FLAG,
     "training.shuffle": one_of(SHUFFLES),
     "training.accumulate": Range(1, 2**24, _IN_32_BITS),
+    "training.optimizer": one_of(optimizers.OPTIMIZERS),
+    "training.momentum": Range(0, 1, _MEANS, real=True, or_null=_USUAL),
+    "training.nesterov": Form("true, false or null", lambda value: value in (True, False, None)),
+    "training.beta1": Range(0, _BELOW_1, _MEANS, real=True, or_null=_USUAL),
+    "training.beta2": Range(0, _BELOW_1, _MEANS, real=True, or_null=_USUAL),
+    "training.eps": Range(*_FLOAT32, real=True, or_null=_USUAL),
+    "training.weight_decay": Range(0, 1e30, _FLOAT32[2], real=True, or_null=_USUAL),
     "protocol.runs": _RUNS,
     "protocol.min_runs": _RUNS,
     "protocol.rounds": Range(1, MOST_ROUNDS, "each round is a job of the workflow"),
@@ -387,6 +397,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     remedies.check_divides(training["accumulate"], batch)
     gradient = gradient_of(training["gradient"], kernel["block"])
     remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
+    optimizers.check(optimizers.of(training), gradient.name)
 
 
 def _check_section(section: str, values: Mapping[str, Any]) -> None:
@@ -452,7 +463,7 @@ def _settle(cell: dict[str, Any]) -> None:
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
-    cell["training"] = settled(cell["training"])
+    cell["training"] = optimizers.settled(settled(cell["training"]))
     network = cell["network"] = without_defaults(cell["network"])
     network["recompute"] = sorted(network["recompute"])
     if cell["dataset"].get("task", "") is None:

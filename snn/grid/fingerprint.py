@@ -54,7 +54,8 @@ def cell_sources(cell: Cell) -> Sources:
         return Sources(sorted(files))
     if cell["kernel"]["fused"]:
         files.update(_of_kernel(kernel_source.SPLIT_K))
-    if cell["network"].keys() & {"layers", *MLP_DEFAULTS}:  # also launched for other networks
+    is_other = cell["network"].keys() & {"layers", *MLP_DEFAULTS} or "optimizer" in cell["training"]
+    if is_other:  # also launched for other networks
         convolution = kernel_source.convolution(kernel, ROOT)
         files.update(operation.source for operation in OPS.values())
         files.update(_of_kernel(convolution) if convolution else ())

@@ -73,5 +73,6 @@ IN_PLACE: dict[str, Callable[..., None]] = {
     "update": update,
     "sum_squares": sum_squares,
     "clipped_update": clipped_update,
+    "clip": clip,
 }
 """Operations that the host applies to a matrix instead of the CPU backend's of the same name."""

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import gradients, remedies
+from snn.models import gradients, optimizers, remedies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import ACTIVATIONS, Layer, Linear, Parameter, check_order, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
+from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
 from snn.models.step import Shape
 
@@ -49,6 +50,7 @@ class Network:
     reduction: str = "mean"
     gradient: Gradient = EXACT
     accumulate: int = 1
+    optimizer: Optimizer = PLAIN
     recompute: tuple[int, ...] = ()
     order_seed: int | None = None
 
@@ -57,6 +59,7 @@ class Network:
             raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
         check_order(self.layers)
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
+        optimizers.check(self.optimizer, self.gradient.name)
 
     @cached_property
     def layer_shapes(self) -> tuple[Shape, ...]:
@@ -87,6 +90,11 @@ class Network:
     def shapes(self) -> list[Shape]:
         """The shapes of all parameters; an MLP's weight i has (inputs, outputs)."""
         return [parameter.shape for parameter in self.parameters]
+
+    @property
+    def state(self) -> dict[str, int]:
+        """The elements of each buffer of the optimiser's state."""
+        return self.optimizer.state_sizes(self.parameters)
 
     @property
     def outputs(self) -> int:
@@ -122,7 +130,8 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
     ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
-    fields ``reduction``, ``gradient``, ``accumulate`` and ``order_seed``, as ``trained`` makes them.
+    fields ``reduction``, ``gradient``, ``accumulate``, ``optimizer`` and ``order_seed``, as ``trained`` makes
+    them.
     """
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     rest["recompute"] = remedies.layers(settings)
@@ -139,7 +148,7 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     rest = {key: training[key] for key in ("reduction", "accumulate")}
     if training.get("shuffle") == EPOCH:
         rest["order_seed"] = cell["network"]["seed"]
-    return build(cell["network"], inputs, gradient=gradient, **rest)
+    return build(cell["network"], inputs, gradient=gradient, optimizer=optimizers.of(training), **rest)
 
 
 def _perceptron(widths: Sequence[int], bias: bool = False, activation: str = "relu") -> tuple[Layer, ...]:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
 
+from snn.models.optimizers import PLAIN, Optimizer
+
 Shape = tuple[int, ...]
 """Shape of one sample: (features,), or (channels, height, width) for an image."""
 
@@ -73,9 +75,10 @@ ADDING = -1.0
 class Step:
     """The launches of one step on ``rows`` samples, and what each buffer is for.
 
-    ``rate`` is the learning rate; ``clip_norm`` bounds the L2 norm of each parameter's gradient;
-    ``label`` names the layer that launches now. ``part``: ``WHOLE``, or which micro-batch it computes; the
-    parameters in ``due``, with their shapes and whether W^T is kept, are updated after the last one.
+    ``rate`` is the learning rate of ``optimizer``; ``clip_norm`` bounds the L2 norm of each parameter's
+    gradient; ``label`` names the layer that launches now. ``part``: ``WHOLE``, or which micro-batch it
+    computes; the parameters in ``due``, with their shapes and whether W^T is kept, are updated after the last
+    one.
     ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: each linear layer
     but the first keeps W^T as well as W, so that a plain product propagates a gradient.
     ``rounds_once``: an update is one fused multiply-add, if nothing else is done with it.
@@ -91,6 +94,7 @@ class Step:
     rows: int
     rate: float
     clip_norm: float | None = None
+    optimizer: Optimizer = PLAIN
     fused: bool = False
     pretransposed: bool = False
     rounds_once: bool = False
@@ -141,7 +145,8 @@ class Step:
         """
         if self.fused and self.part == LATER:
             return [self.gradient(W), self.gradient(b)], ADDING
-        if not self.fused or self.part == FIRST or self.clip_norm is not None or self.rounds_once:
+        is_plain = self.clip_norm is None and self.optimizer == PLAIN and not self.rounds_once
+        if not self.fused or self.part == FIRST or not is_plain:
             return None
         kept = [self.buffer(transposed(W), "weights")] if with_transposed else []
         return [W, *kept, b], self.rate
@@ -151,7 +156,7 @@ class Step:
         self.launch(x.derivative, (dx, x.name), (self.rows * x.size,))
 
     def descend(self, W: str, dW: str, shape: Shape, with_transposed: bool = False) -> None:
-        """W -= rate dW, clipped if the network says so; W^T is written, too, if it is kept.
+        """Update W with dW, clipped if the network says so; W^T is written, too, if it is kept.
 
         For a micro-batch, dW becomes a part of the batch's gradient, and W is updated later.
         """
@@ -162,6 +167,15 @@ class Step:
                 self.launch("update", (self.gradient(W), dW), (prod(shape), ADDING))
             return
         limit = self.clip_norm
+        if self.optimizer != PLAIN:
+            if limit is not None:
+                norm = dW, self.buffer("S", "workspace")
+                self.launch("sum_squares", norm, (prod(shape),))
+                self.launch("clip", norm, (prod(shape), limit))
+            self.optimizer.update(self, W, dW, prod(shape))
+            if with_transposed:
+                self.launch("transpose", (W, self.buffer(transposed(W), "weights")), shape)
+            return
         both, weights, sizes = "", [W], [prod(shape)]
         if with_transposed:
             both, weights, sizes = "_both", [W, self.buffer(transposed(W), "weights")], list(shape)

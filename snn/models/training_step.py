@@ -42,7 +42,8 @@ def batch_steps(
     """
 
     def empty(rows: int, part: str = WHOLE) -> Step:
-        step = Step(rows, float(np.float32(rate)), network.clip_norm, fused, pretransposed, part=part)
+        step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, part=part)
+        step.fused, step.pretransposed = fused, pretransposed
         step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
         step.keeps_unpooled = network.gradient.reads_unpooled
         return step

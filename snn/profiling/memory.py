@@ -1,6 +1,6 @@
 """Purposes of memory, the chunks in which it is mapped, and sizes in words."""
 
-PURPOSES = ("data", "weights", "activations", "gradients", "workspace")
+PURPOSES = ("data", "weights", "activations", "gradients", "optimizer", "workspace")
 CHUNK = 2 << 20
 """Bytes that a CUDA driver maps at a time, and a huge page of a host: small blocks share such a chunk."""
 

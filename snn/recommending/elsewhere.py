@@ -15,6 +15,7 @@ from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.files import published_sets
+from snn.models import optimizers
 from snn.models.network import network_label
 from snn.planning import gpus
 from snn.planning.plan import predicted
@@ -64,7 +65,9 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
     is not an answer: others may be faster. If this very network has no answer, such a pair is shown with a
     note, and networks unlike it are not shown.
     """
-    answers = _answers(cell)
+    answers, optimizer = _answers(cell), optimizers.of(cell["training"])
+    if optimizer != optimizers.PLAIN:
+        answers = answers[:0]  # all are of plain gradient descent
     is_pair = (answers["strategies"] <= 2) & answers["speedup"].notna()
     is_here, is_same = answers["device"] == name, answers["distance"] == 0
     near, pairs = answers[~is_pair & is_here], answers[is_pair & is_here & is_same]
@@ -80,7 +83,8 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
     same, like = near["distance"] == 0, near["is_like"]
     lines = _of_paper(cell, name)
     if not (lines or len(near) or len(pairs)):
-        lines.append(f"Nothing is published for {name}.")
+        by = "" if optimizer == optimizers.PLAIN else f" with {optimizer.setting}"
+        lines.append(f"Nothing is published for {name}{by}.")
     for title, rows in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),
         (f"Published for an {name}, of this network, {_PAIR}:", pairs),

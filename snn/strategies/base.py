@@ -12,6 +12,7 @@ from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import ACTIVATIONS, Conv2d, Linear, MaxPool2d
 from snn.models.network import Network, draw_weights
+from snn.models.optimizers import PLAIN
 
 Progress = Callable[[float, int, float], None]
 """Called with the epochs done, the number of epochs, and the seconds since training began."""
@@ -57,6 +58,9 @@ class Strategy(ABC):
     remedies: bool = False
     """Whether it supports micro-batches and recomputing outputs: its step is launches on its buffers."""
 
+    any_optimizer: bool = False
+    """Whether it trains with every optimiser, or by plain gradient descent alone."""
+
     plan: str | None = None
     """How it trains and why, in words, if ``setup`` chooses that."""
 
@@ -94,6 +98,11 @@ class Strategy(ABC):
             raise Unsupported(
                 f"{key} changes the launches and buffers of a device-driven step, and this strategy has no "
                 "such step: choose resident, graph, pipelined or synchronous"
+            )
+        if not self.any_optimizer and network.optimizer != PLAIN:
+            raise Unsupported(
+                f"{network.optimizer.setting} is not supported: this strategy's update is plain gradient "
+                "descent: choose resident, graph, pipelined, synchronous or a host-driven strategy"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(

@@ -14,6 +14,7 @@ from snn.errors import Unsupported
 from snn.hardware.devices import usable_processors
 from snn.models import host_ops
 from snn.models.network import Network
+from snn.models.optimizers import PLAIN
 from snn.models.row_order import Orders, copy_rows
 from snn.models.step import Step
 from snn.models.training_step import prediction_step, training_step
@@ -72,6 +73,9 @@ class Perceptron:
                 arithmetic.update(self._rate, dW, w)
         return error
 
+    def reset(self) -> None:
+        """Nothing: plain gradient descent keeps no state."""
+
     def outputs(self, X: np.ndarray) -> np.ndarray:
         """The outputs of at most a batch of rows, which the next step overwrites."""
         H = [X, *(h[: len(X)] for h in self._H)]
@@ -127,6 +131,11 @@ class Layers:
         self._run(self._steps[rows], X, Y)
         return self._arrays["E"][: rows * self._network.loss.errors(self._network.outputs)]
 
+    def reset(self) -> None:
+        """Set the optimiser's state to 0."""
+        for name in self._network.state:
+            self._arrays[name].fill(0)
+
     def outputs(self, X: np.ndarray) -> np.ndarray:
         """The outputs of at most a batch of rows, which the next step overwrites."""
         rows = len(X)
@@ -166,7 +175,7 @@ class CpuBaseline(Strategy):
     """
 
     on_host = True
-    any_network = shuffles = True
+    any_network = any_optimizer = shuffles = True
     own_step = "a CPU baseline"
 
     convolves: bool
@@ -202,7 +211,7 @@ class CpuBaseline(Strategy):
             X, Y = self._copy_of(X, "data"), self._copy_of(Y, "data")
         self._taken = X, Y
         batches = [(X[i : i + batch_size], Y[i : i + batch_size]) for i in range(0, len(X), batch_size)]
-        if network.widths is None:
+        if network.widths is None or network.optimizer != PLAIN:
             how = self.operations(), self.convolves, self._copy_of
             self._trained = Layers(network, batches, rate, *how)
         else:
@@ -213,6 +222,7 @@ class CpuBaseline(Strategy):
     def load(self, weights: list[np.ndarray]) -> None:
         for W, initial in zip(self._trained.parameters, weights, strict=True):
             W[...] = initial
+        self._trained.reset()
         if self._orders:
             self._orders.restart()
         self._loss = float("nan")

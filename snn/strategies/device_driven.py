@@ -63,7 +63,7 @@ class DeviceDriven(Strategy):
     parameters. The buffers of layers that are computed again share memory.
     """
 
-    any_network = remedies = shuffles = True
+    any_network = any_optimizer = remedies = shuffles = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -123,6 +123,8 @@ class DeviceDriven(Strategy):
             if transposed(parameter.name) in self._named:
                 W_T = self._named[transposed(parameter.name)]
                 self.backend.launch("transpose", (W, W_T), fresh.shape, self._stream)
+        for name, elements in self.network.state.items():
+            self.backend.launch("zero", (self._named[name],), (elements,), self._stream)
         self.backend.stream_synchronize(self._stream)
         self._rows = self._trained = 0
 

@@ -37,7 +37,7 @@ class HostDriven(Strategy):
     ``close`` also frees what a strategy keeps in ``_buffers`` and ``_stream``.
     """
 
-    any_network = shuffles = True
+    any_network = any_optimizer = shuffles = True
 
     purpose: str
     """Purpose of the memory of the results that are computed now."""
@@ -99,12 +99,18 @@ class HostDriven(Strategy):
             parameter.name: self._hold(np.zeros(parameter.shape, dtype=np.float32), "weights")
             for parameter in network.parameters
         }
+        self._state = {
+            name: self.allocate((elements,), "optimizer", page_locked=False)
+            for name, elements in network.state.items()
+        }
         self._plan_steps({min(batch_size, len(X)), len(X) % batch_size or batch_size})
         self._loss = float("nan")
 
     def load(self, weights: list[np.ndarray]) -> None:
         for parameter, fresh in zip(self._parameters.values(), weights, strict=True):
             parameter[...] = fresh
+        for array in self._state.values():
+            array.fill(0)
         self._batches.restart()
         self._loss = float("nan")
 
@@ -158,7 +164,7 @@ class HostDriven(Strategy):
         if self._stream is not None:
             self.backend.stream_destroy(self._stream)
             self._stream = None
-        self._data, self._taken, self._parameters = (), [], {}
+        self._data, self._taken, self._parameters, self._state = (), [], {}, {}
         while self._live:
             self._free(self._live.popitem()[1])
 
@@ -173,7 +179,7 @@ class HostDriven(Strategy):
 
     def _train(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """One step, equations (1) to (4) of the paper; returns the errors E of this batch."""
-        arrays = {**self._parameters, "X": X, "Y": Y}
+        arrays = {**self._parameters, **self._state, "X": X, "Y": Y}
         for call in self._steps[len(X)]:
             call(arrays)
         return arrays["E"]
@@ -208,12 +214,14 @@ class HostStep:
         self.calls: list[Call] = []
         self._shapes: dict[str, Shape] = {parameter.name: parameter.shape for parameter in network.parameters}
         self._shapes |= {"X": (rows, prod(network.inputs)), "Y": (rows, network.outputs)}
+        self._shapes |= {name: (elements,) for name, elements in network.state.items()}
         last = {name: at for at, launch in enumerate(step.launches) for name in launch.operands}
         purpose = None
         for at, launch in enumerate(step.launches):
             made = [name for name in launch.operands if name not in self._shapes and name not in ("E", "S")]
             ends = [name for name in dict.fromkeys(launch.operands) if last[name] == at]
             ends = [name for name in ends if name in step.purposes and name not in ("E", "S", result)]
+            ends = [name for name in ends if name not in network.state]
             if tell is not None:
                 self.calls.append(partial(_told, tell, launch.label))
             if made and not host.keeps_matrices and step.purposes[made[-1]] != purpose:
@@ -379,6 +387,7 @@ class Rehearsal(HostDriven):
         self._parameters = {
             parameter.name: np.zeros(parameter.shape, np.float32) for parameter in network.parameters
         }
+        self._state = {name: np.zeros(elements, np.float32) for name, elements in network.state.items()}
         self._plan_steps([rows])
         self._train(
             *(np.zeros((rows, width), np.float32) for width in (prod(network.inputs), network.outputs))

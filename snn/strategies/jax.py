@@ -13,16 +13,21 @@ from snn.errors import OutOfMemory, Unsupported
 from snn.models.layers import GELU, Conv2d, Layer, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
+from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import tables, walked
 from snn.strategies.base import PEERS, Peer
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
-"""The new parameters and the errors E of a batch, from the parameters, X and Y."""
+"""The new parameters and the errors E of a batch, from the parameters, X and Y.
+
+Behind the parameters is the optimiser's state: its arrays for each parameter, then the number of Adam's step.
+"""
 
 
 def make_step(jax: Any, network: Network, rate: float) -> Step:
     """A training step on one batch, as a pure function."""
-    return _perceptron(jax, network, rate) if network.widths is not None else _layers(jax, network, rate)
+    is_plain = network.widths is not None and network.optimizer == PLAIN
+    return _perceptron(jax, network, rate) if is_plain else _layers(jax, network, rate)
 
 
 def make_outputs(jax: Any, network: Network) -> Callable[[Any, Any], Any]:
@@ -63,6 +68,7 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
     jnp, layers, own = jax.numpy, network.layers, network.slices
     first = network.gradient.lowest(layers, network.layer_shapes)
     sequential, summed = network.update_order == "sequential", network.reduction == "sum"
+    descend = _descent(jnp, network, rate)
 
     def gradient(outputs: Any, Y: Any) -> tuple[Any, Any]:
         """The errors E, and the gradient of the outputs."""
@@ -75,6 +81,8 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
 
     def step(W: Any, X: Any, Y: Any) -> Any:
         x, new, inputs, pulls = X.reshape(len(X), *network.inputs), list(W), [], []
+        if isinstance(network.optimizer, Adam):
+            new[-1] = W[-1] + 1
         for layer, some in zip(layers, own, strict=True):
             inputs.append(x)
             x, pull = jax.vjp(partial(_forward, jax, layer), tuple(W[some]), x)
@@ -84,10 +92,8 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
         for i in reversed(range(first, len(layers))):
             some = own[i]
             gradients, dx = pulls[i](dy)
-            new[some] = [
-                w - rate * _clipped(jnp, dW, network.clip_norm)
-                for w, dW in zip(W[some], gradients, strict=True)
-            ]
+            for number, dW in zip(range(some.start, some.stop), gradients, strict=True):
+                descend(new, number, _clipped(jnp, dW, network.clip_norm))
             if sequential and new[some]:
                 forward = partial(_forward, jax, layers[i], tuple(new[some]))
                 (dx,) = jax.vjp(forward, inputs[i])[1](dy)
@@ -95,6 +101,32 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
         return tuple(new), errors
 
     return step
+
+
+def _descent(jnp: Any, network: Network, rate: float) -> Callable[[list[Any], int, Any], None]:
+    """A function that replaces the parameter of a number, and its state, in a list of both."""
+    optimizer = network.optimizer
+    count, kept = len(network.parameters), len(optimizer.state)
+
+    def descend(W: list[Any], number: int, gradient: Any) -> None:
+        own = slice(count + kept * number, count + kept * (number + 1))
+        w = W[number]
+        if isinstance(optimizer, AdamW):
+            w = w - rate * optimizer.weight_decay * w
+        elif isinstance(optimizer, (Sgd, Adam)):
+            gradient = gradient + optimizer.weight_decay * w if optimizer.weight_decay else gradient
+        if isinstance(optimizer, Adam):
+            gains = 1 - optimizer.beta1, 1 - optimizer.beta2
+            old, values = W[own], (gradient, gradient * gradient)
+            W[own] = m, v = [(1 - gain) * a + gain * b for a, gain, b in zip(old, gains, values, strict=True)]
+            first, second = (-jnp.expm1(W[-1] * jnp.log1p(-gain)) for gain in gains)
+            gradient = m / first / (jnp.sqrt(v / second) + optimizer.eps)
+        elif isinstance(optimizer, Sgd) and optimizer.momentum:
+            (m,) = W[own] = [optimizer.momentum * W[own.start] + gradient]
+            gradient = gradient + optimizer.momentum * m if optimizer.nesterov else m
+        W[number] = w - rate * gradient
+
+    return descend
 
 
 def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
@@ -142,6 +174,7 @@ class JaxScan(Peer):
     """
 
     own_runtime = "jax"
+    any_optimizer = True
     own_step = "JAX"
     at_once = shuffles = True
 
@@ -174,7 +207,9 @@ class JaxScan(Peer):
         with self.translated_errors():
             data = in_batches(X, Y, self._batch) if arranged is None else (X, Y)
             self._data = tuple(map(self._put, data))
-            self._W = tuple(self._put(np.zeros(shape, np.float32)) for shape in network.shapes)
+            self._W = tuple(
+                map(self._put, self._with_state([np.zeros(s, np.float32) for s in network.shapes]))
+            )
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
@@ -192,7 +227,7 @@ class JaxScan(Peer):
 
     def load(self, weights: list[np.ndarray]) -> None:
         with self.translated_errors():
-            self._W = self._jax.block_until_ready(tuple(map(self._put, weights)))
+            self._W = self._jax.block_until_ready(tuple(map(self._put, self._with_state(weights))))
         self._error, self._epochs = None, 0
 
     def epoch(self) -> None:
@@ -225,7 +260,7 @@ class JaxScan(Peer):
         return np.concatenate(found)
 
     def weights(self) -> list[np.ndarray]:
-        return [np.array(W) for W in self._W]
+        return [np.array(W) for W in self._W[: len(self.network.parameters)]]
 
     def close(self) -> None:
         for array in (*self._W, *self._data):
@@ -236,6 +271,12 @@ class JaxScan(Peer):
     def _arguments(self) -> tuple[Any, ...]:
         """What a program takes besides the weights: the data and, to shuffle them, the first epoch."""
         return self._data if self.network.order_seed is None else (np.uint32(self._epochs), *self._data)
+
+    def _with_state(self, weights: list[np.ndarray]) -> list[np.ndarray]:
+        """The parameters, and behind them a new state of the optimiser."""
+        optimizer = self.network.optimizer
+        state = [np.zeros_like(W) for W in weights for _ in optimizer.state]
+        return [*weights, *state, *([np.zeros((), np.float32)] if isinstance(optimizer, Adam) else [])]
 
     def _put(self, array: np.ndarray) -> Any:
         """A copy of the array on the device; also on the CPU, since weights are overwritten."""

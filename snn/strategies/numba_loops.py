@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.backends.cpu.ops import LEAK
+from snn.backends.cpu.ops import LEAK, count_step
 from snn.backends.ops import PARTIAL_SUMS
 from snn.errors import Unsupported
 from snn.files.cache import writable
@@ -147,6 +147,8 @@ _CHUNK = 4096  # elements of an element-wise operation that a thread takes at a 
 def operation(parallel: bool, name: str) -> Callable[..., None]:
     """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if it has no loop."""
     loops = _layer_loops(parallel)
+    if name not in loops:
+        loops = _optimizer_loops(parallel)
     if name not in loops:
         raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")
     return loops[name]
@@ -412,6 +414,63 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
         found[f"{name}_forward"] = partial(forward_in_place if is_in_place else activate, kind)
         found[f"{name}_gradient"] = partial(differentiate, kind)
     return found
+
+
+@cache
+def _optimizer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
+    """The compiled loops of optimisers by the names of their operations. Raises Unsupported without Numba."""
+    numba = required("numba")
+    jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
+    flat, count, real, one, half = float32[::1], numba.int64, numba.float64, float32(1), float32(0.5)
+
+    @jit(flat, flat, count, real)
+    def clip(G, S, n, max_norm):
+        norm = S[0] ** 0.5
+        scale = float32(max_norm / (norm + 1e-6)) if norm > max_norm else one
+        for i in prange(n):
+            G[i] *= scale
+
+    @jit(flat, flat, count, real, real)
+    def decay_update(W, G, n, rate, decay):
+        step, kept = float32(rate), float32(decay)
+        for i in prange(n):
+            W[i] -= step * (G[i] + kept * W[i])
+
+    @jit(flat, flat, flat, count, real, real, real)
+    def momentum_update(W, G, M, n, rate, momentum, decay):
+        step, again, kept = float32(rate), float32(momentum), float32(decay)
+        for i in prange(n):
+            M[i] = again * M[i] + (G[i] + kept * W[i])
+            W[i] -= step * M[i]
+
+    @jit(flat, flat, flat, count, real, real, real)
+    def nesterov_update(W, G, M, n, rate, momentum, decay):
+        step, again, kept = float32(rate), float32(momentum), float32(decay)
+        for i in prange(n):
+            g = G[i] + kept * W[i]
+            M[i] = again * M[i] + g
+            W[i] -= step * (g + again * M[i])
+
+    @jit(*(5 * [flat]), count, *(6 * [real]))
+    def adam(W, G, M, V, T, n, rate, gain1, gain2, eps, decay, shrinking):
+        step, first, second = float32(rate) * T[1], float32(gain1), float32(gain2)
+        small, kept, lost = float32(eps), float32(decay), float32(shrinking)
+        for i in prange(n):
+            g = G[i] + kept * W[i]
+            m, v = M[i], V[i]
+            M[i] = m + first * (g - m) if first < half else g - (one - first) * (g - m)
+            V[i] = v + second * (g * g - v) if second < half else g * g - (one - second) * (g * g - v)
+            W[i] = W[i] - lost * W[i] - step * (M[i] / (float32(sqrt(V[i])) * T[2] + small))
+
+    def adam_update(*operands_and_numbers: Any) -> None:
+        adam(*operands_and_numbers, 0.0)
+
+    def adamw_update(*operands_and_numbers: Any) -> None:
+        *others, decay = operands_and_numbers
+        adam(*others, 0.0, others[-4] * decay)
+
+    loops: list[Any] = [clip, decay_update, momentum_update, nesterov_update, adam_update, adamw_update]
+    return {loop.__name__: loop for loop in loops} | {"count_step": count_step}
 
 
 def _matrix(flat: np.ndarray, rows: int, columns: int) -> np.ndarray:

@@ -210,7 +210,7 @@ class OneLaunch(DeviceDriven):
     """
 
     by_epoch = at_once = True
-    remedies = shuffles = False
+    any_optimizer = remedies = shuffles = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -394,7 +394,7 @@ class Persistent(Strategy):
     if the driver rejects the launch, ``graph`` trains instead, and ``plan`` says why.
     """
 
-    by_epoch = at_once = any_network = shuffles = True
+    by_epoch = at_once = any_network = any_optimizer = shuffles = True
 
     fallback: type[Strategy] | None = Graph
     """The strategy that trains if no launch can; None: ``setup`` raises Unsupported or OutOfMemory."""

@@ -14,15 +14,18 @@ from snn.files import cache
 from snn.models.layers import Conv2d, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
+from snn.models.optimizers import PLAIN
 from snn.models.row_order import Orders
 from snn.strategies.base import PEERS, Peer, required
 from snn.strategies.torch_networks import (
     TorchLayers,
+    TorchOptimizer,
     clipped,
     compiled_step,
     configure,
     device_of,
     eager_steps,
+    pytorchs_optimizer,
     translated,
 )
 
@@ -31,6 +34,7 @@ class TorchPeer(Peer):
     """PyTorch with the settings that a cell needs; ``close`` restores the former ones."""
 
     own_runtime = "torch"
+    any_optimizer = True
     own_step = "PyTorch"
     shuffles = True
     as_published = False
@@ -204,10 +208,14 @@ class TorchEager(TorchStrategy):
     broadcast.
     """
 
+    _optimizer: TorchOptimizer | None = None
+
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
         with self.without_autograd():
-            if network.widths is not None:
+            if network.optimizer != PLAIN:
+                self._optimizer = TorchOptimizer(self._torch, network, self._W)
+            if network.widths is not None and network.optimizer == PLAIN:
                 self._steps = eager_steps(self._torch, network, self._W, self._batches, self._rate)
             else:
                 self._steps = [partial(self._step_of_layers, *batch) for batch in self._batches]
@@ -222,11 +230,26 @@ class TorchEager(TorchStrategy):
 
     def _step_of_layers(self, x: Any, targets: Any) -> Any:
         """One training step of any network."""
+        if self._optimizer is not None:
+            self._optimizer.count()
         return self._model.step(self._W, x, targets, self._descend)[1]
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        super().load(weights)
+        if self._optimizer is not None:
+            with self.without_autograd():
+                self._optimizer.reset()
+
+    def release_tensors(self) -> None:
+        super().release_tensors()
+        self._optimizer = None
 
     def _descend(self, W: list[Any], gradients: list[Any]) -> list[Any]:
         gradients = clipped(self._torch, gradients, self.network.clip_norm)
-        self._torch._foreach_add_(W, gradients, alpha=-self._rate)
+        if self._optimizer is None:
+            self._torch._foreach_add_(W, gradients, alpha=-self._rate)
+        else:
+            self._optimizer.descend(W, gradients, self._rate)
         return W
 
 
@@ -267,6 +290,7 @@ class TorchCompile(TorchStrategy):
     processes with the same step, device and versions load them.
     """
 
+    any_optimizer = False
     grad_mode = "no_grad"  # inference mode would make PyTorch compile again outside of it
 
     def __init__(
@@ -380,7 +404,8 @@ class TorchLoader(TorchPeer):
         is_classification = network.loss is CROSS_ENTROPY
         criterion = torch.nn.CrossEntropyLoss if is_classification else torch.nn.MSELoss
         self._criterion = criterion(reduction=network.reduction)
-        self._optimiser = torch.optim.SGD(self._model.parameters(), lr=float(np.float32(rate)))
+        parameters, rate = self._model.parameters(), float(np.float32(rate))
+        self._optimiser = pytorchs_optimizer(torch, network, parameters, rate)
         targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
         if network.order_seed is not None:
             self._sampler = _Sampler(len(X), network.order_seed)
@@ -390,6 +415,7 @@ class TorchLoader(TorchPeer):
         with self._torch.no_grad():
             for parameter, W in zip(self._model.parameters(), weights, strict=True):
                 parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
+        self._optimiser.state.clear()
         if self._sampler:
             self._sampler.restart()
         self._losses = []

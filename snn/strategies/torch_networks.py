@@ -28,6 +28,7 @@ from snn.models.layers import (
 )
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
+from snn.models.optimizers import Adam, AdamW, Sgd
 from snn.models.step import Shape
 from snn.strategies.base import PEERS
 
@@ -372,6 +373,64 @@ def eager_steps(
         H = [x, *hidden[:-1]]
         steps.append(partial(step, y, H, [h.t() for h in H], dZ))
     return steps
+
+
+class TorchOptimizer:
+    """An optimiser's update of parameters in place, of some layers at a time and in a graph.
+
+    PyTorch's optimisers update all parameters at once.
+    """
+
+    def __init__(self, torch: Any, network: Network, W: Sequence[Tensor]) -> None:
+        self._torch, self._optimizer = torch, network.optimizer
+        self._state = {id(w): [torch.zeros_like(w) for _ in network.optimizer.state] for w in W}
+        self._steps = torch.zeros((), dtype=torch.float64, device=W[0].device)
+
+    def reset(self) -> None:
+        """Set the state to 0."""
+        for tensor in (self._steps, *(one for held in self._state.values() for one in held)):
+            tensor.zero_()
+
+    def count(self) -> None:
+        """Begin a step."""
+        self._steps += 1
+        if isinstance(self._optimizer, Adam):
+            self._corrections = [
+                1 - self._torch.pow(beta, self._steps)
+                for beta in (self._optimizer.beta1, self._optimizer.beta2)
+            ]
+
+    def descend(self, W: list[Tensor], gradients: list[Tensor], rate: float) -> None:
+        for w, gradient in zip(W, gradients, strict=True):
+            w.sub_(rate * self._direction(w, gradient, rate))
+
+    def _direction(self, w: Tensor, gradient: Tensor, rate: float) -> Tensor:
+        optimizer, held = self._optimizer, self._state[id(w)]
+        assert isinstance(optimizer, (Sgd, Adam))
+        if isinstance(optimizer, AdamW):
+            w.mul_(1 - rate * optimizer.weight_decay)
+        elif optimizer.weight_decay:
+            gradient = gradient + optimizer.weight_decay * w
+        if isinstance(optimizer, Adam):
+            m, v = held
+            m.lerp_(gradient, 1 - optimizer.beta1)
+            v.mul_(optimizer.beta2).addcmul_(gradient, gradient, value=1 - optimizer.beta2)
+            first, second = self._corrections
+            denominator = v.sqrt() * second.rsqrt().float() + optimizer.eps
+            return m * first.reciprocal().float() / denominator
+        if not held:
+            return gradient
+        held[0].mul_(optimizer.momentum).add_(gradient)
+        return gradient + optimizer.momentum * held[0] if optimizer.nesterov else held[0]
+
+
+def pytorchs_optimizer(torch: Any, network: Network, parameters: Any, rate: float) -> Any:
+    """PyTorch's optimiser of the network."""
+    keys = dict(vars(network.optimizer))
+    if isinstance(network.optimizer, Adam):
+        keys["betas"] = keys.pop("beta1"), keys.pop("beta2")
+    optimizers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    return optimizers[network.optimizer.name](parameters, lr=rate, **keys)
 
 
 def clipped(torch: Any, gradients: list[Any], max_norm: float | None) -> list[Any]:

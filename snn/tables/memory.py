@@ -72,13 +72,21 @@ def _loss_difference(row: Row, plain: Row) -> float | None:
     return own / other - 1 if own is not None and other else None
 
 
+def _peak_bytes(rows: Rows) -> pd.DataFrame:
+    """The peak by purpose; the optimiser's state only if some cell has one."""
+    names = [f"{_MEMORY}{kind}_bytes" for kind in PURPOSES]
+    known = [f"{_MEMORY}peak_bytes", *(one for one in names if one in rows.frame or "optimizer" not in one)]
+    columns = {name.removeprefix(_MEMORY): rows.frame.get(name) for name in known}
+    return pd.DataFrame(columns, index=rows.frame.index)
+
+
 memory_remedies = cells_table(
     "Training in less memory: bytes saved, and time",
     "network",
     each(remedy=_remedy),
     "dataset strategy kernel precision",
     copy(batch_size="training.batch_size"),
-    optional(_MEMORY, " ".join(["peak_bytes", *(f"{kind}_bytes" for kind in PURPOSES)])),
+    _peak_bytes,
     _saved,
     step_times,
     _time_ratio,

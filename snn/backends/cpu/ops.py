@@ -102,9 +102,12 @@ def sum_squares(G, S, n):
 
 
 def clipped_update(W, G, S, n, rate, max_norm):
+    update(W, G[:n] * _clipping(S, max_norm), n, rate)
+
+
+def _clipping(S, max_norm):
     norm = np.sqrt(S[:PARTIAL_SUMS].sum())
-    scale = np.float32(max_norm / (norm + 1e-6)) if norm > max_norm else np.float32(1)
-    update(W, G[:n] * scale, n, rate)
+    return np.float32(max_norm / (norm + 1e-6)) if norm > max_norm else np.float32(1)
 
 
 def clipped_update_both(W, V, G, S, rows, cols, rate, max_norm):
@@ -133,6 +136,68 @@ def transpose_each(A, T, count, rows, cols):
 
 def keep_first(G, n, kept):
     G[kept:n] = 0
+
+
+# ---- optimisers, as ``snn.models.optimizers`` says
+
+
+def zero(Z, n):
+    Z[:n] = 0
+
+
+def clip(G, S, n, max_norm):
+    G[:n] *= _clipping(S, max_norm)
+
+
+def decay_update(W, G, n, rate, decay):
+    update(W, _with_decay(W, G, n, decay), n, rate)
+
+
+def momentum_update(W, G, M, n, rate, momentum, decay):
+    M[:n] = np.float32(momentum) * M[:n] + _with_decay(W, G, n, decay)
+    update(W, M, n, rate)
+
+
+def nesterov_update(W, G, M, n, rate, momentum, decay):
+    g = _with_decay(W, G, n, decay)
+    M[:n] = np.float32(momentum) * M[:n] + g
+    update(W, g + np.float32(momentum) * M[:n], n, rate)
+
+
+def _with_decay(W, G, n, decay):
+    return G[:n] + np.float32(decay) * W[:n] if decay else G[:n]
+
+
+def count_step(T, gain1, gain2):
+    T[0] += 1
+    beta1, beta2 = (1.0 - float(np.float32(gain)) for gain in (gain1, gain2))
+    T[1], T[2] = 1 / (1 - beta1 ** float(T[0])), 1 / math.sqrt(1 - beta2 ** float(T[0]))
+
+
+def adam_update(W, G, M, V, T, n, rate, gain1, gain2, eps, decay):
+    _adam(W, _with_decay(W, G, n, decay), M, V, T, n, rate, gain1, gain2, eps)
+
+
+def adamw_update(W, G, M, V, T, n, rate, gain1, gain2, eps, decay):
+    W[:n] -= np.float32(rate * decay) * W[:n]
+    _adam(W, G[:n], M, V, T, n, rate, gain1, gain2, eps)
+
+
+def _adam(W, g, M, V, T, n, rate, gain1, gain2, eps):
+    _move(M[:n], g, gain1)
+    _move(V[:n], g * g, gain2)
+    W[:n] -= np.float32(rate) * T[1] * (M[:n] / (np.sqrt(V[:n]) * T[2] + np.float32(eps)))
+
+
+def _move(mean, value, gain):
+    """Part of the way from a mean to a new value, ``gain`` of it."""
+    if gain < 0.5:
+        mean += np.float32(gain) * (value - mean)
+    else:
+        mean[...] = value - np.float32(1 - gain) * (value - mean)
+
+
+# ---- biases, partial sums, losses
 
 
 def add_bias(Z, b, rows, width):

@@ -65,9 +65,8 @@ def check_sizes(op: str, numbers: Sequence[float]) -> None:
     """Raise Unsupported if a number of an operation, or an index of its kernel, does not fit in 32 bits."""
     kind = OPS[op]
     uncounted = *kind.reals, "seed"
-    largest = max(
-        int(number) for name, number in zip(kind.numbers, numbers, strict=True) if name not in uncounted
-    )
+    pairs = zip(kind.numbers, numbers, strict=True)
+    largest = max((int(number) for name, number in pairs if name not in uncounted), default=0)
     if kind.is_convolution or op in _INDEXED_BY_INT:
         largest = max(largest, *kind.elements(*map(int, numbers)))
     if largest > _MOST:

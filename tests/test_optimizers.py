@@ -1,0 +1,350 @@
+"""Optimisers: the formulae of PyTorch's SGD, Adam and AdamW, by every strategy that trains with them."""
+
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
+
+import cuda_on_cpu
+import layer_oracle as oracle
+import numpy as np
+import pytest
+from conftest import PEERS, ROOT, STRATEGIES
+from deferred import DeferredBackend
+from emulated import EmulatedBackend
+from every_source import EverySource
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_layers import oracles_of
+from test_strategies import MANAGED, ON_CPU, POOLS
+
+from snn import backends
+from snn.backends.cpu import ops
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.launches.operations import check_sizes, launch_shape
+from snn.config import compose, groups
+from snn.errors import ConfigError, Unsupported
+from snn.grid import sweeps
+from snn.hardware.devices import Device
+from snn.models import optimizers
+from snn.models.glibc_random import GlibcRandom
+from snn.models.gradients import PublishedNaive
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network, draw_weights, mlp
+from snn.models.optimizers import Adam, AdamW, Sgd
+from snn.models.training_step import training_step
+from snn.profiling.ledger import MemoryMap
+from snn.profiling.observed import ObservedBackend
+from snn.recommending import elsewhere
+from snn.strategies import factory
+
+RATE = 0.005
+CASES = {
+    "decay": (Sgd(weight_decay=0.1), oracle.Sgd(weight_decay=0.1)),
+    "momentum": (Sgd(0.9), oracle.Sgd(0.9)),
+    "nesterov": (Sgd(0.9, True, 0.01), oracle.Sgd(0.9, True, 0.01)),
+    "adam": (Adam(), oracle.Adam()),
+    "adam_decay": (Adam(0.8, 0.99, 1e-6, 0.1), oracle.Adam(0.8, 0.99, 1e-6, 0.1)),
+    "adamw": (AdamW(), oracle.AdamW()),
+}
+"""Optimisers, each with its oracle."""
+
+NAMES = list(CASES)
+TRAINERS = [
+    name for name in (*STRATEGIES, *PEERS) if factory.class_of(groups.load("strategy", name)).any_optimizer
+]
+OTHERS = [name for name in groups.names("strategy") if name not in TRAINERS]
+REMEDIES = [name for name in TRAINERS if factory.class_of(groups.load("strategy", name)).remedies]
+KERNELS = [(False, False, False), (True, False, False), (False, True, False), (True, True, True)]
+ROWS, BATCH, EPOCHS = 30, 12, 17  # 51 steps, of which a third is of a smaller batch
+STACK = Network((5,), (Linear(7), ReLU(), Linear(6), ReLU(), Linear(1)), init="he_uniform")
+IMAGES = Network((1, 6, 6), (Conv2d(2, 3, 1), ReLU(), MaxPool2d(2), Linear(3)), CROSS_ENTROPY, "he_uniform")
+
+
+def data_of(network, seed=5):
+    random = np.random.default_rng(seed)
+    X = random.uniform(-1, 1, (ROWS, int(np.prod(network.inputs)))).astype(np.float32)
+    labels = random.integers(0, 3, ROWS) if network.outputs == 3 else random.normal(size=ROWS)
+    Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
+    return X, Y, labels, draw_weights(network, GlibcRandom(4))
+
+
+def train(name, backend, network, runs=1, epochs=EPOCHS):
+    """The weights after each of several runs from the same start."""
+    X, Y, _, weights = data_of(network)
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
+        strategy.check_network(network)
+        strategy.setup(network, X, Y, BATCH, RATE)
+        found = []
+        for _ in range(runs):
+            strategy.load(weights)
+            for _ in range(epochs):
+                strategy.epoch()
+            found.append(strategy.weights())
+        return found
+
+
+@cache
+def exact(network, case, epochs=EPOCHS):
+    """The same in float64."""
+    X, _, labels, weights = data_of(network)
+    layers, descend = oracles_of(network, weights), CASES[case][1]
+    descend.kept.clear()
+    oracle.train(
+        layers,
+        X.astype(np.float64).reshape(ROWS, *network.inputs),
+        labels if network.outputs == 3 else labels.astype(np.float32).astype(np.float64),
+        steps=epochs,
+        batch_size=BATCH,
+        rate=float(np.float32(RATE)),
+        sequential=network.update_order == "sequential",
+        clip_norm=network.clip_norm,
+        cross_entropy=network.outputs == 3,
+        descend=descend,
+    )
+    return [W for layer in layers for W in layer.parameters]
+
+
+def agree(found, right, within=1e-5):
+    for W, expected in zip(found, right, strict=True):
+        assert np.abs(W - expected.reshape(W.shape)).max() <= within * max(1, np.abs(expected).max())
+
+
+def backend_of(name):
+    return EverySource() if ON_CPU.get(name) in (POOLS, MANAGED) else DeferredBackend()
+
+
+@pytest.mark.parametrize("order", ["sequential", "simultaneous"])
+@pytest.mark.parametrize("case", NAMES)
+@pytest.mark.parametrize("name", TRAINERS)
+def test_weights_after_50_steps_are_those_of_float64(name, case, order):
+    """Also in a second run, which starts with an empty state."""
+    optimizer, _ = CASES[case]
+    network = replace(STACK, optimizer=optimizer, update_order=order)
+    if name == "torch_loader" and order == "sequential":
+        pytest.skip("autograd has no such order")
+    first, second = train(name, backend_of(name), network, runs=2)
+    agree(first, exact(network, case))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("case", NAMES)
+@pytest.mark.parametrize("name", TRAINERS)
+def test_perceptrons_without_biases_and_clipped_gradients(name, case):
+    optimizer, _ = CASES[case]
+    order = "simultaneous" if name == "torch_loader" else "sequential"
+    network = mlp((5, 9, 8, 1), init="he_uniform", optimizer=optimizer, clip_norm=0.3, update_order=order)
+    agree(train(name, backend_of(name), network)[0], exact(network, case))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("case", NAMES)
+def test_convolutions_micro_batches_and_recomputed_outputs_with_kernels_of_every_kind(case, kernel):
+    optimizer, _ = CASES[case]
+    network = replace(IMAGES, optimizer=optimizer, update_order="simultaneous")
+    right = exact(network, case)
+    for changed in (network, replace(network, accumulate=3), replace(network, recompute=(0,))):
+        agree(train("resident", DeferredBackend(*kernel), changed)[0], right, 2e-5)
+
+
+@pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+@pytest.mark.parametrize(
+    ("kernel", "case"), [("naive", "adam"), ("pretransposed", "nesterov"), ("tiled_fused", "adamw")]
+)
+def test_the_kernels_themselves_on_a_cpu(kernel, case):
+    optimizer, _ = CASES[case]
+    network = replace(STACK, optimizer=optimizer, clip_norm=0.5)
+    found = train("resident", EmulatedBackend(groups.load("kernel", kernel)), network, epochs=1)[0]
+    agree(found, exact(network, case, 1))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", NAMES)
+@pytest.mark.parametrize("name", REMEDIES)
+def test_weights_on_a_gpu_are_those_of_float64(name, case):
+    optimizer, _ = CASES[case]
+    network = replace(STACK, optimizer=optimizer)
+    first, second = train(name, backends.make("cuda", groups.load("kernel", "naive"), ROOT), network, 2)
+    agree(first, exact(network, case))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_pytorch_does_the_same(case):
+    torch = pytest.importorskip("torch")
+    optimizer, _ = CASES[case]
+    keys = vars(optimizer).copy()
+    keys |= {"betas": (keys.pop("beta1"), keys.pop("beta2"))} if isinstance(optimizer, Adam) else {}
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[optimizer.name]
+    network = replace(STACK, optimizer=optimizer, update_order="simultaneous")
+    X, Y, _, weights = data_of(network)
+    parameters = [torch.tensor(W, dtype=torch.float64, requires_grad=True) for W in weights]
+    descend = kind(parameters, lr=float(np.float32(RATE)), **keys)
+    for _ in range(EPOCHS):
+        for start in range(0, ROWS, BATCH):
+            x, y = (torch.tensor(M[start : start + BATCH], dtype=torch.float64) for M in (X, Y))
+            W1, b1, W2, b2, W3, b3 = parameters
+            outputs = torch.relu(torch.relu(x @ W1 + b1) @ W2 + b2) @ W3 + b3
+            descend.zero_grad()
+            ((outputs - y) ** 2).mean().backward()
+            descend.step()
+    agree(train("resident", DeferredBackend(), network)[0], [W.detach().numpy() for W in parameters])
+
+
+# ---- the formulae
+
+
+values = st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=9)
+
+
+@settings(max_examples=50)
+@given(values, st.integers(0, 2**32 - 1), st.sampled_from([1e-3, 1.0, 1e3]))
+def test_adams_first_step_has_the_length_of_the_rate_whatever_the_gradient(gradient, seed, scale):
+    G = np.float32(scale) * np.where(np.abs(gradient) < 0.01, 0, gradient).astype(np.float32)
+    W = np.random.default_rng(seed).normal(size=len(G)).astype(np.float32)
+    M, V, T, old = *np.zeros((2, len(G)), np.float32), np.zeros(4, np.float32), W.copy()
+    ops.count_step(T, 0.1, 0.001)
+    ops.adam_update(W, G, M, V, T, len(G), 0.01, 0.1, 0.001, 1e-12, 0.0)
+    np.testing.assert_allclose(old - W, 0.01 * np.sign(G), atol=1e-6)
+
+
+@settings(max_examples=50)
+@given(values, values, st.floats(0, 0.5), st.integers(1, 5))
+def test_without_a_gradient_decoupled_decay_shrinks_weights_alone(weights, unused, decay, steps):
+    W = np.array(weights, np.float32)
+    M, V, T, G = *np.zeros((2, len(W)), np.float32), np.zeros(4, np.float32), np.zeros_like(W)
+    for _ in range(steps):
+        ops.count_step(T, 0.1, 0.001)
+        ops.adamw_update(W, G, M, V, T, len(W), 0.1, 0.1, 0.001, 1e-8, decay)
+    np.testing.assert_allclose(W, np.float32(weights) * (1 - 0.1 * decay) ** steps, rtol=1e-5, atol=1e-30)
+
+
+@settings(max_examples=50)
+@given(values, st.floats(0, 0.99), st.integers(1, 6))
+def test_the_momentum_of_a_constant_gradient_is_a_geometric_series(gradient, momentum, steps):
+    G = np.array(gradient, np.float32)
+    M, W = np.zeros((2, len(G)), np.float32)
+    for _ in range(steps):
+        ops.momentum_update(W, G, M, len(G), 0.5, momentum, 0.0)
+    series = sum(float(np.float32(momentum)) ** i for i in range(steps))
+    np.testing.assert_allclose(M, series * G, rtol=1e-5, atol=1e-30)
+
+
+# ---- launches, memory, settings
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_a_step_has_one_update_of_each_parameter_and_counts_once(case):
+    optimizer, _ = CASES[case]
+    plain, network = STACK, replace(STACK, optimizer=optimizer)
+    before, after = (
+        [one.op for one in training_step(each, 4, RATE, fused=True).launches] for each in (plain, network)
+    )
+    updates = [op for op in after if op.endswith("_update") and not op.startswith("matmul")]
+    assert len(updates) == len(network.parameters)
+    assert after.count("count_step") == isinstance(optimizer, Adam)
+    assert not any("update" in op for op in after if op.startswith("matmul"))
+    assert any("update" in op for op in before if op.startswith("matmul"))
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_every_launch_fits_a_gpu(case):
+    network = replace(STACK, optimizer=CASES[case][0], clip_norm=0.5)
+    for launch in training_step(network, 4, RATE, pretransposed=True).launches:
+        check_sizes(launch.op, launch.numbers)
+        shape = launch_shape(launch.op, launch.numbers, groups.load("kernel", "naive"), 132)
+        assert min(shape.grid) >= 1
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_the_state_is_counted_as_memory_of_the_optimizer(case):
+    optimizer, _ = CASES[case]
+    network = replace(STACK, optimizer=optimizer)
+    memory = MemoryMap()
+    train("resident", ObservedBackend(DeferredBackend(), memory), network, epochs=1)
+    weights = sum(int(np.prod(shape)) for shape in network.shapes)
+    expected = 4 * len(optimizer.state) * weights + 16 * isinstance(optimizer, Adam)
+    assert memory.device.describe()["peak_by_kind"].get("optimizer", 0) == expected
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_strategy_that_cannot_says_so(name):
+    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    with pytest.raises(Unsupported, match=r"training\.optimizer=adam"):
+        strategy.check_network(mlp((3, 4, 1), optimizer=Adam()))
+
+
+def test_persistent_falls_back_to_graph_and_says_why():
+    network = mlp((5, 9, 1), init="he_uniform", optimizer=Adam())
+    X, Y, _, weights = data_of(network)
+    with closing(factory.make(groups.load("strategy", "persistent"), DeferredBackend())) as strategy:
+        strategy.setup(network, X, Y, BATCH, RATE)
+        assert strategy.plan.startswith("graph: ") and "training.optimizer=adam" in strategy.plan
+        strategy.load(weights)
+        strategy.train(EPOCHS)
+        agree(strategy.weights(), exact(network, "adam"))
+
+
+def training_of(*settings_):
+    return compose.composed(["dataset=small", *settings_])["training"]
+
+
+def test_a_cell_has_the_keys_of_its_optimizer_and_none_of_plain_sgd():
+    keys = {"optimizer", *optimizers.KEYS}
+    plain = training_of()
+    assert not keys & plain.keys()
+    assert training_of("training.optimizer=sgd", "training.momentum=0", "training.weight_decay=0") == plain
+    adam = training_of("training.optimizer=adam")
+    assert {key: adam[key] for key in adam if key in keys} == {
+        **{"optimizer": "adam", "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0}
+    }
+    assert training_of("training.optimizer=adam", "training.beta1=0.9") == adam
+    assert training_of("training.optimizer=adamw")["weight_decay"] == 0.01
+    assert optimizers.of(training_of("training.momentum=0.9", "training.nesterov=true")) == Sgd(0.9, True)
+    assert optimizers.settled(adam) == adam
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["training.optimizer=adagrad"], "training.optimizer"),
+        (["training.optimizer=adam", "training.momentum=0.9"], "training.momentum"),
+        (["training.beta1=0.9"], "training.beta1"),
+        (["training.optimizer=adam", "training.beta2=1"], "training.beta2"),
+        (["training.optimizer=adam", "training.eps=0"], "training.eps"),
+        (["training.nesterov=true"], "training.nesterov"),
+        (["training.momentum=-0.1"], "training.momentum"),
+        (["training.weight_decay=nan"], "training.weight_decay"),
+        (["training.optimizer=adam", "training.gradient=published_naive"], "training.optimizer"),
+    ],
+)
+def test_values_that_do_not_go_together_are_rejected(given, named):
+    with pytest.raises(ConfigError, match=named):
+        training_of(*given)
+
+
+def test_a_published_programs_gradient_is_followed_by_plain_sgd():
+    with pytest.raises(ConfigError, match=r"training\.gradient"):
+        replace(STACK, gradient=PublishedNaive(2), optimizer=Adam())
+
+
+def test_archived_results_of_plain_gradient_descent_are_no_advice_on_another_optimizer():
+    plain, adam = (
+        elsewhere.on_a_gpu(compose.composed(["dataset=small", *more]))
+        for more in ([], ["training.optimizer=adam"])
+    )
+    assert "is the fastest" in plain
+    assert "is the fastest" not in adam and "training.optimizer=adam" in adam
+
+
+def test_a_sweep_of_optimizers_has_a_cell_of_each_that_the_command_line_composes_again(tmp_path):
+    grid = tmp_path / "grid.yaml"
+    of_each = "{training.optimizer: [sgd, adam, adamw]}, {training.momentum: 0.9, training.nesterov: true}"
+    grid.write_text(
+        f"sweeps:\n  optimizers: {{dataset: small, strategy: [reference, blas], union: [{of_each}]}}\n"
+    )
+    sweep = sweeps.read(grid, Device("cpu", "CPU"))["optimizers"]
+    assert len(sweep.named) == 8 and "training.optimizer" in sweep.axes
+    for cell in sweep.cells:
+        again = compose.composed(sweeps.overrides(cell))
+        assert {key: again[key] for key in cell} == cell
