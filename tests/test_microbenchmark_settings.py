@@ -77,7 +77,7 @@ def test_settings_that_replace_others_on_a_cpu_are_checked_for_a_gpu_as_well():
     ("arguments", "said"),
     [
         ([], "SETTINGS auto|cuda|cpu OUTPUT"),
-        (["memory_leaks", "{}", "cpu", "x.json"], "no microbenchmark 'memory_leaks'"),
+        (["memory_leaks", "{}", "cpu", "x.json"], "'memory_leaks' is not"),
         (["memory_calls", "{", "cpu", "x.json"], "must be a JSON object"),
         (["memory_calls", "[]", "cpu", "x.json"], "must be a JSON object"),
         (["memory_calls", '{"samples": 6, "samples": 7}', "cpu", "x.json"], "'samples' occurs twice"),

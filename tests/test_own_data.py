@@ -19,6 +19,7 @@ from snn.measurement.accuracy import errors
 from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
+from snn.models.network import without_defaults
 from snn.planning.plan import planned
 from snn.records import store
 from snn.strategies.factory import start
@@ -132,7 +133,8 @@ def test_a_plan_counts_the_rows_that_are_trained_on(wine):
 def test_a_batch_is_at_most_what_is_left_to_train_on(tmp_path):
     settings = composed(arguments(of_rows(tmp_path, [(i, i) for i in range(50)], "xy"), "y"))
     with pytest.raises(
-        DataError, match=r"csv has 40 rows to train on, beside 10 .*batch_size is 256, it must be at most 40"
+        DataError,
+        match=r"csv has 40 rows to train on.* 10 test rows.*batch_size is 256, it must be at most 40",
     ):
         job_of(settings, datasets.make(settings["dataset"]))
 
@@ -183,7 +185,7 @@ def test_a_task_that_is_not_that_of_the_loss_is_refused(tmp_path):
 
 def test_the_default_network_of_a_users_data_is_not_the_papers(tmp_path):
     path = of_rows(tmp_path, [(i, i) for i in range(20)], "xy")
-    assert composed(arguments(path, "y"))["network"] == groups.load("network", "mlp")
+    assert composed(arguments(path, "y"))["network"] == without_defaults(groups.load("network", "mlp"))
     assert composed(arguments(path, "y", "network.hidden=[8]"))["network"]["init"] == "he_uniform"
     assert composed(arguments(path, "y", "network=one_hidden"))["network"]["init"] == "uniform01"
-    assert composed(["device=cpu"])["network"] == groups.load("network", "one_hidden")
+    assert composed(["device=cpu"])["network"] == without_defaults(groups.load("network", "one_hidden"))

@@ -320,7 +320,7 @@ KINDS: Mapping[str, Kind] = {
     "training.accumulate": Range(1, 2**24, _IN_32_BITS),
     "training.optimizer": one_of(optimizers.OPTIMIZERS),
     "training.momentum": Range(0, 1, _MEANS, real=True, or_null=_USUAL),
-    "training.nesterov": Form("true, false or null", lambda value: value in (True, False, None)),
+    "training.nesterov": Form("true, false or null", lambda value: value is None or isinstance(value, bool)),
     "training.beta1": Range(0, _BELOW_1, _MEANS, real=True, or_null=_USUAL),
     "training.beta2": Range(0, _BELOW_1, _MEANS, real=True, or_null=_USUAL),
     "training.eps": Range(*_FLOAT32, real=True, or_null=_USUAL),

@@ -45,6 +45,7 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "dataset.header": (*_NO_BOOL[1:3], -1, *_NO_BOOL[4:]),
     "dataset.delimiter": (3, None, True, "", ",,", {"a": 1}, *"a1.-+\"'\n\0"),
     "dataset.sha256": (3, True, "", "12", "g" * 64, "A" * 64, "0" * 63, "0" * 65, {"a": 1}),
+    "training.nesterov": (*_NO_BOOL[:3], *_NO_BOOL[4:]),
     "device.name": ({"a": 1}, "a\nb", "a\0b", _HOME),
 }
 
