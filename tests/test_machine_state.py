@@ -432,7 +432,7 @@ def test_a_thread_samples_until_the_end_and_costs_little():
     found = sampler.samples([(start, end)])
     taken, columns = found["taken"], found["columns"]
     assert 20 <= taken <= (end - start) / 0.05 + 2 and taken == len(seen) == len(columns["t_s"])
-    assert found["cpu_seconds"] < 0.001 * taken
+    assert 0 < found["cpu_seconds"] < 0.2 * (end - start)
     assert columns["t_s"] == sorted(columns["t_s"])
     assert found["limits"]["memory_bytes"] == usable_bytes() == seen[0][1]["memory_bytes"]
     assert 0 < max(columns["memory_used_bytes"]) <= usable_bytes()
