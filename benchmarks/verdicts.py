@@ -86,7 +86,7 @@ class Noise:
 
 
 def compare(cells: Sequence[Sequence[Sequence[float]]], looks: int, now: bool) -> dict[str, float]:
-    """What is wrong at the last look at cells, which are equally fast."""
+    """Verdicts at the last look at equally fast cells: whether each kind is wrong, and the rounds."""
     rounds = first = LEAST
     for number in range(1, looks + 1):
         shown = [cell[:rounds] for cell in cells]

@@ -119,8 +119,8 @@ SPEEDUP = ("speedup", "speedup_ci_low", "speedup_ci_high")
 """The columns of a ratio and its 95% interval."""
 
 EVIDENCE = ("p_adjusted", "detectable")
-"""What the verdict of a ratio rests on: the p-value adjusted for all comparisons of its family and for looks,
-and the ratio that its rounds detect with the chance ``POWER`` at the level that the first of them has."""
+"""Columns behind a verdict: the p-value adjusted for all comparisons of its family and for looks, and the
+ratio that its rounds detect with the chance ``POWER`` at the level that the first comparison has."""
 
 FAMILY = "family"
 """An optional column: rows with one value are one family of comparisons. Without it, all rows are."""

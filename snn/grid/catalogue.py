@@ -167,8 +167,8 @@ PRIMARY: Mapping[str, Mapping[str, str]] = {
     "kernels": {"dataset": "medium"},
     "cpu": {"dataset": "large"},
 }
-"""What a table is asked first: comparisons of cells with these settings, whose p-values are adjusted for one
-another and not for the other comparisons of the table. Elsewhere all comparisons are equally important."""
+"""Primary comparisons of a table: those of cells with these settings. Their p-values are adjusted for one
+another and not for the rest of the table. In other tables all comparisons are equally important."""
 
 FIGURES = {
     "speedup_vs_neurons": Figure(PAPER_FIGURES, "1 speedup by neurons", "neurons"),

@@ -269,7 +269,7 @@ class JaxScan(Peer):
         self._error = self._losses = self._outputs = None
 
     def _arguments(self) -> tuple[Any, ...]:
-        """What a program takes besides the weights: the data and, to shuffle them, the first epoch."""
+        """Arguments of a program after the weights: the data and, to shuffle them, the first epoch."""
         return self._data if self.network.order_seed is None else (np.uint32(self._epochs), *self._data)
 
     def _with_state(self, weights: list[np.ndarray]) -> list[np.ndarray]:
