@@ -16,7 +16,8 @@ from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.files import published_sets
 from snn.models import optimizers
-from snn.models.network import network_label
+from snn.models.network import MLP_DEFAULTS, network_label
+from snn.models.row_order import IN_FILE
 from snn.planning import gpus
 from snn.planning.plan import predicted
 from snn.profiling.memory import size
@@ -65,9 +66,9 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
     is not an answer: others may be faster. If this very network has no answer, such a pair is shown with a
     note, and networks unlike it are not shown.
     """
-    answers, optimizer = _answers(cell), optimizers.of(cell["training"])
-    if optimizer != optimizers.PLAIN:
-        answers = answers[:0]  # all are of plain gradient descent
+    answers, unlike = _answers(cell), _unlike_the_paper(cell)
+    if unlike:
+        answers = answers[:0]
     is_pair = (answers["strategies"] <= 2) & answers["speedup"].notna()
     is_here, is_same = answers["device"] == name, answers["distance"] == 0
     near, pairs = answers[~is_pair & is_here], answers[is_pair & is_here & is_same]
@@ -83,7 +84,7 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
     same, like = near["distance"] == 0, near["is_like"]
     lines = _of_paper(cell, name)
     if not (lines or len(near) or len(pairs)):
-        by = "" if optimizer == optimizers.PLAIN else f" with {optimizer.setting}"
+        by = f" with {', '.join(unlike)}" if unlike else ""
         lines.append(f"Nothing is published for {name}{by}.")
     for title, rows in (
         (f"Published for an {name}, of this network on these data sets:", near[same]),
@@ -101,6 +102,21 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
         lines.append(f"  Of this network there are {results} for {', '.join(others)} (--device).")
     memory = _memory(cell, name, [*near["fastest"][:1]])
     return "\n".join([*lines, f"  Device memory that your training would take there: {memory}.", _NOT_KNOWN])
+
+
+def _unlike_the_paper(cell: Cell) -> list[str]:
+    """Settings of a cell that no archived training run has.
+
+    Those are of plain gradient descent in file order, and their perceptrons have ReLU and no biases.
+    """
+    training, network = cell["training"], cell["network"]
+    optimizer = optimizers.of(training)
+    found = [] if optimizer == optimizers.PLAIN else [optimizer.setting]
+    given = {
+        **{f"network.{key}": (network.get(key, usual), usual) for key, usual in MLP_DEFAULTS.items()},
+        "training.shuffle": (training.get("shuffle", IN_FILE), IN_FILE),
+    }
+    return [*found, *(f"{key}={str(one).lower()}" for key, (one, usual) in given.items() if one != usual)]
 
 
 def _answers(cell: Cell) -> pd.DataFrame:
