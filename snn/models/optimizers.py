@@ -123,7 +123,7 @@ PLAIN = Sgd()
 """Gradient descent as in the paper."""
 
 KEYS = tuple(dict.fromkeys(one.name for kind in OPTIMIZERS.values() for one in fields(kind)))
-"""The keys of ``training`` that some optimiser has; null stands for its default."""
+"""Keys of ``training`` that at least one optimiser has; null means its default."""
 
 
 def of(training: Mapping[str, Any]) -> Optimizer:
