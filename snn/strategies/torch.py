@@ -413,9 +413,7 @@ class TorchLoader(TorchPeer):
         self._loader = self._load_from(X, targets, sampler=self._sampler)
 
     def load(self, weights: list[np.ndarray]) -> None:
-        with self._torch.no_grad():
-            for parameter, W in zip(self._model.parameters(), weights, strict=True):
-                parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
+        set_parameters(self._torch, self._model, weights)
         self._optimiser.state.clear()
         numbers = self.network.optimizer.schedule.numbers(self.network.run_steps)
         for group in self._optimiser.param_groups:  # which a scheduler begins from
@@ -512,6 +510,13 @@ def modules(torch: Any, network: Network) -> list[Any]:
         else:
             made.append(getattr(nn, type(layer).__name__)())
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
+
+
+def set_parameters(torch: Any, model: Any, weights: Sequence[np.ndarray]) -> None:
+    """Copy a network's weights, as ``draw_weights`` returns them, to a model of its ``modules``."""
+    with torch.no_grad():
+        for parameter, W in zip(model.parameters(), weights, strict=True):
+            parameter.copy_(torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
 
 
 def _turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
