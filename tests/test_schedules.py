@@ -211,6 +211,17 @@ def test_the_factors_of_a_rate(schedule, steps):
         np.testing.assert_allclose(beyond, beyond[0])
 
 
+@settings(max_examples=50)
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=9), st.floats(0.125, 1e6, width=32))
+def test_a_clipped_norm_is_at_most_the_limit_and_smaller_ones_stay(gradient, limit):
+    G, T = np.array(gradient, np.float32), begun(264)
+    norm = np.linalg.norm(G.astype(np.float64))
+    ops.add_squares(G, T, len(G))
+    ops.clip_together(T, limit)
+    assert T[4] == pytest.approx(min(1, limit / (norm + 1e-6)), rel=1e-5)
+    assert not T[8:].any()
+
+
 def test_all_gradients_are_clipped_by_two_kinds_of_launches():
     network = replace(ORDERED, optimizer=Sgd(clip_norm=1.0))
     launched = [launch.op for launch in training_step(network, 4, RATE, fused=True).launches]
