@@ -20,7 +20,7 @@ def launched(launch, buffers, steps, source=None, **further):
     """Train steps in these buffers as one launch does; ``further`` defines are added to its own."""
     kernels = cuda_on_cpu.load(source or ROOT / launch.source, **dict(launch.defines), **further)
     assert kernels["workspace_floats"] <= buffers[-1].size
-    reals = steps[3:4] if launch.kernel in ("layers", "convolution") else steps[3:]
+    reals = steps[3:4] if launch.kernel in ("layers", "convolution") else steps[3:5]
     kernels["train_persistent"](
         (launch.blocks,),
         (launch.threads,),

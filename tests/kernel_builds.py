@@ -239,7 +239,10 @@ def trainings() -> list[tuple[Training, str]]:
             found.append((_training(next(chosen, plans[-1]), architectures), architecture))
     shapes = [*_OF_IMAGES]
     for (features, *widths), batch, sequential, cross_entropy, architectures in _LAYERED:
-        layers = tuple(LinearLayer(width, True, i < len(widths) - 1) for i, width in enumerate(widths))
+        layers = tuple(
+            LinearLayer(width, True, "relu" if i < len(widths) - 1 else "identity")
+            for i, width in enumerate(widths)
+        )
         shapes.append((LayeredShape(batch, sequential, True, cross_entropy, features, layers), architectures))
     for further, architectures in shapes:
         found += [

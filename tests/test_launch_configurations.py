@@ -25,7 +25,9 @@ from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
 from snn.models.layers import parse
-from snn.strategies.one_launch import convolutional_shape, layered_shape
+from snn.models.network import mlp
+from snn.models.optimizers import Adam, Sgd
+from snn.strategies.one_launch import convolutional_shape, layered_shape, perceptron_shape
 
 H200 = DeviceCapability(132, 232448, (9, 0))
 A100 = DeviceCapability(108, 166912, (8, 0))
@@ -160,16 +162,18 @@ LAYERED, IMAGES = network_of(SHAPES["classifier"]), convolutional(CNN)
     ("describe", "network", "reason", "changes"),
     [
         (
-            *(layered_shape, LAYERED, "linear and relu, and this one is maxpool2d"),
+            *(layered_shape, LAYERED, "and this one is maxpool2d"),
             {"inputs": (1, 4, 4), "layers": "maxpool2d 2,linear 2"},
         ),
-        (layered_shape, LAYERED, "one relu between two linear", {"layers": "linear 3,relu,relu,linear 2"}),
-        (layered_shape, LAYERED, "none at the end", {"layers": "linear 3,relu"}),
+        (layered_shape, LAYERED, "between two linear", {"layers": "linear 3,relu,relu,linear 2"}),
+        (layered_shape, LAYERED, "none elsewhere", {"layers": "linear 3,relu"}),
         (layered_shape, LAYERED, "its kernel does not clip", {"clip_norm": 1.0}),
         (layered_shape, LAYERED, "along the gradient itself", {"gradient": PublishedNaive(256)}),
         (convolutional_shape, IMAGES, "simultaneously and does not clip", {"update_order": "sequential"}),
         (convolutional_shape, IMAGES, "simultaneously and does not clip", {"clip_norm": 1.0}),
         (convolutional_shape, IMAGES, "along the gradient itself", {"gradient": PublishedNaive(256)}),
+        (convolutional_shape, IMAGES, "training.optimizer=adam", {"optimizer": Adam()}),
+        (convolutional_shape, IMAGES, "training.shuffle=epoch", {"order_seed": 1}),
         (
             *(
                 convolutional_shape,
@@ -186,6 +190,20 @@ def test_another_network_has_no_shape(describe, network, reason, changes):
         changes = changes | {"layers": tuple(map(parse, changes["layers"].split(",")))}
     with pytest.raises(Unsupported, match=re.escape(reason)):
         describe(replace(network, **changes), 16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"optimizer": Sgd(0.9)}, "training.momentum=0.9"), ({"order_seed": 1}, "training.shuffle=epoch")],
+)
+def test_a_perceptron_that_is_trained_otherwise_is_a_stack_of_layers(changes, reason):
+    network = mlp((5, 20, 1), **changes)
+    with pytest.raises(Unsupported, match=re.escape(reason)):
+        perceptron_shape(network, 16, np.zeros((1, 1), np.float32))
+    layered = layered_shape(network, 16)
+    assert (layered.update, layered.shuffled) == (network.optimizer.op, network.order_seed is not None)
+    assert ("M" in layered.operands) == bool(network.optimizer.state)
+    assert len(layered.operands) == len(layered.elements(40))
 
 
 # ---- clusters and tiles

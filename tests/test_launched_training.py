@@ -68,7 +68,7 @@ class Recorder(SimpleNamespace):
 def launches(epochs, batches, most):
     """The first batch and the steps of each launch."""
     backend = Recorder(most=most, launches=[])
-    training = LaunchedTraining(backend, PerceptronShape((16, 16), 1, True, False), batches, 0.1)
+    training = LaunchedTraining(backend, PerceptronShape((16, 16), 1, True, False), Steps(batches, 0, 0, 0.1))
     training.train(epochs, (), None, lambda *_: None)
     return backend.launches
 
@@ -169,7 +169,7 @@ def check_splits(train, shape, buffers, steps, state):
     train(once, steps._replace(number=STEPS))
     again, done = [buffer.copy() for buffer in buffers], 0
     for number in SPLIT:
-        train(again, steps._replace(first=done % batches, number=number))
+        train(again, steps._replace(first=done % batches, number=number, epoch=done // batches))
         done += number
     for which in state:
         np.testing.assert_array_equal(again[which], once[which])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from emulated_launch import faulty
 from layered_shapes import (
+    FURTHER,
     RATE,
     SHAPES,
     TURING,
@@ -40,6 +41,16 @@ def test_the_kernel_and_numpy_train_as_the_oracle(name, random):
     by_numpy(one, numpys, rows, epochs)
     for found in (buffers, numpys):
         check(one, found, *oracle(one, X, Y, weights, epochs))
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_numpy_trains_as_the_oracle_with_every_optimizer_and_order(name, random):
+    one = FURTHER[name]
+    rows = 2 * one.batch + 7
+    X, _, Y, weights = made(one, rows, random)
+    buffers = buffers_of(one, X, Y, weights)
+    by_numpy(one, buffers, rows, 17, 0.005)
+    check(one, buffers, *oracle(one, X, Y, weights, 17, 0.005), 1e-5)
 
 
 @on_cpu

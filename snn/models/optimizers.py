@@ -38,9 +38,19 @@ class Optimizer(ABC):
         """The setting that makes it something else than plain gradient descent."""
         return f"training.optimizer={self.name}"
 
+    @property
     @abstractmethod
+    def op(self) -> str:
+        """The operation that updates a parameter."""
+
+    @property
+    @abstractmethod
+    def numbers(self) -> tuple[float, ...]:
+        """The operation's numbers after the rate."""
+
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
         """Launch the update of a parameter of this size with its gradient."""
+        step.launch(self.op, (W, dW, *self.held(step, W)), (size, step.rate, *self.numbers))
 
     def state_sizes(self, parameters: Iterable[Parameter]) -> dict[str, int]:
         """The elements of each buffer of the optimiser's state."""
@@ -75,13 +85,16 @@ class Sgd(Optimizer):
         key = "momentum" if self.momentum else "weight_decay"
         return f"training.{key}={getattr(self, key):g}"
 
-    def update(self, step: Step, W: str, dW: str, size: int) -> None:
-        held = self.held(step, W)
-        if held:
-            op = "nesterov_update" if self.nesterov else "momentum_update"
-            step.launch(op, (W, dW, *held), (size, step.rate, self.momentum, self.weight_decay))
-        else:
-            step.launch("decay_update", (W, dW), (size, step.rate, self.weight_decay))
+    @property
+    def op(self) -> str:
+        if self.momentum:
+            return "nesterov_update" if self.nesterov else "momentum_update"
+        return "decay_update" if self.weight_decay else "update"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        without_momentum = {"update": (), "decay_update": (self.weight_decay,)}
+        return without_momentum.get(self.op, (self.momentum, self.weight_decay))
 
 
 @dataclass(frozen=True)
@@ -102,12 +115,21 @@ class Adam(Optimizer):
     def state(self) -> tuple[str, ...]:
         return ("m", "v")
 
+    @property
+    def op(self) -> str:
+        return f"{self.name}_update"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return 1 - self.beta1, 1 - self.beta2, self.eps, self.weight_decay
+
+    def held(self, step: Step, W: str) -> list[str]:
+        return [*super().held(step, W), STEPS]
+
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
-        gains = 1 - self.beta1, 1 - self.beta2
         if STEPS not in step.purposes:
-            step.launch("count_step", (step.buffer(STEPS, "optimizer"),), gains)
-        numbers = size, step.rate, *gains, self.eps, self.weight_decay
-        step.launch(f"{self.name}_update", (W, dW, *self.held(step, W), STEPS), numbers)
+            step.launch("count_step", (step.buffer(STEPS, "optimizer"),), self.numbers[:2])
+        super().update(step, W, dW, size)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,10 @@ class TrainingLaunch:
 class Steps(NamedTuple):
     """The steps of one launch: ``number`` steps from batch ``first`` on; the first batch follows the last.
 
-    ``rows``: the rows of the data. A ``max_norm`` of 0 clips nothing.
+    ``rows``: the rows of the data. A ``max_norm`` of 0 clips nothing. ``epoch``: the epochs that were trained
+    before the one of the first step, so the run's step number epoch * batches + first is the launch's first.
+    ``seed``: of the order of the rows, if they are shuffled. ``numbers``: of the update, after the rate
+    (``Optimizer.numbers``).
     """
 
     rows: int
@@ -118,18 +121,26 @@ class Steps(NamedTuple):
     number: int
     rate: float
     max_norm: float = 0.0
+    epoch: int = 0
+    seed: int = 0
+    numbers: tuple[float, ...] = ()
 
 
 class TrainingShape(ABC):
     """The sizes for which a kernel that trains many steps per launch is compiled.
 
-    ``op`` names the training in traces, ``operands`` its buffers: X, Y, parameters, E and S. S is workspace,
-    initially 0, in whose head the device counts steps. ``batch`` is the number of rows per step, ``members``
-    the number of networks that one launch trains; they share only X and Y.
+    ``op`` names the training in traces, ``operands`` its buffers: X, Y, parameters, M, E and S. S is
+    workspace, initially 0, in whose head the device counts steps. ``batch`` is the number of rows per step,
+    ``members`` the number of networks that one launch trains; they share only X and Y.
+
+    ``update`` is the operation that updates a parameter (``Optimizer.op``), ``states`` the number of arrays
+    that it keeps for each. They are in M, each laid out as the parameters, 0 when a run starts; without any
+    there is no M. ``shuffled``: each epoch has another order of the rows (``snn.models.row_order``). Then X
+    and Y have padded columns, but no padded batches.
     """
 
     op: ClassVar[str]
-    operands: ClassVar[tuple[str, ...]] = ("X", "Y", "W", "E", "S")
+    parameters: ClassVar[tuple[str, ...]] = ("W",)
 
     keeps_errors: ClassVar[bool] = True
     """Whether E has every row, as of its last training step; else E has the last batch of each member."""
@@ -137,6 +148,13 @@ class TrainingShape(ABC):
     batch: int
     members: int = 1
     clipped: bool = False
+    update: str = "update"
+    states: int = 0
+    shuffled: bool = False
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return "X", "Y", *self.parameters, *(("M",) if self.states else ()), "E", "S"
 
     @property
     @abstractmethod
@@ -156,9 +174,9 @@ class TrainingShape(ABC):
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         """The launches for this shape, the best first, with the reason for each impossible one."""
 
-    def reals(self, steps: Steps) -> tuple[float, ...]:
-        """The kernel's arguments after ``rows``, ``first`` and ``number``."""
-        return (steps.rate,)
+    def arguments(self, steps: Steps) -> tuple[float, ...]:
+        """The kernel's arguments after the operands: int or float, as the kernel has them."""
+        return (*steps[:3], steps.rate)
 
 
 def padded(n: int) -> int:

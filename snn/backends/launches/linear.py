@@ -138,8 +138,8 @@ class PerceptronShape(TrainingShape):
         of_members = self.members * weights, self.members * self.rows
         return lines * self.widths[0], lines, *of_members, HEAD + workspace
 
-    def reals(self, steps: Steps) -> tuple[float, ...]:
-        return steps.rate, steps.max_norm
+    def arguments(self, steps: Steps) -> tuple[float, ...]:
+        return *steps[:3], steps.rate, steps.max_norm
 
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         launches = [*_of_clusters(self, device)]
@@ -384,11 +384,11 @@ _NARROW = 512  # neurons that the perceptrons' kernels support, unless there are
 
 @dataclass(frozen=True)
 class LinearLayer:
-    """A linear layer of this width, whether it has biases, and whether ReLU follows."""
+    """A linear layer of this width, whether it has biases, and the activation function that follows."""
 
     width: int
     bias: bool
-    relu: bool
+    activation: str = "identity"
 
 
 @dataclass(frozen=True)
@@ -398,7 +398,7 @@ class LayeredShape(TrainingShape):
     ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``:
     whether this is the loss instead of the squared error. ``features`` and the layers' widths are not padded,
     but each batch on the device is. W holds all parameters in turn, padded; E the cross-entropy of each row,
-    or its errors.
+    or its errors, in the order in which the last epoch took the rows.
     """
 
     batch: int
@@ -407,6 +407,9 @@ class LayeredShape(TrainingShape):
     cross_entropy: bool
     features: int
     layers: tuple[LinearLayer, ...]
+    update: str = "update"
+    states: int = 0
+    shuffled: bool = False
 
     op = "train_layers"
 
@@ -441,7 +444,10 @@ class LayeredShape(TrainingShape):
         workspace = HEAD + self.rows * (
             sum(widths[:-1]) + sum(widths)
         )  # every H but the outputs, and every dZ
-        return lines * features, lines * widths[-1], parameters, rows * self.errors, workspace
+        if self.shuffled:
+            lines = rows
+        states = (self.states * parameters,) if self.states else ()
+        return lines * features, lines * widths[-1], parameters, *states, rows * self.errors, workspace
 
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         reason = self._why_not()
@@ -467,7 +473,7 @@ class LayeredShape(TrainingShape):
             defines(
                 WIDTHS=widths,
                 BIASES=[layer.bias for layer in self.layers],
-                RECTIFIED=[layer.relu for layer in self.layers],
+                RECTIFIED=[layer.activation == "relu" for layer in self.layers],
                 OUTPUTS=self.outputs,
                 BATCH=self.batch,
                 ROWS=self.rows,
@@ -484,6 +490,11 @@ class LayeredShape(TrainingShape):
 
     def _why_not(self) -> str:
         widest = max(self.padded_widths[:-1])
+        if self.update != "update" or self.shuffled:
+            return "its kernel updates by plain gradient descent, in the order of the file"
+        others = [one.activation for one in self.layers if one.activation not in ("identity", "relu")]
+        if others:
+            return f"its kernel has no {others[0]}"
         if len(self.layers) > _MOST_LAYERS:
             return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
         if widest > _MOST_WIDTH or self.batch > _MOST_WIDTH:
