@@ -200,11 +200,16 @@ def fitting(launch: LaunchConfiguration | str, device: DeviceCapability) -> Laun
 
 
 def defines(**values: Any) -> tuple[tuple[str, str], ...]:
-    """Names and texts for the compiler: truth values become 0 or 1, lists the contents of braces in C."""
+    """Names and texts for the compiler: truth values become 0 or 1, lists the contents of braces in C.
+
+    Texts stay as they are.
+    """
     return tuple((name, _text(value)) for name, value in values.items())
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     if isinstance(value, Sequence):
         return ",".join(f"{{{_text(one)}}}" if isinstance(one, tuple) else _text(one) for one in value)
     return str(int(value))

@@ -379,6 +379,8 @@ def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:
 _READING = 32  # rough cost in grid.cu of an operand's row or column, relative to an element of the tile
 _OUTPUT_ROWS = 16  # of a tile of the outputs, which contains all columns
 _MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
+_KEEP_Z = ("silu", "gelu")  # whose derivatives do not follow from their values
+_NUMBERS = 4  # of an update, after the rate
 _NARROW = 512  # neurons that the perceptrons' kernels support, unless there are too many rows or features
 
 
@@ -437,15 +439,20 @@ class LayeredShape(TrainingShape):
         """Floats of E for each row."""
         return 1 if self.cross_entropy else self.outputs
 
+    def arguments(self, steps: Steps) -> tuple[float, ...]:
+        numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
+        return *steps[:3], steps.rate, steps.epoch, steps.seed, *numbers
+
     def elements(self, rows: int) -> tuple[int, ...]:
         lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
-        pairs = zip(pairwise((features, *widths)), self.layers, strict=True)
+        pairs = list(zip(pairwise((features, *widths)), self.layers, strict=True))
         parameters = sum((k + layer.bias) * n for (k, n), layer in pairs)
-        workspace = HEAD + self.rows * (
-            sum(widths[:-1]) + sum(widths)
-        )  # every H but the outputs, and every dZ
+        of_row = sum(widths[:-1]) + sum(widths)  # every H but the outputs, and every dZ
+        of_row += sum(n for (_, n), layer in pairs if layer.activation in _KEEP_Z)
+        workspace = HEAD + self.rows * of_row
         if self.shuffled:
             lines = rows
+            workspace += 2 * self.rows * (features + widths[-1]) + 2 * rows  # batches, and orders of the rows
         states = (self.states * parameters,) if self.states else ()
         return lines * features, lines * widths[-1], parameters, *states, rows * self.errors, workspace
 
@@ -473,8 +480,11 @@ class LayeredShape(TrainingShape):
             defines(
                 WIDTHS=widths,
                 BIASES=[layer.bias for layer in self.layers],
-                RECTIFIED=[layer.activation == "relu" for layer in self.layers],
-                OUTPUTS=self.outputs,
+                OUTPUTS_OF_LAYERS=[layer.width for layer in self.layers],
+                ACTIVATIONS=[layer.activation.upper() for layer in self.layers],
+                UPDATE=self.update,
+                STATES=self.states,
+                SHUFFLED=self.shuffled,
                 BATCH=self.batch,
                 ROWS=self.rows,
                 CROSS_ENTROPY=self.cross_entropy,
@@ -483,18 +493,13 @@ class LayeredShape(TrainingShape):
                 GRID=grid,
                 **tiles,
             ),
-            4 * (sums + 64 * WARPS + _OUTPUT_ROWS * (widths[-1] + 1)),
+            4 * (sums + 64 * WARPS + _OUTPUT_ROWS * (widths[-1] + 1) + _THREADS * self.states // 2 * 2),
             f"{grid} blocks together, {each}",
         )
         yield fitting(launch, device)
 
     def _why_not(self) -> str:
         widest = max(self.padded_widths[:-1])
-        if self.update != "update" or self.shuffled:
-            return "its kernel updates by plain gradient descent, in the order of the file"
-        others = [one.activation for one in self.layers if one.activation not in ("identity", "relu")]
-        if others:
-            return f"its kernel has no {others[0]}"
         if len(self.layers) > _MOST_LAYERS:
             return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
         if widest > _MOST_WIDTH or self.batch > _MOST_WIDTH:
