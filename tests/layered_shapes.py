@@ -73,7 +73,7 @@ SHAPES = {
 FURTHER = {
     "momentum": shape(20, 17, 24, 10, activations=("leaky_relu",), update="momentum_update"),
     "nesterov": shape(20, 17, 24, 10, activations=("elu",), update="nesterov_update", sequential=True),
-    "decay": shape(20, 17, 24, 10, activations=("gelu",), update="decay_update"),
+    "decay": shape(70, 17, 24, 10, activations=("gelu",), update="decay_update"),
     "shuffled": shape(20, 17, 24, 10, shuffled=True),
     "adam": shape(
         *(33, 17, 70, 24, 6),

@@ -13,6 +13,7 @@
 //   forward         L phases. A tile of the last one holds whole rows, so that the block computes loss and dZ_L itself.
 //   SEQUENTIAL      wgrad<i> (updates W_i), then dgrad<i> (computes dZ_{i-1} by the new W_i): 2 L - 1 phases
 //   otherwise       dgrad<L>; dgrad<i> beside wgrad<i+1>, i = L-1, ..., 2; wgrad<2> beside wgrad<1>: L
+//   AT_ONCE         the block that computes dZ_L of some rows computes their dZ_{L-1}, too: one phase less
 //
 //   early loads     operands that are ready already are loaded before the barrier is waited for: X, W_i in the forward
 //                   pass, H_{i-1} and, to be updated, W_i in the backward pass.
@@ -97,7 +98,7 @@ struct Shared {
 #if STATES == 2
     float of_steps[2][THREADS];                 // Adam's bias corrections in the next steps
 #endif
-    float z[Forward<L>::tile.rows][LAST + 1];   // outputs
+    float z[Forward<L>::tile.rows][LAST + (AT_ONCE ? 4 : 1)];   // outputs; AT_ONCE then dZ_L
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
@@ -165,6 +166,7 @@ struct Training {
     template <int I> __device__ void forward()
     {
         using T = Forward<I>;
+        [[maybe_unused]] OfOutputs of_outputs;
         float4 quads[I == 1 && EARLY_QUADS ? QUADS_PER_THREAD : 1];
         if constexpr (I == 1 && EARLY_QUADS) each_quad([&](int i, int quad) { quads[i] = quad_of_next(quad); });
         each_tile<T, 0>([&](const T tile) {
@@ -173,6 +175,7 @@ struct Training {
             float z[T::ELEMENTS], bias = 0.0f;
             product(tile, shared.parts, x, w, z, [&] { ready({"forward", I}); }, [&] {
                 if constexpr (BIAS[I]) bias = from_l2(b<I>() + tile.own_col());
+                if constexpr (I == L && AT_ONCE) of_outputs.read(*this, tile.row);
             });
             if constexpr (I < L) {
                 tile.each([&](int e, int row) {
@@ -188,6 +191,10 @@ struct Training {
                 for (int line = tile.at.warp(); line < T::tile.rows; line += WARPS) softmax(line, tile.row + line, tile.at.lane());
             } else {
                 tile.each([&](int e, int row) { squared_error(z[e] + bias, row, tile.own_col()); });
+            }
+            if constexpr (I == L && AT_ONCE) {
+                __syncthreads();
+                of_outputs.write(*this, tile.row);
             }
         });
         if constexpr (I == 1 && SHUFFLED) {
@@ -211,6 +218,7 @@ struct Training {
         const bool real = row < rows && col < OUTPUTS;
         const float error = real ? z - target(row, col) : 0.0f;
         dZ<L>()[row * LAST + col] = scale() * error;
+        if (AT_ONCE) shared.z[row % Forward<L>::tile.rows][col] = scale() * error;
         if (real) errors(row)[col] = error;
     }
 
@@ -219,8 +227,12 @@ struct Training {
     {
         const float* const z = shared.z[line];
         float* const gradient = dZ<L>() + row * LAST;
+        const auto write = [&](int j, float d) {
+            gradient[j] = d;
+            if (AT_ONCE) shared.z[line][j] = d;
+        };
         if (row >= rows) {
-            for (int j = lane; j < LAST; j += 32) gradient[j] = 0.0f;
+            for (int j = lane; j < LAST; j += 32) write(j, 0.0f);
             return;
         }
         float largest = z[0], sum = 0.0f, loss = 0.0f;
@@ -232,10 +244,11 @@ struct Training {
         for (int j = lane; j < OUTPUTS; j += 32) sum += expf(z[j] - largest);
         for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffff, sum, apart);
         const float log_sum = logf(sum);
+        if (AT_ONCE) __syncwarp();   // all lanes have read z[0]
         for (int j = lane; j < LAST; j += 32) {
             const float y = j < OUTPUTS ? target(row, j) : 0.0f;
             if (j < OUTPUTS) loss += y * (log_sum - (z[j] - largest));
-            gradient[j] = j < OUTPUTS ? scale() * (expf(z[j] - largest) / sum - y) : 0.0f;
+            write(j, j < OUTPUTS ? scale() * (expf(z[j] - largest) / sum - y) : 0.0f);
         }
         for (int apart = 16; apart > 0; apart /= 2) loss += __shfl_xor_sync(0xffffffff, loss, apart);
         if (lane == 0) errors(row)[0] = loss;
@@ -312,9 +325,7 @@ struct Training {
             Matrix<true, T::B_COLS, !SEQUENTIAL> w{W<I>() + tile.lane_col() * WIDTH[I], WIDTH[I]};
             float h[T::ELEMENTS], dH[T::ELEMENTS];
             const auto read_h = [&] {
-                const float* from;
-                if constexpr (keeps_Z(I - 1)) from = Z<I - 1>();
-                else from = H<I - 1>();
+                const float* const from = for_slope<I - 1>();
                 if (F[I - 1] != IDENTITY)
                     tile.each([&](int e, int row) { h[e] = from_l2(from + row * WIDTH[I - 1] + tile.own_col()); });
             };
@@ -322,11 +333,59 @@ struct Training {
             product(tile, shared.parts, dz, w, dH, [&] { ready({"backward", I}); }, [] {});
             if (T::ELEMENTS > MOST_EARLY) read_h();
             tile.each([&](int e, int row) {
-                const float d = F[I - 1] == IDENTITY ? dH[e] : differentiated(F[I - 1], dH[e], h[e]);
-                dZ<I - 1>()[row * WIDTH[I - 1] + tile.own_col()] = d;
+                dZ<I - 1>()[row * WIDTH[I - 1] + tile.own_col()] = times_slope<I - 1>(dH[e], h[e]);
             });
         });
     }
+
+    template <int I> __device__ const float* for_slope() const   // what f' is computed from
+    {
+        if constexpr (keeps_Z(I)) return Z<I>();
+        else return H<I>();
+    }
+    template <int I> __device__ static float times_slope(float dH, float h)
+    {
+        return F[I] == IDENTITY ? dH : differentiated(F[I], dH, h);
+    }
+
+    // dZ_{L-1} of the rows of a tile of outputs, some columns per thread: few terms, added in float32.
+    struct OfOutputs {
+        static constexpr int M = Forward<L>::tile.rows, N = WIDTH[L - 1], COLS = AT_ONCE ? up(N, THREADS) : 1;
+        float w[COLS][LAST], h[COLS][M];
+
+        template <class G> __device__ void each(G g)
+        {
+#pragma unroll
+            for (int c = 0; c < COLS; ++c)
+                if (const int col = c * THREADS + threadIdx.x; N % THREADS == 0 || col < N) g(c, col);
+        }
+        __device__ void read(const Training& of, int first)
+        {
+            each([&](int c, int col) {
+                ::read(of.W<L>() + col * LAST, w[c]);
+#pragma unroll
+                for (int row = 0; row < M; ++row) h[c][row] = from_l2(of.for_slope<L - 1>() + (first + row) * N + col);
+            });
+        }
+        __device__ void write(const Training& of, int first)
+        {
+#pragma unroll
+            for (int row = 0; row < M; ++row) {
+                float d[LAST];
+#pragma unroll
+                for (int j = 0; j < LAST; j += 4) {
+                    const float4 v = *reinterpret_cast<const float4*>(&of.shared.z[row][j]);
+                    d[j] = v.x, d[j + 1] = v.y, d[j + 2] = v.z, d[j + 3] = v.w;
+                }
+                each([&](int c, int col) {
+                    float dH = 0.0f;
+#pragma unroll
+                    for (int j = 0; j < LAST; ++j) dH += d[j] * w[c][j];
+                    of.dZ<L - 1>()[(first + row) * N + col] = times_slope<L - 1>(dH, h[c][row]);
+                });
+            }
+        }
+    };
 
     // ---- rows in another order in each epoch
 
@@ -401,9 +460,10 @@ struct Training {
 
     template <int I> __device__ void at_the_same_time()
     {
+        constexpr bool READY = !AT_ONCE || I + 1 < L;
         if constexpr (I > 1) dgrad<I>();
         else wgrad<1, false, 0>();
-        if constexpr (I < L) wgrad<I + 1, true, (I > 1 ? Dgrad<I>::COUNT : Wgrad<1>::COUNT)>();
+        if constexpr (I < L) wgrad<I + 1, READY, (I > 1 ? Dgrad<I>::COUNT : Wgrad<1>::COUNT)>();
         end_phase({"backward", I});
         if constexpr (I > 1) at_the_same_time<I - 1>();
     }
@@ -436,7 +496,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.rows = smaller(BATCH, rows - training.batch * BATCH);
         training.forward_up_to<L>();
         if constexpr (SEQUENTIAL) training.one_after_the_other<L>();
-        else training.at_the_same_time<L>();
+        else training.at_the_same_time<AT_ONCE ? L - 1 : L>();
         training.batch = batch_after(training.batch, batches);
         if ((SHUFFLED || ADAM) && training.batch == 0) ++training.epoch;
     }

@@ -471,7 +471,10 @@ class LayeredShape(TrainingShape):
             for product, tile in list(zip(of_each, tiles[name], strict=True))[name == "DGRAD" :]
         ]
         grid, most = min(blocks, max(counts)), math.ceil(max(counts) / blocks)
-        sums = _partial_sums(products, tiles)
+        sums, outputs = (
+            _partial_sums(products, tiles),
+            _OUTPUT_ROWS * (widths[-1] + (4 if self._at_once else 1)),
+        )
         each = "a tile of every product in each" if most == 1 else f"up to {most} tiles of a product in each"
         launch = LaunchConfiguration(
             "kernels/persistent/layers.cu",
@@ -485,6 +488,7 @@ class LayeredShape(TrainingShape):
                 UPDATE=self.update,
                 STATES=self.states,
                 SHUFFLED=self.shuffled,
+                AT_ONCE=self._at_once,
                 BATCH=self.batch,
                 ROWS=self.rows,
                 CROSS_ENTROPY=self.cross_entropy,
@@ -493,10 +497,21 @@ class LayeredShape(TrainingShape):
                 GRID=grid,
                 **tiles,
             ),
-            4 * (sums + 64 * WARPS + _OUTPUT_ROWS * (widths[-1] + 1) + _THREADS * self.states // 2 * 2),
+            4 * (sums + 64 * WARPS + outputs + (2 * _THREADS if self.states == 2 else 0)),
             f"{grid} blocks together, {each}",
         )
         yield fitting(launch, device)
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether the block that computes some rows' outputs propagates their error, too.
+
+        Where only a few registers are needed for that; not in what was measured before there was a choice.
+        """
+        functions = {layer.activation for layer in self.layers}
+        as_measured = self.update == "update" and not self.shuffled and functions <= {"relu", "identity"}
+        few = len(self.layers) > 1 and self.padded_widths[-1] <= 16 and self.padded_widths[-2] <= 2 * _THREADS
+        return few and not (as_measured or self.sequential)
 
     def _why_not(self) -> str:
         widest = max(self.padded_widths[:-1])
