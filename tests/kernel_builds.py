@@ -243,7 +243,7 @@ def trainings() -> list[tuple[Training, str]]:
     for (features, *widths), batch, sequential, cross_entropy, architectures, *function in _LAYERED:
         hidden = [LinearLayer(width, True, *(function or ["relu"])) for width in widths[:-1]]
         flags, layers = (sequential, True, cross_entropy), (*hidden, LinearLayer(widths[-1], True))
-        further = ("adam_update", 2, True) if function else ()
+        further = ("adam_update", 2, True, True) if function else ()
         shapes.append((LayeredShape(batch, *flags, features, layers, *further), architectures))
     for further, architectures in shapes:
         found += [

@@ -1,5 +1,7 @@
 """Stacks of linear layers that are trained in one launch, their data and oracle, their kernel on the CPU."""
 
+from dataclasses import replace
+
 import emulated_launch
 import layer_oracle
 import numpy as np
@@ -12,6 +14,7 @@ from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import row_order
+from snn.models.schedules import CONSTANT, Cosine, factor
 from snn.strategies.one_launch import in_batches
 
 RATE, SEED = 0.05, 7
@@ -29,6 +32,9 @@ OPTIMIZERS = {
 }
 """Optimisers by their updates."""
 
+RUN, SCHEDULE = 60, Cosine(warmup_steps=3, end_factor=0.1)
+"""Steps of a run, and the schedule of those that have one."""
+
 
 def shape(
     *sizes,
@@ -38,6 +44,7 @@ def shape(
     bare=(),
     activations=("relu",),
     update="update",
+    scheduled=False,
     shuffled=False,
 ):
     """``bare``: layers without biases; ``activations``: of the hidden layers, again and again."""
@@ -50,7 +57,7 @@ def shape(
     )
     states = len(OPTIMIZERS[update].state)
     flags = sequential, mean, cross_entropy
-    return LayeredShape(batch, *flags, features, tuple(layers), update, states, shuffled)
+    return LayeredShape(batch, *flags, features, tuple(layers), update, states, scheduled, shuffled)
 
 
 # Widths that no tile divides, layers with and without biases and ReLU, one layer, several tiles per block.
@@ -73,7 +80,7 @@ SHAPES = {
 FURTHER = {
     "momentum": shape(20, 17, 24, 10, activations=("leaky_relu",), update="momentum_update"),
     "nesterov": shape(20, 17, 24, 10, activations=("elu",), update="nesterov_update", sequential=True),
-    "decay": shape(70, 17, 24, 10, activations=("gelu",), update="decay_update"),
+    "decay": shape(70, 17, 24, 10, activations=("gelu",), update="decay_update", scheduled=True),
     "shuffled": shape(20, 17, 24, 10, shuffled=True),
     "adam": shape(
         *(33, 17, 70, 24, 6),
@@ -82,7 +89,7 @@ FURTHER = {
     "adamw in turn": shape(
         *(16, 5, 24, 40, 20, 1),
         **{"activations": ("sigmoid", "silu", "gelu"), "cross_entropy": False, "update": "adamw_update"},
-        **{"sequential": True, "shuffled": True, "bare": (1,)},
+        **{"sequential": True, "shuffled": True, "scheduled": True, "bare": (1,)},
     ),
 }
 """With other activation functions and optimisers, and in another order of the rows in each epoch."""
@@ -93,7 +100,8 @@ def network_of(one, **others):
     for layer in one.layers:
         layers += [Linear(layer.width, layer.bias), ACTIVATIONS[layer.activation]()]
     given = {
-        "optimizer": OPTIMIZERS[one.update],
+        "optimizer": replace(OPTIMIZERS[one.update], schedule=SCHEDULE if one.scheduled else CONSTANT),
+        "run_steps": RUN,
         "order_seed": SEED if one.shuffled else None,
         "loss": CROSS_ENTROPY if one.cross_entropy else MEAN_SQUARED_ERROR,
         "update_order": "sequential" if one.sequential else "simultaneous",
@@ -104,7 +112,8 @@ def network_of(one, **others):
 
 def steps_of(one, rows, epochs, rate=RATE):
     number = epochs * -(-rows // one.batch)
-    return Steps(rows, 0, number, rate, seed=SEED, numbers=OPTIMIZERS[one.update].numbers)
+    numbers, schedule = OPTIMIZERS[one.update].numbers, SCHEDULE if one.scheduled else CONSTANT
+    return Steps(rows, 0, number, rate, seed=SEED, numbers=numbers, schedule=schedule.numbers(RUN))
 
 
 def plan_for(one, limits=FEW):
@@ -163,13 +172,15 @@ def oracle(one, X, Y, weights, epochs, rate=RATE):
     """Parameters in float64, and E of the last epoch, by plain formulae; Y as the kernel has it."""
     parameters, errors = [W.astype(np.float64) for W in weights], []
     optimizer = OPTIMIZERS[one.update]
-    descend = getattr(layer_oracle, type(optimizer).__name__)(**vars(optimizer))
+    descend, done = getattr(layer_oracle, type(optimizer).__name__)(**optimizer.keys), 0
     for epoch in range(epochs):
         errors = []
         order = row_order(len(X), SEED, epoch) if one.shuffled else np.arange(len(X))
         for start in range(0, len(X), one.batch):
             x, y = (M[order[start : start + one.batch]].astype(np.float64) for M in (X, Y))
-            errors += oracle_step(one, parameters, x, y, lambda W, dW: descend(W, dW, rate))
+            now = rate * float(factor(done, *SCHEDULE.numbers(RUN))) if one.scheduled else rate
+            errors += oracle_step(one, parameters, x, y, lambda W, dW, now=now: descend(W, dW, now))
+            done += 1
     return parameters, np.array(errors)
 
 

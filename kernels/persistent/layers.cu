@@ -44,7 +44,7 @@ constexpr bool BIAS[] = {false, BIASES};
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;               // layers
 constexpr int LAST = WIDTH[L], OUTPUTS = NEURONS[L];
 constexpr int MOST_EARLY = 4;   // elements per thread that are loaded before a product, for use behind it
-constexpr bool ADAM = STATES == 2;
+constexpr bool ADAM = STATES == 2, COUNTS = ADAM || SCHEDULED;   // COUNTS: updates depend on the number of the step
 constexpr int OF_ROW = CROSS_ENTROPY ? 1 : OUTPUTS;               // floats of E
 
 constexpr Tile FORWARD_TILES[] = {FORWARD}, WGRAD_TILES[] = {WGRAD}, DGRAD_TILES[] = {DGRAD};
@@ -95,8 +95,8 @@ constexpr bool EARLY_QUADS = SHUFFLED && QUADS_PER_THREAD <= 2;   // of a batch,
 struct Shared {
     float parts[most_floats<L>()];              // partial sums of a tile, from each group of warps
     float db[WARPS][64];                        // partial sums of a bias's gradient, from each group
-#if STATES == 2
-    float of_steps[2][THREADS];                 // Adam's bias corrections in the next steps
+#if STATES == 2 || SCHEDULED
+    float of_steps[3][THREADS];                 // OfStep's numbers in the next steps
 #endif
     float z[Forward<L>::tile.rows][LAST + (AT_ONCE ? 4 : 1)];   // outputs; AT_ONCE then dZ_L
 };
@@ -299,9 +299,10 @@ struct Training {
 
     __device__ void update(float* own, float old, float gradient, float (&kept)[2]) const
     {
-        OfStep of_step{};
-#if STATES == 2
-        of_step.T[1] = shared.of_steps[0][step % THREADS], of_step.T[2] = shared.of_steps[1][step % THREADS];
+        OfStep of_step;
+#if STATES == 2 || SCHEDULED
+        for (int i = 0; i < 3; ++i)
+            if (i < 2 ? ADAM : SCHEDULED) of_step.T[1 + i] = shared.of_steps[i][step % THREADS];
 #endif
         *own = updated<Update::UPDATE>(old, gradient, kept, numbers, of_step);
         for (int s = 0; s < STATES; ++s) *state_of(own, s) = kept[s];
@@ -310,10 +311,10 @@ struct Training {
     // Before a step: every THREADS steps, what the next ones need. Follows a barrier of the block, and one follows.
     __device__ void prepare() const
     {
-#if STATES == 2
+#if STATES == 2 || SCHEDULED
         if (step % THREADS) return;
-        const OfStep later(numbers, (double)epoch * batches + batch + threadIdx.x);
-        shared.of_steps[0][threadIdx.x] = later.T[1], shared.of_steps[1][threadIdx.x] = later.T[2];
+        const OfStep later(numbers, ADAM, (double)epoch * batches + batch + threadIdx.x);
+        for (int i = 0; i < 3; ++i) shared.of_steps[i][threadIdx.x] = later.T[1 + i];
 #endif
     }
 
@@ -475,7 +476,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     float* state,
 #endif
     float* E, float* workspace, int rows, int first, int steps, float rate, int epoch, int seed,
-    float a, float b, float c, float d)
+    float a, float b, float c, float d, int form, int warmup, int length, float end)
 {
 #if !STATES
     float* const state = nullptr;
@@ -484,21 +485,21 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic);
     Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
     const int batches = (rows + BATCH - 1) / BATCH;
-    Training training{shared, barrier, X, Y, parameters, state, E, workspace, {rate, {a, b, c, d}}, rows, batches,
-                      (unsigned)seed, (unsigned)epoch};
+    Training training{shared, barrier, X, Y, parameters, state, E, workspace, 
+                      {rate, {a, b, c, d}, form, warmup, length, end}, rows, batches, (unsigned)seed, (unsigned)epoch};
     int step = 0;
     training.batch = first;
     if constexpr (SHUFFLED) training.begin();
     training.barrier.arrive();
     for (; step < steps; ++step) {
         training.step = step;
-        if constexpr (ADAM) training.prepare();
+        if constexpr (COUNTS) training.prepare();
         training.rows = smaller(BATCH, rows - training.batch * BATCH);
         training.forward_up_to<L>();
         if constexpr (SEQUENTIAL) training.one_after_the_other<L>();
         else training.at_the_same_time<AT_ONCE ? L - 1 : L>();
         training.batch = batch_after(training.batch, batches);
-        if ((SHUFFLED || ADAM) && training.batch == 0) ++training.epoch;
+        if ((SHUFFLED || COUNTS) && training.batch == 0) ++training.epoch;
     }
     training.barrier.wait("blocks", steps);
     if (blockIdx.x == 0 && threadIdx.x == 0) count_steps(workspace, step);

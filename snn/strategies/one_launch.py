@@ -23,6 +23,7 @@ from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxP
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights
 from snn.models.optimizers import PLAIN
+from snn.models.schedules import CONSTANT
 from snn.strategies.base import Progress, Strategy
 from snn.strategies.device_driven import DeviceDriven, Graph
 
@@ -161,7 +162,7 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         reason = (
             "its kernel has one activation function at most between two linear layers, and none elsewhere"
         )
-    elif network.clip_norm is not None:
+    elif network.clip_norm is not None or network.optimizer.clip_norm is not None:
         reason = "its kernel does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
@@ -173,7 +174,7 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         if isinstance(layer, Linear)
     )
     flags = network.update_order == "sequential", network.reduction == "mean", network.loss is CROSS_ENTROPY
-    update = network.optimizer.op, len(network.optimizer.state)
+    update = network.optimizer.op, len(network.optimizer.state), network.optimizer.schedule != CONSTANT
     shuffled = network.order_seed is not None
     return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, shuffled)
 
@@ -253,6 +254,7 @@ class OneLaunch(DeviceDriven):
             *(rows, 0, 0, rates[0], network.clip_norm or 0.0),
             seed=network.order_seed or 0,
             numbers=network.optimizer.numbers,
+            schedule=network.optimizer.schedule.numbers(network.run_steps),
         )
         self._training = LaunchedTraining(self.backend, shape, steps, launch.may_stop)
         self._shapes, self.network = network.shapes, _widened(network, shape.padded_widths)
@@ -429,6 +431,7 @@ class Persistent(Strategy):
     """
 
     by_epoch = at_once = any_network = any_optimizer = shuffles = True
+    any_schedule = True
 
     fallback: type[Strategy] | None = Graph
     """The strategy that trains if no launch can; None: ``setup`` raises Unsupported or OutOfMemory."""
@@ -490,7 +493,7 @@ class Ensemble(OneLaunch):
     """
 
     side_by_side = True
-    any_network = any_optimizer = shuffles = False
+    any_network = any_optimizer = any_schedule = shuffles = False
 
     def __init__(
         self,

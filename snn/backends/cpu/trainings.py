@@ -77,16 +77,16 @@ def _layers(shape, steps, X, Y, W, *further):
         if shape.shuffled and (start == 0 or number == before):
             order = row_order(steps.rows, steps.seed, epoch)
         x, y = _batch(shape, steps, X, Y, start, order[start:] if shape.shuffled else None)
-        T = [np.array([number, 0, 0], np.float32)] if shape.states == 2 else []  # Adam's
-        for corrections in T:
-            ops.count_step(corrections, *steps.numbers[:2])
+        T = np.array([number, 1, 1, 1, 1], np.float32)
+        ops.count_step(T, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
+        of_step = [] if shape.update == "update" else [T]
 
-        def descend(i, *gradients, T=T):
+        def descend(i, *gradients, of_step=of_step):
             for which, gradient in enumerate(gradients):
                 if gradient.size:
-                    held = (one[i][which].reshape(-1) for one in (parameters, *states))
-                    own, *kept = held
-                    update(own, gradient.reshape(-1), *kept, *T, gradient.size, steps.rate, *steps.numbers)
+                    own, *kept = (one[i][which].reshape(-1) for one in (parameters, *states))
+                    operands = own, gradient.reshape(-1), *kept, *of_step
+                    update(*operands, gradient.size, steps.rate, *steps.numbers)
 
         Z, kept = _forward(parameters, layers, x)
         dZ = _gradient_of_outputs(Z, y, E[start * shape.errors :], shape)

@@ -113,7 +113,7 @@ class Steps(NamedTuple):
     ``rows``: the rows of the data. A ``max_norm`` of 0 clips nothing. ``epoch``: the epochs that were trained
     before the one of the first step, so the run's step number epoch * batches + first is the launch's first.
     ``seed``: of the order of the rows, if they are shuffled. ``numbers``: of the update, after the rate
-    (``Optimizer.numbers``).
+    (``Optimizer.numbers``). ``schedule``: of the rate, as ``Schedule.numbers`` gives it.
     """
 
     rows: int
@@ -124,6 +124,7 @@ class Steps(NamedTuple):
     epoch: int = 0
     seed: int = 0
     numbers: tuple[float, ...] = ()
+    schedule: tuple[int, int, int, float] = (0, 0, 1, 1.0)
 
 
 class TrainingShape(ABC):
@@ -135,8 +136,8 @@ class TrainingShape(ABC):
 
     ``update`` is the operation that updates a parameter (``Optimizer.op``), ``states`` the number of arrays
     that it keeps for each. They are in M, each laid out as the parameters, 0 when a run starts; without any
-    there is no M. ``shuffled``: each epoch has another order of the rows (``snn.models.row_order``). Then X
-    and Y have padded columns, but no padded batches.
+    there is no M. ``scheduled``: the rate changes from step to step. ``shuffled``: each epoch has another
+    order of the rows (``snn.models.row_order``). Then X and Y have padded columns, but no padded batches.
     """
 
     op: ClassVar[str]
@@ -150,6 +151,7 @@ class TrainingShape(ABC):
     clipped: bool = False
     update: str = "update"
     states: int = 0
+    scheduled: bool = False
     shuffled: bool = False
 
     @property

@@ -411,6 +411,7 @@ class LayeredShape(TrainingShape):
     layers: tuple[LinearLayer, ...]
     update: str = "update"
     states: int = 0
+    scheduled: bool = False
     shuffled: bool = False
 
     op = "train_layers"
@@ -441,7 +442,7 @@ class LayeredShape(TrainingShape):
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
-        return *steps[:3], steps.rate, steps.epoch, steps.seed, *numbers
+        return *steps[:3], steps.rate, steps.epoch, steps.seed, *numbers, *steps.schedule
 
     def elements(self, rows: int) -> tuple[int, ...]:
         lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
@@ -487,6 +488,7 @@ class LayeredShape(TrainingShape):
                 ACTIVATIONS=[layer.activation.upper() for layer in self.layers],
                 UPDATE=self.update,
                 STATES=self.states,
+                SCHEDULED=self.scheduled,
                 SHUFFLED=self.shuffled,
                 AT_ONCE=self._at_once,
                 BATCH=self.batch,
@@ -497,10 +499,15 @@ class LayeredShape(TrainingShape):
                 GRID=grid,
                 **tiles,
             ),
-            4 * (sums + 64 * WARPS + outputs + (2 * _THREADS if self.states == 2 else 0)),
+            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self._counts),
             f"{grid} blocks together, {each}",
         )
         yield fitting(launch, device)
+
+    @property
+    def _counts(self) -> bool:
+        """Whether an update depends on the number of the step."""
+        return self.scheduled or self.states == 2
 
     @property
     def _at_once(self) -> bool:
