@@ -13,11 +13,11 @@ from convolutional_shapes import CNN, FEW, SMALL
 from convolutional_shapes import network_of as convolutional
 from emulated import EmulatedBackend
 from kernel_builds import trainings
-from layered_shapes import SHAPES, network_of, shape
+from layered_shapes import FURTHER, SHAPES, network_of, plan_for, shape
 from test_kernels import run
 
 from snn.backends import kernel_source
-from snn.backends.launches import DeviceCapability, LaunchConfiguration, padded
+from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps, padded
 from snn.backends.launches.convolution import Layout
 from snn.backends.launches.linear import PerceptronShape, tile_of
 from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
@@ -204,6 +204,21 @@ def test_a_perceptron_that_is_trained_otherwise_is_a_stack_of_layers(changes, re
     assert (layered.update, layered.shuffled) == (network.optimizer.op, network.order_seed is not None)
     assert ("M" in layered.operands) == bool(network.optimizer.state)
     assert len(layered.operands) == len(layered.elements(40))
+
+
+@pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+@pytest.mark.parametrize("name", ["classifier", "adam"])
+def test_arguments_are_of_the_kinds_that_the_kernel_takes(name):
+    """A whole number that a file has for a real one would be passed as other bits."""
+    one = (SHAPES | FURTHER)[name]
+    launch = plan_for(one)
+    kernel = cuda_on_cpu.load(ROOT / launch.source, **dict(launch.defines))["train_persistent"]
+    steps = Steps(70, 0, 3, 1, 2, 4, 5, (1, 0), (1, 2, 3, 1))
+    kinds = [kind for kind in kernel.parameters if not kind.endswith("*")]
+    assert [kind.startswith("float") for kind in kinds] == [
+        isinstance(n, float) for n in one.arguments(steps)
+    ]
+    assert len(kernel.parameters) - len(kinds) == len(one.operands)
 
 
 # ---- clusters and tiles

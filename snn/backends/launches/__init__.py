@@ -178,7 +178,7 @@ class TrainingShape(ABC):
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         """The kernel's arguments after the operands: int or float, as the kernel has them."""
-        return (*steps[:3], steps.rate)
+        return (*steps[:3], float(steps.rate))
 
 
 def padded(n: int) -> int:

@@ -139,7 +139,7 @@ class PerceptronShape(TrainingShape):
         return lines * self.widths[0], lines, *of_members, HEAD + workspace
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
-        return *steps[:3], steps.rate, steps.max_norm
+        return *steps[:3], float(steps.rate), float(steps.max_norm)
 
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         launches = [*_of_clusters(self, device)]
@@ -442,7 +442,8 @@ class LayeredShape(TrainingShape):
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
-        return *steps[:3], steps.rate, steps.epoch, steps.seed, *numbers, *steps.schedule
+        *form, end = steps.schedule
+        return *steps[:3], float(steps.rate), steps.epoch, steps.seed, *numbers, *form, float(end)
 
     def elements(self, rows: int) -> tuple[int, ...]:
         lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
