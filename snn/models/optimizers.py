@@ -30,6 +30,11 @@ class Optimizer(ABC):
     name: ClassVar[str]
 
     @property
+    @abstractmethod
+    def weight_decay(self) -> float:
+        """How fast weights shrink; a key that every optimiser has."""
+
+    @property
     def state(self) -> tuple[str, ...]:
         return ()
 

@@ -1,6 +1,7 @@
-"""The table of any sweep, and three special tables: peers, learning rates, precisions."""
+"""The table of any sweep, and four special tables: peers, members, learning rates, precisions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice, repeat
 from math import inf, sqrt
 from statistics import fmean, stdev
@@ -17,6 +18,7 @@ from snn.analysis.roofline import FLOOR, fraction_of_limit, warnings
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.student import student_quantile
+from snn.models.members import LISTS
 from snn.records.origin import Origin
 from snn.tables import table
 from snn.tables.overview import options_of
@@ -73,10 +75,10 @@ def _point(cells: pd.DataFrame) -> list[str]:
     return [*settings(cells, ("dataset", "network", "training")), "precision"]
 
 
-def _best_peers(cells: pd.DataFrame) -> list[int]:
+def _best_peers(cells: pd.DataFrame, point: Callable[[pd.DataFrame], list[str]] = _point) -> list[int]:
     """The number of the peer with the shortest mean time at each row's point; -1 without a peer."""
     timed = cells[(cells["runtime"] != "") & cells["mean_s"].notna()]
-    return first_at(texts(cells, _point(cells)), timed.sort_values("mean_s", kind="stable").index)
+    return first_at(texts(cells, point(cells)), timed.sort_values("mean_s", kind="stable").index)
 
 
 def with_options(cells: pd.DataFrame) -> pd.DataFrame:
@@ -112,6 +114,34 @@ peers = cnn_peers = cells_table(
     DEVICE,
     rows=with_options,
     over=_best_peers,
+    factors=with_best,
+)
+
+
+# ---- members: many networks side by side, by ensemble and by peers
+
+
+def _members(cells: pd.DataFrame) -> list[str]:
+    """The columns that must be equal in compared rows: what is trained, and which members."""
+    listed = [f"strategy.{key}" for key in ("starts", *LISTS)]
+    return [*_point(cells), *(name for name in listed if name in cells)]
+
+
+members = cells_table(
+    "Many networks side by side",
+    "network dataset strategy members",
+    table.further(_members, "dataset", "network"),
+    "launch_s",
+    table.step_times,
+    "runs",
+    table.ratio("speedup_over_best_peer"),
+    lambda rows: rows.frame["verdict"].replace(BASELINE, BEST_PEER),
+    table.each(best_peer=lambda row, peer: peer["strategy"] if peer and not pd.isna(row["mean_s"]) else ""),
+    table.note,
+    table.copy(final_mse="final_loss"),
+    status,
+    DEVICE,
+    over=partial(_best_peers, point=_members),
     factors=with_best,
 )
 
