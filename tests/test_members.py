@@ -11,7 +11,7 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 from records_of import record
-from test_ensemble import THRESHOLDS, planned, record_of_members
+from test_ensemble import SMALL, THRESHOLDS, planned, record_of_members
 from test_strategies import Device
 
 from snn.analysis import frame
@@ -157,16 +157,45 @@ def test_a_cell_names_what_differs_from_before_there_was_a_choice():
     assert other["strategy"]["weight_decays"] == [0.0, 1.0]
 
 
-def test_a_record_has_each_members_settings():
-    arguments = ["device=cpu", "network.hidden=[8]", "training.epochs=2", "protocol.runs=1"]
-    arguments += ["protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0", "strategy=ensemble"]
-    arguments += ["strategy.starts=1", "strategy.weight_decays=[0,0.1]", "strategy.folds=2"]
-    found = json.loads(json.dumps(cell.run(compose.composed(arguments))))
+SHORT = ["device=cpu", "network.hidden=[8]", "network.init=he_uniform", "training.epochs=2"]
+SHORT += ["protocol.runs=1", "protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"]
+
+
+def recorded(*arguments):
+    found = json.loads(json.dumps(cell.run(compose.composed([*SHORT, *arguments]))))
     jsonschema.validate(found, json.loads((ROOT / "snn/records/record.schema.json").read_text()))
+    return found
+
+
+def test_a_record_has_each_members_settings_and_its_score_on_its_fold(tmp_path):
+    lists = ["strategy.starts=1", "strategy.weight_decays=[0,0.1]", "strategy.folds=2"]
+    found = recorded("strategy=ensemble", *lists, f"weights={tmp_path}/best.npz")
     assert [(one["weight_decay"], one["fold"]) for one in found["members"]] == [
         *((0.0, 1), (0.0, 2)),
         *((0.1, 1), (0.1, 2)),
     ]
+    scores = [one["score"] for one in found["members"]]
+    assert found["best_member"] == 1 + scores.index(max(scores))
+    X, Y = SMALL
+    network, best = mlp((32, 8, 1)), found["members"][found["best_member"] - 1]
+    left = Member(**{key: value for key, value in best.items() if key != "score"}).left_out(len(X), 2)
+    with np.load(tmp_path / "best.npz") as weights:
+        assert [weights[one.name].shape for one in network.parameters] == network.shapes
+        outputs = np.maximum(X[left] @ weights["W0"], 0) @ weights["W2"]
+    errors = np.square(outputs - Y[left]).sum() / np.square(Y[left] - Y[left].mean()).sum()
+    assert max(scores) == pytest.approx(1 - errors, rel=1e-4)
+
+
+def test_without_test_rows_the_best_member_has_the_smallest_loss():
+    found = recorded("strategy=ensemble", "strategy.starts=1", "strategy.learning_rates=[1e10,0.001,1e-9]")
+    assert found["runs"][0]["member_mse"][0] is None
+    assert found["best_member"] == 2 and not any("score" in one for one in found["members"])
+
+
+def test_the_weights_of_one_network_are_those_of_the_last_run(tmp_path):
+    assert "best_member" not in recorded("strategy=resident", f"weights={tmp_path}/some.npz")
+    with np.load(tmp_path / "some.npz") as weights:
+        assert {name: weights[name].shape for name in weights} == {"W0": (32, 8), "W2": (8, 1)}
 
 
 def test_the_table_of_members_compares_with_the_best_peer_of_the_same_members(tmp_path):

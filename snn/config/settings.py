@@ -350,6 +350,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "data": Form(_FILE, lambda path: path is None or isinstance(path, str)),
     "output": Form(_FILE, lambda path: path is None or isinstance(path, str)),
+    "weights": Form(_FILE, lambda path: path is None or isinstance(path, str)),
     "profile": one_of(("none", "nvtx")),
 }
 

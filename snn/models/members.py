@@ -55,6 +55,11 @@ class Member:
             return (drawn.astype(np.uint64) * np.uint64(count) >> np.uint64(32)).astype(np.int32)
         return None
 
+    def left_out(self, count: int, folds: int) -> np.ndarray | None:
+        """The rows that it does not train on; None if it trains on all."""
+        rows = self.rows(count, folds)
+        return None if rows is None else np.setdiff1d(np.arange(count), rows)
+
     @property
     def record(self) -> dict[str, Any]:
         """Its entry in a record."""
