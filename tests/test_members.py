@@ -26,7 +26,7 @@ from snn.models.members import Member
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam, AdamW, Sgd
 from snn.strategies import factory
-from snn.tables.sweep import members
+from snn.tables.sweep import learning_rates, members
 
 NAMES = ("ensemble", "jax_vmap")
 EPOCHS, ROWS, BATCH = 3, 23, 5
@@ -184,6 +184,21 @@ def test_a_record_has_each_members_settings_and_its_score_on_its_fold(tmp_path):
         outputs = np.maximum(X[left] @ weights["W0"], 0) @ weights["W2"]
     errors = np.square(outputs - Y[left]).sum() / np.square(Y[left] - Y[left].mean()).sum()
     assert max(scores) == pytest.approx(1 - errors, rel=1e-4)
+
+
+def test_a_table_has_the_mean_score_of_each_rate_and_decay_over_the_folds(tmp_path):
+    lists = {"learning_rates": [0.001, 0.01], "weight_decays": [0.0, 0.1], "folds": 3}
+    of_strategy = {f"strategy.{key}": value for key, value in lists.items()}
+    (one,) = planned(tmp_path, {"strategy": "ensemble", "strategy.starts": 1, **of_strategy})
+    where = record(one, [1.0])["provenance"]
+    found = record_of_members(one, [0.001] * 12, 1, (2.0,) * 12, 3, where)
+    with closing(made("ensemble", **lists)) as strategy:
+        strategy.setup(NETWORKS["plain"], *data_of(NETWORKS["plain"]), BATCH, 0.01)
+        found["members"] = [member | {"score": i / 12} for i, member in enumerate(strategy.members(1))]
+    table = learning_rates.build(frame.tabulate({"a": found}, THRESHOLDS), {}, THRESHOLDS)
+    assert table["trainings"].tolist() == [3] * 4
+    assert table["weight_decay"].tolist() == [0.0, 0.1] * 2
+    assert table["score"].tolist() == pytest.approx([1 / 12, 4 / 12, 7 / 12, 10 / 12])
 
 
 def test_without_test_rows_the_best_member_has_the_smallest_loss():

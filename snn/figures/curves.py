@@ -58,7 +58,7 @@ def _note_depths(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 def _rates(table: pd.DataFrame) -> pd.DataFrame:
     """Final losses by learning rate, from ensembles that train all rates in one launch."""
     table = table[table["learning_rate"].notna()]
-    names = varied(table, ("dataset", "network", "strategy", "initialiser"))
+    names = varied(table, ("dataset", "network", "strategy", "initialiser", "weight_decay"))
     series = texts(table, names) if names else pd.Series("final loss", table.index)
     spread = table.assign(spread=table.get("final_mse_std", pd.Series(0.0, table.index)).fillna(0.0))
     known = {name: numbered(i) for i, name in enumerate(dict.fromkeys(series))}

@@ -1,8 +1,8 @@
 """Networks that train side by side: what distinguishes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,3 +74,29 @@ class Member:
         if network.order_seed is not None:
             changed["order_seed"] = self.seed
         return replace(network, **changed)
+
+
+class MemberArrays(NamedTuple):
+    """What differs between members, apart from their initial weights: an array each, in their order.
+
+    ``rate`` (members,) float32; ``weight_decay`` (members,) float32, None for the optimiser's own;
+    ``order_seed`` (members,) uint32, None for the order of the file; ``rows`` (members, n) int32, the rows
+    that each trains on, None for all.
+    """
+
+    rate: np.ndarray
+    weight_decay: np.ndarray | None
+    order_seed: np.ndarray | None
+    rows: np.ndarray | None
+
+
+def arrays_of(members: Sequence[Member], network: Network, count: int, folds: int) -> MemberArrays:
+    """The arrays of members that train a network on ``count`` rows."""
+    decays = [one.weight_decay for one in members if one.weight_decay is not None]
+    rows = [numbers for one in members if (numbers := one.rows(count, folds)) is not None]
+    return MemberArrays(
+        np.array([one.learning_rate for one in members], np.float32),
+        np.array(decays, np.float32) if decays else None,
+        None if network.order_seed is None else np.array([one.seed for one in members], np.uint32),
+        np.stack(rows) if rows else None,
+    )

@@ -13,6 +13,7 @@ from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.models.layers import GELU, Conv2d, Layer, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
+from snn.models.members import arrays_of
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import tables, walked
@@ -323,17 +324,10 @@ class JaxVmap(SideBySide, JaxScan):
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         members = self.described(network, rate)
-        rows = [own for one in members if (own := one.rows(len(X), self._folds)) is not None]
-        self._count, most = len(members), len(rows[0] if rows else X)
-        networks = [member.network(network) for member in members]
-        self._own = {"rate": np.array([member.learning_rate for member in members], np.float32)}
-        if self._weight_decays:
-            self._own["decay"] = np.array([one.optimizer.weight_decay for one in networks], np.float32)
-        if network.order_seed is not None:
-            self._own["seed"] = np.array([one.order_seed for one in networks], np.uint32)
-        if rows:
-            self._own["rows"] = np.stack(rows)
-        super().setup(network, X, Y, min(batch_size, most), rate)
+        self._count, arrays = len(members), arrays_of(members, network, len(X), self._folds)
+        self._own = {name: values for name, values in arrays._asdict().items() if values is not None}
+        rows = len(X) if arrays.rows is None else arrays.rows.shape[1]
+        super().setup(network, X, Y, min(batch_size, rows), rate)
 
     def make_train(self, network: Network, rate: float) -> Any:
         jax = self._jax
@@ -342,8 +336,8 @@ class JaxVmap(SideBySide, JaxScan):
 
         def train(epochs: int, W: Any, own: Any, *data: Any) -> Any:
             def alone(W: Any, own: Any) -> Any:
-                step = make_step(jax, network, own["rate"], own.get("decay"))
-                of_rows = own.get("seed"), self._batch, own.get("rows")
+                step = make_step(jax, network, own["rate"], own.get("weight_decay"))
+                of_rows = own.get("order_seed"), self._batch, own.get("rows")
                 arranged = make_shuffle(jax, *of_rows) if self._arranges else None
                 return make_training(jax, step, self.keeps_losses, self._unroll, network.loss, arranged)(
                     epochs, W, *data
@@ -379,7 +373,7 @@ class JaxVmap(SideBySide, JaxScan):
 
     @property
     def _arranges(self) -> bool:
-        return bool(self._own.keys() & {"seed", "rows"})
+        return bool(self._own.keys() & {"order_seed", "rows"})
 
     def _arguments(self) -> tuple[Any, ...]:
         return self._own, *super()._arguments()

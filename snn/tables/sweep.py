@@ -1,6 +1,6 @@
 """The table of any sweep, and four special tables: peers, members, learning rates, precisions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, repeat
 from math import inf, sqrt
@@ -150,17 +150,16 @@ members = cells_table(
 
 
 def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per learning rate and initialiser of each cell, in the order of its members.
+    """One row per learning rate, initialiser and weight decay of each cell, in the order of its members.
 
     A cell whose strategy trains one network per run has one row; one that did not train has no loss.
     """
     ends, rows = outcome(cells), []
     for i, cell in cells.iterrows():
-        for (init, rate), losses in _rates(cell).items():
+        for combination, losses in _rates(cell):
             row = {
                 **cell[["dataset", "network", "strategy"]],
-                "initialiser": init,
-                "learning_rate": rate,
+                **combination,
                 **losses,
                 **cell[["members", "launch_s", "mean_s"]],
                 **ends.loc[i],
@@ -171,15 +170,18 @@ def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: T
     return pd.DataFrame(rows)
 
 
-def _rates(cell: pd.Series) -> dict[tuple[str, float], dict[str, Any]]:
-    """The losses of each initialiser and learning rate of a cell."""
+def _rates(cell: pd.Series) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each combination of settings that members of a cell share, and their losses and mean score."""
     if not cell["member_losses"]:
-        own = cell["network.init"], cell["training.learning_rate"]
-        return {own: {"trainings": cell["runs"], "final_mse": cell["final_loss"]}}
+        own = {"initialiser": cell["network.init"], "learning_rate": cell["training.learning_rate"]}
+        yield own, {"trainings": cell["runs"], "final_mse": cell["final_loss"]}
+        return
     members = pd.DataFrame(cell["member_losses"]).astype({"final_loss": float})
-    groups = members.groupby(["init", "learning_rate"], sort=False)["final_loss"]
-    return {
-        rate: {
+    members = members.rename(columns={"init": "initialiser"})
+    names = [name for name in ("initialiser", "learning_rate", "weight_decay") if name in members]
+    for values, group in members.groupby(names, sort=False):
+        losses = group["final_loss"]
+        found = {
             "trainings": len(losses),
             "finite": losses.count(),
             "final_mse": losses.mean(),
@@ -187,8 +189,8 @@ def _rates(cell: pd.Series) -> dict[tuple[str, float], dict[str, Any]]:
             "final_mse_min": losses.min(),
             "final_mse_max": losses.max(),
         }
-        for rate, losses in groups
-    }
+        scores = {"score": group["score"].mean(skipna=False)} if "score" in group else {}
+        yield dict(zip(names, values, strict=True)), found | scores
 
 
 learning_rates = Table("Final loss by learning rate", _learning_rates)
