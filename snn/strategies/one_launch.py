@@ -452,7 +452,8 @@ class OneByOne(Strategy):
         super().__init__(backend)
         self._members, self._folds = members, folds
         self._each: list[Resident] = []
-        self.plan = f"NumPy, all epochs in one call, {len(members)} networks one after the other"
+        many = f", {len(members)} networks one after the other" if len(members) > 1 else ""
+        self.plan = f"NumPy, all epochs in one call{many}"
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         data: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
