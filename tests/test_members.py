@@ -15,6 +15,7 @@ from test_ensemble import SMALL, THRESHOLDS, planned, record_of_members
 from test_strategies import Device
 
 from snn.analysis import frame
+from snn.analysis.cell_line import line
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import compose, groups
 from snn.errors import Unsupported
@@ -182,6 +183,9 @@ def test_a_record_has_each_members_settings_and_its_score_on_its_fold(tmp_path):
     with np.load(tmp_path / "best.npz") as weights:
         assert [weights[one.name].shape for one in network.parameters] == network.shapes
         outputs = np.maximum(X[left] @ weights["W0"], 0) @ weights["W2"]
+    assert f"member {found['best_member']} is the best with score {max(scores):.4g}" in line(
+        found, THRESHOLDS
+    )
     errors = np.square(outputs - Y[left]).sum() / np.square(Y[left] - Y[left].mean()).sum()
     assert max(scores) == pytest.approx(1 - errors, rel=1e-4)
 
@@ -199,6 +203,19 @@ def test_a_table_has_the_mean_score_of_each_rate_and_decay_over_the_folds(tmp_pa
     assert table["trainings"].tolist() == [3] * 4
     assert table["weight_decay"].tolist() == [0.0, 0.1] * 2
     assert table["score"].tolist() == pytest.approx([1 / 12, 4 / 12, 7 / 12, 10 / 12])
+
+
+def test_one_member_of_a_classification_has_its_accuracy_as_its_score():
+    layers = ["dataset=patterns", "dataset.rows=64", "dataset.test_rows=32", "network=layers"]
+    layers += [
+        "network.layers=[linear 4,relu,linear 10]",
+        "network.loss=cross_entropy",
+        "training.batch_size=32",
+    ]
+    short = [one for one in SHORT if not one.startswith("network.hidden")]
+    found = cell.run(compose.composed([*short, *layers, "strategy=ensemble", "strategy.starts=1"]))
+    assert found["status"] == "ok" and "test_accuracy" not in found["runs"][0]
+    assert 0 <= found["members"][0]["score"] <= 1
 
 
 def test_without_test_rows_the_best_member_has_the_smallest_loss():

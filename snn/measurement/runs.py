@@ -272,7 +272,7 @@ def _run(
     strategy.check_trained()
     losses = strategy.losses()
     run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
-    if job.test is None or len(losses) > 1:
+    if job.test is None or strategy.side_by_side:
         return run
     X, targets, _ = test = job.test
     if not job.is_classification:
