@@ -185,7 +185,9 @@ def main() -> None:
             f"{len(of.test.X if of.test else ())} held out; {of.epochs} epochs, {100 * len(seeds)} members\n",
             flush=True,
         )
-        heads = ("by", "set-up s", "training s", "ms per member", "best R^2", "rate", "decay", "seed", "")
+        steps = 100 * len(seeds) * of.epochs * -(-len(of.X) // of.batch_size)
+        figures = ("set-up s", "training s", "µs per network and step", "best R^2", "rate", "decay", "seed")
+        heads = ("by", *figures, "")
         for cells in (heads, ["---"] * len(heads)):
             print(f"| {' | '.join(cells)} |", flush=True)
         for name in given.by:
@@ -199,7 +201,7 @@ def main() -> None:
                 print(f"| {name} |{' |' * (len(heads) - 2)} {error} |", flush=True)
                 continue
             best = max(found.scores, key=lambda one: found.scores[one])
-            numbers = (found.setup, found.seconds, 10 * found.seconds / len(seeds))
+            numbers = (found.setup, found.seconds, 1e6 * found.seconds / steps)
             cells = [name, *(f"{number:.4g}" for number in numbers), f"{found.scores[best]:.4f}"]
             print(f"| {' | '.join([*cells, *map(str, best), found.remark])} |", flush=True)
 
