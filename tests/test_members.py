@@ -23,9 +23,10 @@ from snn.measurement import cell
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.members import Member
+from snn.models.members import Member, on_rows
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam, AdamW, Sgd
+from snn.models.schedules import Cosine
 from snn.strategies import factory
 from snn.tables.sweep import learning_rates, members
 
@@ -35,6 +36,13 @@ NETWORKS = {
     "plain": mlp((4, 7, 1), init="he_uniform"),
     "momentum": mlp((4, 6, 1), bias=True, activation="silu", init="he_uniform", optimizer=Sgd(0.9, True)),
     "adam": mlp((4, 6, 5, 1), True, "tanh", init="he_uniform", optimizer=Adam(), order_seed=9),
+    "schedule": mlp(
+        *((4, 6, 1), True, "tanh"),
+        init="he_uniform",
+        update_order="simultaneous",
+        optimizer=Adam(schedule=Cosine(warmup_steps=3), clip_norm=0.5),
+        run_steps=EPOCHS * -(-ROWS // BATCH),
+    ),
     "adamw": mlp((4, 6, 1), True, "gelu", init="he_uniform", optimizer=AdamW(), order_seed=9),
 }
 LISTS = {
@@ -82,9 +90,8 @@ def test_each_member_ends_as_it_does_alone(name, backend, network, lists):
         rows = member.rows(ROWS, 3)
         data = (X, Y) if rows is None else (X[rows], Y[rows])
         alone = factory.make(groups.load("strategy", "resident"), CpuBackend())
-        expected, (expected_loss,), _ = ended(
-            alone, member.network(network), *data, member.learning_rate, start
-        )
+        of_member = on_rows(member.network(network), ROWS, len(data[0]), BATCH)
+        expected, (expected_loss,), _ = ended(alone, of_member, *data, member.learning_rate, start)
         assert loss == pytest.approx(expected_loss, rel=1e-5)
         for a, b in zip(own, expected, strict=True):
             assert np.linalg.norm(a - b) <= 1e-5 * np.linalg.norm(b)

@@ -19,7 +19,7 @@ from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.members import Member
+from snn.models.members import Member, on_rows
 from snn.models.network import Network
 from snn.strategies.base import Progress, Strategy
 from snn.strategies.device_driven import DeviceDriven, Graph, Resident
@@ -211,6 +211,7 @@ class OneLaunch(DeviceDriven):
 
     by_epoch = at_once = True
     any_optimizer = remedies = shuffles = False
+    any_schedule = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -395,6 +396,7 @@ class Persistent(Strategy):
     """
 
     by_epoch = at_once = any_network = any_optimizer = shuffles = True
+    any_schedule = True
 
     fallback: type[Strategy] | None = Graph
     """The strategy that trains if no launch can; None: ``setup`` raises Unsupported or OutOfMemory."""
@@ -446,7 +448,7 @@ class OneByOne(Strategy):
     Members that train on the same rows share X and Y.
     """
 
-    by_epoch = at_once = any_network = any_optimizer = shuffles = True
+    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
 
     def __init__(self, backend: Backend, members: Sequence[Member], folds: int) -> None:
         super().__init__(backend)
@@ -465,7 +467,8 @@ class OneByOne(Strategy):
             one = _Sharing(self.backend, uploaded)
             one.keeps_losses = self.keeps_losses
             self._each.append(one)
-            one.setup(member.network(network), x, y, min(batch_size, len(x)), member.learning_rate)
+            of_member = on_rows(member.network(network), len(X), len(x), batch_size)
+            one.setup(of_member, x, y, min(batch_size, len(x)), member.learning_rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
         count = len(weights) // len(self._each)
