@@ -20,7 +20,6 @@ from test_strategies import Device as Gpu
 
 from snn import backends
 from snn.backends.cpu import ops
-from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS
 from snn.config import compose, groups
 from snn.errors import ConfigError, Unsupported
