@@ -282,17 +282,6 @@ def test_a_strategy_that_cannot_says_so(name):
         strategy.check_network(mlp((3, 4, 1), optimizer=Adam()))
 
 
-def test_persistent_falls_back_to_graph_and_says_why():
-    network = mlp((5, 9, 1), init="he_uniform", optimizer=Adam())
-    X, Y, _, weights = data_of(network)
-    with closing(factory.make(groups.load("strategy", "persistent"), DeferredBackend())) as strategy:
-        strategy.setup(network, X, Y, BATCH, RATE)
-        assert strategy.plan.startswith("graph: ") and "training.optimizer=adam" in strategy.plan
-        strategy.load(weights)
-        strategy.train(EPOCHS)
-        agree(strategy.weights(), exact(network, "adam"))
-
-
 def training_of(*settings_):
     return compose.composed(["dataset=small", *settings_])["training"]
 

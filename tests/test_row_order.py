@@ -34,7 +34,7 @@ from snn.strategies import factory
 from snn.strategies.factory import Job
 
 KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in groups.names("strategy")}
-SHUFFLING = [name for name in STRATEGIES if KINDS[name].shuffles and name != "persistent"]
+SHUFFLING = [name for name in STRATEGIES if KINDS[name].shuffles]
 SEEDS, EPOCHS = st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1)
 
 # Random123's file kat_vectors: counter, key and result of philox4x32-10.
@@ -220,7 +220,7 @@ def test_fifty_steps_are_the_oracles_and_each_run_has_the_same_orders(name, rows
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", [*SHUFFLING, "persistent"])
+@pytest.mark.parametrize("name", SHUFFLING)
 def test_on_a_gpu_fifty_steps_are_the_oracles(name, cuda_backend):
     if KINDS[name].on_host:
         pytest.skip("a CPU baseline")
@@ -248,14 +248,6 @@ def test_micro_batches_are_parts_of_a_shuffled_batch(name):
         strategy.train(3)
         for W, exact in zip(strategy.weights(), expected, strict=True):
             assert np.abs(W - exact).max() <= 1e-5
-
-
-def test_one_launch_leaves_shuffling_to_a_graph_and_says_so():
-    (X, Y), backend = data_of(23), DeferredBackend()
-    with closing(factory.make(groups.load("strategy", "persistent"), backend)) as strategy:
-        strategy.check_network(NETWORK)
-        strategy.setup(NETWORK, X, Y, 4, 0.01)
-        assert strategy.plan.startswith("graph: ") and "training.shuffle=epoch" in strategy.plan
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if not kind.shuffles])

@@ -193,8 +193,8 @@ _ABOVE_0 = Range(*_FLOAT32, real=True)
 _BELOW_1 = 1 - 2**-24
 _MEANS = "a mean of earlier steps that gave them more weight would grow without bound"
 _USUAL = "PyTorch's default"
-_DECAY = Range(0, 1e30, _FLOAT32[2], real=True)
 _STEPS = "a schedule counts steps in float32"
+_DECAY = Range(0, 1e30, _FLOAT32[2], real=True)
 _SIDE = Range(1, 4096, "larger images are not meant for such networks")
 _WIDTH = Range(1, 2**20, _IN_32_BITS)
 _THREADS = Range(1, 1024, "a block has at most 1024 threads")

@@ -17,10 +17,12 @@ from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape, has_outliers
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
-from snn.models.layers import ACTIVATIONS, Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.members import Member, on_rows
 from snn.models.network import Network
+from snn.models.optimizers import PLAIN
+from snn.models.schedules import CONSTANT
 from snn.strategies.base import Progress, Strategy
 from snn.strategies.device_driven import DeviceDriven, Graph, Resident
 from snn.strategies.members import SideBySide
@@ -57,23 +59,25 @@ class LaunchedTraining:
         self,
         backend: Backend,
         shape: TrainingShape,
-        rows: int,
-        rate: float,
-        max_norm: float = 0.0,
+        steps: Steps,
         may_stop: bool = False,
     ) -> None:
-        self._backend, self._shape, self._rows = backend, shape, rows
-        self._rate, self._max_norm = float(np.float32(rate)), max_norm
-        self._batches = math.ceil(rows / shape.batch)
+        self._backend, self._shape = backend, shape
+        self._steps = steps._replace(rate=float(np.float32(steps.rate)))
+        self._batches = math.ceil(steps.rows / shape.batch)
         self._most = backend.steps_per_launch(shape)
-        self._asked = 0
+        self._asked = self._epochs = 0
         self._after_stop: PerceptronShape | None = None
         if may_stop and isinstance(shape, PerceptronShape):
             self._after_stop = replace(shape, outliers=True)
             backend.training_launch(self._after_stop)  # compiles it
 
+    def restart(self) -> None:
+        """Begin a run, whose epochs are counted from 0."""
+        self._epochs = 0
+
     def train(self, epochs: int, buffers: tuple[Any, ...], stream: Any, progress: Progress) -> None:
-        """Train from the first batch on. Returns before the last launch ends, unless its kernel may stop."""
+        """Train the run's next epochs. Returns before the last launch ends, unless its kernel may stop."""
         steps, done, began = epochs * self._batches, 0, time.perf_counter()
         self._asked += steps * self._shape.members
         while done < steps:
@@ -96,11 +100,13 @@ class LaunchedTraining:
                 progress(done / self._batches, epochs, now - began)
                 if now - started > _LONG:  # others use the device, or the data are slower than zeros
                     self._most = max(1, self._most // 2)
+        self._epochs += epochs
 
     def _launch(
         self, shape: TrainingShape, done: int, count: int, buffers: tuple[Any, ...], stream: Any
     ) -> None:
-        steps = Steps(self._rows, done % self._batches, count, self._rate, self._max_norm)
+        epochs, first = divmod(done, self._batches)
+        steps = self._steps._replace(first=first, number=count, epoch=self._epochs + epochs)
         self._backend.train(shape, buffers, steps, stream)
 
     def _head(self, workspace: Any, stream: Any = None) -> np.ndarray:
@@ -136,6 +142,8 @@ Describe = Callable[[Network, int, np.ndarray, int], TrainingShape]
 
 def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int = 1) -> PerceptronShape:
     """The shape for a perceptron kernel."""
+    if reason := _why_not_plain(network):
+        raise Unsupported(f"no perceptron in one launch: {reason}")
     widths = tuple(map(padded, network.mlp_widths()[:-1]))
     is_clipped = (network.clip_norm or 0.0) > 0
     outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers is affected
@@ -144,27 +152,31 @@ def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int =
 
 def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     """The shape for the kernel of linear layers. Raises Unsupported for other networks."""
-    others = [layer for layer in network.layers if not isinstance(layer, (Linear, ReLU))]
-    relu = [isinstance(layer, ReLU) for layer in network.layers]
+    own = [layer for layer in network.layers if not isinstance(layer, Identity)]
+    others = [layer for layer in own if not isinstance(layer, (Linear, *ACTIVATIONS.values()))]
+    is_linear = [isinstance(layer, Linear) for layer in own]
     reason = ""
     if others:
-        reason = f"its layers are linear and relu, and this one is {others[0].name}"
-    elif relu[-1] or (True, True) in pairwise(relu):
-        reason = "its kernel has one relu between two linear layers, and none at the end"
-    elif network.clip_norm is not None:
+        reason = f"its layers are linear and activation functions, and this one is {others[0].name}"
+    elif not is_linear[0] or not is_linear[-1] or (False, False) in pairwise(is_linear):
+        reason = (
+            "its kernel has one activation function at most between two linear layers, and none elsewhere"
+        )
+    elif network.clip_norm is not None or network.optimizer.clip_norm is not None:
         reason = "its kernel does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
-    layers: tuple[Layer | None, ...] = (*network.layers, None)
     linear = tuple(
-        LinearLayer(layer.width, layer.bias, isinstance(after, ReLU))
-        for layer, after in pairwise(layers)
+        LinearLayer(layer.width, layer.bias, "identity" if isinstance(after, Linear) else after.name)
+        for layer, after in pairwise([*own, Identity()])
         if isinstance(layer, Linear)
     )
     flags = network.update_order == "sequential", network.reduction == "mean", network.loss is CROSS_ENTROPY
-    return LayeredShape(batch, *flags, prod(network.inputs), linear)
+    update = network.optimizer.op, len(network.optimizer.state), network.optimizer.schedule != CONSTANT
+    shuffled = network.order_seed is not None
+    return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, shuffled)
 
 
 def convolutional_shape(network: Network, batch: int, *unused: Any) -> ConvolutionalShape:
@@ -179,6 +191,8 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         reason = "its kernel updates simultaneously and does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
+    else:
+        reason = _why_not_plain(network)
     if reason:
         raise Unsupported(f"no convolutional network in one launch: {reason}")
     first, _, second, _, pooling, linear = network.layers
@@ -193,6 +207,15 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         *(second.filters, second.kernel, second.padding),
         *(pooling.size, linear.width),
     )
+
+
+def _why_not_plain(network: Network) -> str:
+    """Why kernels that only descend along the gradient, in the order of the file, do not train it."""
+    if network.optimizer != PLAIN:
+        return f"{network.optimizer.setting}: its kernels update by plain gradient descent"
+    if network.order_seed is not None:
+        return "training.shuffle=epoch: its kernels take the rows in the order of the file"
+    return ""
 
 
 # ---- the strategies
@@ -210,8 +233,7 @@ class OneLaunch(DeviceDriven):
     """
 
     by_epoch = at_once = True
-    any_optimizer = remedies = shuffles = False
-    any_schedule = False
+    remedies = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -228,23 +250,31 @@ class OneLaunch(DeviceDriven):
         shape = self._describe(network, batch, X, self._members)
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
-        max_norm = network.clip_norm or 0.0
-        self._training = LaunchedTraining(self.backend, shape, rows, rates[0], max_norm, launch.may_stop)
+        steps = Steps(
+            *(rows, 0, 0, rates[0], network.clip_norm or 0.0),
+            seed=network.order_seed or 0,
+            numbers=network.optimizer.numbers,
+            schedule=network.optimizer.schedule.numbers(network.run_steps),
+        )
+        self._training = LaunchedTraining(self.backend, shape, steps, launch.may_stop)
         self._shapes, self.network = network.shapes, _widened(network, shape.padded_widths)
         self._outputs, self._last = network.outputs, rows % batch or batch
         self._stream = self.backend.stream_create()
         sizes = dict(zip(shape.operands, shape.elements(rows), strict=True))
-        of_data = (batch, X.shape[1]), shape.padded_batch, (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
-        self.plan = "; ".join(filter(None, [self.plan, words_of_padding(*of_data)]))
+        together = rows if shape.shuffled else batch  # rows that are padded together
+        lines, features = (rows, shape.padded_batch[1]) if shape.shuffled else shape.padded_batch
+        times = (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
+        padding = words_of_padding((together, X.shape[1]), (lines, features), times)
+        self.plan = "; ".join(filter(None, [self.plan, padding]))
 
-        lines, features = shape.padded_batch
         outputs = shape.padded_widths[-1] if shape.padded_widths else Y.shape[1]
         self._named: dict[str, Any] = {}
         for name, matrix, width in (("X", X, features), ("Y", Y, outputs)):
-            stored = matrix if matrix.size == sizes[name] else in_batches(matrix, batch, width, lines)
+            stored = matrix if matrix.size == sizes[name] else in_batches(matrix, together, width, lines)
             self._named[name] = self.upload(stored, "data")
-        of_weights = [sizes[name] for name in shape.operands[2:-2]]
+        of_weights = [sizes[name] for name in shape.parameters]
         weights = [self.malloc(size, "weights") for size in of_weights]
+        self._state = [(self.malloc(sizes["M"], "optimizer"), sizes["M"])] if shape.states else []
         if shape.keeps_errors:
             self._named["E"] = self.malloc(sizes["E"], "gradients")
         else:
@@ -253,12 +283,14 @@ class OneLaunch(DeviceDriven):
         if self._members > 1:
             workspace[HEAD:] = rates
         self._named["S"] = self.upload(workspace, "workspace")
-        self._operands = *map(self._named.get, "XY"), *weights, *map(self._named.get, "ES")
+        state = [buffer for buffer, _ in self._state]
+        self._operands = *map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES")
         self._weights = [
             (buffer, self.host((size,), "weights")) for buffer, size in zip(weights, of_weights, strict=True)
         ]
         self._views = self._views_of_parameters()
-        of_errors, start = (rows, rows - self._last) if shape.keeps_errors else (self._members * lines, 0)
+        padded_rows = self._members * shape.padded_batch[0]
+        of_errors, start = (rows, rows - self._last) if shape.keeps_errors else (padded_rows, 0)
         of_row = sizes["E"] // of_errors
         self._host_errors = self.host((of_errors, of_row), "gradients")
         self._last_errors = self._host_errors[start:]
@@ -285,7 +317,10 @@ class OneLaunch(DeviceDriven):
             view[tuple(map(slice, W.shape))] = W
         for buffer, flat in self._weights:
             self.backend.copy_in(buffer, flat, self._stream)
+        for buffer, size in self._state:
+            self.backend.launch("zero", (buffer,), (size,), self._stream)
         self.backend.stream_synchronize(self._stream)
+        self._training.restart()
         self._rows = 0
 
     def epoch(self) -> None:
