@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_of import record
 from test_ensemble import SMALL, THRESHOLDS, planned, record_of_members
-from test_strategies import Device
 
 from snn.analysis import frame
 from snn.analysis.cell_line import line
@@ -152,15 +151,6 @@ def test_bootstrap_samples_leave_out_a_share_of_1_over_e():
         len(set(Member(1, "", 1.0, 1, bootstrap=i + 1).rows(1000, 0).tolist())) / 1000 for i in range(50)
     ]
     assert np.mean(shares) == pytest.approx(1 - np.exp(-1), abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("options", "key"), [({"weight_decays": [0.1]}, "weight_decays"), ({"folds": 2}, "folds")]
-)
-def test_the_kernel_of_one_launch_has_neither_decay_nor_rows_of_each(options, key):
-    network = NETWORKS["plain"]
-    with closing(made("ensemble", Device(), **options)) as strategy, pytest.raises(Unsupported, match=key):
-        strategy.setup(network, *data_of(network), BATCH, 0.01)
 
 
 def test_a_cell_names_what_differs_from_before_there_was_a_choice():

@@ -9,7 +9,7 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import PEERS, ROOT, STRATEGIES
+from conftest import PEERS, ROOT, SINGLE
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from hypothesis import given, settings
@@ -43,9 +43,9 @@ CASES = {
 """Optimisers, each with its oracle."""
 
 TRAINERS = [
-    name for name in (*STRATEGIES, *PEERS) if factory.class_of(groups.load("strategy", name)).any_schedule
+    name for name in (*SINGLE, *PEERS) if factory.class_of(groups.load("strategy", name)).any_schedule
 ]
-OTHERS = [name for name in (*STRATEGIES, *PEERS) if name not in TRAINERS]
+OTHERS = [name for name in (*SINGLE, *PEERS) if name not in TRAINERS]
 
 
 def factor(schedule, done, steps):
