@@ -64,8 +64,8 @@ def _filled(step: Step, network: Network, batch_rows: int) -> Step:
     inputs, x = _forward(step, network)
     outputs = [*inputs[1:], x]
     step.label = "loss"
-    of_each = batch_rows if network.reduction == "mean" else 1
-    dy, scale = step.gradient(x.name), float(np.float32(network.loss.factor / of_each))
+    mean_over = (batch_rows, x.size) if network.reduction == "mean" else (1, 1)
+    dy, scale = step.gradient(x.name), float(np.float32(network.loss.scale(*mean_over)))
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(step.rows, x.size)
     step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))
     network.gradient.of_outputs(step, dy, x.size)

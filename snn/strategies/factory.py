@@ -10,7 +10,6 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.config import groups
 from snn.errors import ConfigError
-from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.base import Strategy
 
@@ -101,7 +100,7 @@ class Job:
     @property
     def is_classification(self) -> bool:
         """Whether the task is classification, so that every epoch's loss is of interest."""
-        return self.network.loss is CROSS_ENTROPY
+        return self.network.loss.is_classification
 
 
 def start(job: Job, backend: Backend) -> Strategy:

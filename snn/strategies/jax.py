@@ -11,7 +11,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.models.layers import GELU, Conv2d, Layer, Linear, MaxPool2d
-from snn.models.losses import CROSS_ENTROPY, Loss
+from snn.models.losses import Loss
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import tables, walked
@@ -63,6 +63,26 @@ def _perceptron(jax: Any, network: Network, rate: float) -> Step:
     return step
 
 
+def _cross_entropy(jax: Any, outputs: Any, Y: Any) -> tuple[Any, Any]:
+    log = jax.nn.log_softmax(outputs)
+    return -(log * Y).sum(1, keepdims=True), jax.numpy.exp(log) - Y
+
+
+def _huber(jax: Any, outputs: Any, Y: Any) -> tuple[Any, Any]:
+    jnp, e = jax.numpy, outputs - Y
+    distance = jnp.abs(e)
+    return jnp.where(distance > 1, distance - 0.5, 0.5 * e * e), jnp.clip(e, -1, 1)
+
+
+_LOSSES: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
+    "mean_squared_error": lambda jax, P, Y: (P - Y, P - Y),
+    "huber": _huber,
+    "cross_entropy": _cross_entropy,
+    "binary_cross_entropy": lambda jax, P, Y: (jax.nn.softplus(P) - P * Y, jax.nn.sigmoid(P) - Y),
+}
+"""E, and the gradient of the outputs P before it is scaled, by the names of losses."""
+
+
 def _layers(jax: Any, network: Network, rate: float) -> Step:
     """Each layer is differentiated by JAX, so that it can be updated before or after its gradient passes."""
     jnp, layers, own = jax.numpy, network.layers, network.slices
@@ -72,12 +92,9 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
 
     def gradient(outputs: Any, Y: Any) -> tuple[Any, Any]:
         """The errors E, and the gradient of the outputs."""
-        scale = 1.0 if summed else 1.0 / len(Y)
-        if network.loss is CROSS_ENTROPY:
-            log = jax.nn.log_softmax(outputs)
-            return -(log * Y).sum(1, keepdims=True), (jnp.exp(log) - Y) * scale
-        errors = outputs - Y
-        return errors, errors * (2.0 * scale)
+        scale = network.loss.scale(*((1, 1) if summed else Y.shape))
+        errors, slopes = _LOSSES[network.loss.name](jax, outputs, Y)
+        return errors, slopes * scale
 
     def step(W: Any, X: Any, Y: Any) -> Any:
         x, new, inputs, pulls = X.reshape(len(X), *network.inputs), list(W), [], []
@@ -337,7 +354,7 @@ def make_training(
         """The loss of a batch, if it is kept."""
         if not keeps_losses:
             return None
-        return jnp.mean(errors if loss is CROSS_ENTROPY else errors * errors)
+        return jnp.mean(errors * errors if loss.is_squared else errors)
 
     def train(epochs: int, W: Any, *data: Any) -> Any:
         def arranged(number: Any) -> tuple[Any, ...]:

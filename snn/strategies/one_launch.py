@@ -20,7 +20,7 @@ from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Layer, Linear, MaxPool2d, ReLU
-from snn.models.losses import CROSS_ENTROPY
+from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network, draw_weights
 from snn.strategies.base import Progress, Strategy
 from snn.strategies.device_driven import DeviceDriven, Graph
@@ -155,6 +155,8 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         reason = "its kernel does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
+    elif network.loss not in (MEAN_SQUARED_ERROR, CROSS_ENTROPY):
+        reason = f"its kernel has {MEAN_SQUARED_ERROR.name} and {CROSS_ENTROPY.name}, not {network.loss.name}"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
     layers: tuple[Layer | None, ...] = (*network.layers, None)

@@ -360,6 +360,15 @@ def make_step(torch: Any, model: TorchLayers, network: Network, rate: float, tot
     return step
 
 
+_CRITERIA = {
+    "mean_squared_error": "MSELoss",
+    "huber": "HuberLoss",
+    "cross_entropy": "CrossEntropyLoss",
+    "binary_cross_entropy": "BCEWithLogitsLoss",
+}
+"""PyTorch's modules by the names of losses."""
+
+
 class TorchLoader(TorchPeer):
     """Training by PyTorch's modules, autograd and SGD on batches of a DataLoader, as in the CNN report.
 
@@ -401,12 +410,11 @@ class TorchLoader(TorchPeer):
         self._batch = batch_size
         with translated(torch):
             self._model = torch.nn.Sequential(*modules(torch, network)).to(self._device)
-        is_classification = network.loss is CROSS_ENTROPY
-        criterion = torch.nn.CrossEntropyLoss if is_classification else torch.nn.MSELoss
+        criterion = getattr(torch.nn, _CRITERIA[network.loss.name])
         self._criterion = criterion(reduction=network.reduction)
         parameters, rate = self._model.parameters(), float(np.float32(rate))
         self._optimiser = pytorchs_optimizer(torch, network, parameters, rate)
-        targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
+        targets = torch.from_numpy(Y.argmax(axis=1) if network.loss is CROSS_ENTROPY else Y)
         if network.order_seed is not None:
             self._sampler = _Sampler(len(X), network.order_seed)
         self._loader = self._load_from(X, targets, sampler=self._sampler)
@@ -422,7 +430,8 @@ class TorchLoader(TorchPeer):
 
     def epoch(self) -> None:
         model, criterion, optimiser, device = self._model, self._criterion, self._optimiser, self._device
-        max_norm, losses = self.network.clip_norm, []
+        max_norm, losses, is_sum = self.network.clip_norm, [], self.network.reduction == "sum"
+        of_row = self.network.loss.errors(self.network.outputs)
         with translated(self._torch), _workers_of(self._loader) as batches:
             for inputs, targets in batches:
                 inputs, targets = inputs.to(device), targets.to(device)
@@ -433,7 +442,7 @@ class TorchLoader(TorchPeer):
                     for parameter in model.parameters():
                         self._torch.nn.utils.clip_grad_norm_(parameter, max_norm)
                 optimiser.step()
-                losses.append(loss.item() / (len(inputs) if self.network.reduction == "sum" else 1))
+                losses.append(loss.item() / (len(inputs) * of_row if is_sum else 1))
         self._losses = losses
 
     def loss(self) -> float:
