@@ -34,6 +34,7 @@ Expected = Mapping[str, str]
 
 _REAL = (
     *("mean_s", "std_s", "final_loss"),
+    *("validation_loss", "validation_loss_std"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
     *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std", "majority_accuracy", "test_rows"),
 )
@@ -148,6 +149,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     package = traits["own_runtime"]  # a peer has none
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("training.shuffle", IN_FILE)
+    row.setdefault("training.validation", 0.0)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
     row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
     members = max(len(first.get("members", [])), 1)
@@ -251,6 +253,7 @@ def joined(words: Iterable[str | None], default: str = "") -> str:
 # ---- learning: scores on test rows, and a classification's curve by epoch
 
 TESTED = {
+    "validation_loss": ("validation_loss", "validation_loss_std"),
     "test_accuracy": ("test_accuracy", "test_accuracy_std"),
     "test_s": ("test_seconds", "test_std_s"),
     "test_r2": ("test_r2", "test_r2_std"),

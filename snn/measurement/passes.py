@@ -14,6 +14,7 @@ from snn.hardware.sampling import Sample, Sampler
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models import network as networks
+from snn.models import validation
 from snn.models.network import Network
 from snn.profiling.profile import profile
 from snn.profiling.rehearsal import advice
@@ -40,6 +41,11 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
     X, Y = datasets.split(learned, batch_size, name, 0 if tested is None else len(tested))
     network = networks.trained(cell, tuple(cell["dataset"].get("shape", X.shape[1:])))
     _check_task(cell, network, table.facts)
+    held_out = None
+    if held := validation.count_rows(training, len(X)):
+        of_held = np.ascontiguousarray(X[-held:]), np.ascontiguousarray(Y[-held:])
+        held_out = of_held[0], network.loss.targets(of_held[1], network.outputs)
+        X, Y = X[:-held], Y[:-held]
     test, is_classification = None, network.loss.is_classification
     if tested is not None and (is_classification or "held_out" in cell["dataset"]):  # not labels as numbers
         network.loss.targets(tested[:, -1:], network.outputs)  # rejects labels without an output
@@ -59,6 +65,7 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
         batch_size=batch_size,
         learning_rate=training["learning_rate"],
         test=test if test and len(test.X) else None,
+        validation=held_out,
     )
 
 

@@ -30,10 +30,12 @@ _LONG_EPOCH = 0.5
 
 
 class Epoch(NamedTuple):
-    """One epoch of a run: wall-clock seconds, and the mean of its batches' losses before their updates."""
+    """One epoch of a run: wall-clock seconds, the mean of its batches' losses before their updates, and the
+    loss of the rows held out after it, if any are."""
 
     seconds: float
     mean_loss: float
+    validation_loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,11 @@ class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
     ``began`` is its start by ``time.perf_counter``. With several networks per launch, ``seconds`` are the
-    launch's, ``losses`` has one loss per network, and ``final_loss`` is their mean. For a classification,
-    ``epochs`` has every epoch, whose seconds add up to the run's. With test rows, a classification has the
-    accuracy on them and the seconds of predicting them, a regression the ``test_errors``.
+    launch's, ``losses`` has one loss per network, and ``final_loss`` is their mean. For a classification, and
+    with rows held out for validation, ``epochs`` has every epoch, whose seconds add up to the run's;
+    ``validation_seconds`` is the additional time of all epochs' validation losses. With test rows, a
+    classification has the accuracy on them and the seconds of predicting them, a regression the
+    ``test_errors``.
     """
 
     seconds: float
@@ -53,6 +57,7 @@ class Run:
     test_accuracy: float | None = None
     test_seconds: float | None = None
     test_errors: Errors | None = None
+    validation_seconds: float | None = None
     began: float = field(default=0.0, compare=False)
 
 
@@ -102,7 +107,7 @@ def measure(
     run, ``of_run`` during a long one, whenever the host has nothing else to do.
 
     A run is timed from its first epoch until the device has finished the last. Setup, drawing weights and
-    reading losses are excluded; predicting test rows is timed separately.
+    reading losses are excluded; validating and predicting test rows are timed separately.
     """
     measurement = Measurement()
     try:
@@ -183,6 +188,8 @@ def _time_runs(
         measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
         measurement.launch = strategy.launch
         measurement.warmup = _warm_up(job, rules, strategy, backend)
+        if job.validation is not None:
+            strategy.validation_loss()  # it is timed from the second time on
         starts = islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs
         while measurement.stopped is None:
@@ -225,14 +232,19 @@ def _run(
     strategy.load(weights)
     backend.synchronize()
     epochs: list[Epoch] = []
+    validated: list[Validation] = []
     began = time.perf_counter()
-    if job.is_classification:
+    if job.watches_epochs:
         seconds = 0.0
         for done in range(job.epochs):
             if done:
                 of_run(done, job.epochs, seconds)
             of_epoch = _timed(backend, strategy.epoch)
-            epochs.append(Epoch(of_epoch, float(np.mean(strategy.epoch_losses()))))
+            mean_loss, held_out = float(np.mean(strategy.epoch_losses())), None
+            if job.validation is not None:
+                validated.append(_validate(strategy, backend))
+                held_out = validated[-1].loss
+            epochs.append(Epoch(of_epoch, mean_loss, held_out))
             seconds += of_epoch
         seconds = math.fsum(epoch.seconds for epoch in epochs)
     else:
@@ -240,7 +252,11 @@ def _run(
         seconds = _timed(backend, lambda: strategy.train(job.epochs))
     strategy.check_trained()
     losses = strategy.losses()
-    run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
+    run = Run(
+        *(seconds, fmean(losses), tuple(losses), tuple(epochs)),
+        validation_seconds=math.fsum(one.seconds for one in validated) if validated else None,
+        began=began,
+    )
     if job.test is None or len(losses) > 1:
         return run
     X, targets, _ = test = job.test
@@ -250,6 +266,19 @@ def _run(
     seconds = _timed(backend, lambda: strategy.predict(X).argmax(axis=1))
     correct = accuracy(job.network, strategy.weights(), X, targets)
     return replace(run, test_accuracy=correct, test_seconds=seconds)
+
+
+class Validation(NamedTuple):
+    """The loss of the rows held out after an epoch, and the seconds that it takes to have it on the host."""
+
+    loss: float
+    seconds: float
+
+
+def _validate(strategy: Strategy, backend: Backend) -> Validation:
+    losses: list[float] = []
+    seconds = _timed(backend, lambda: losses.append(strategy.validation_loss()))
+    return Validation(losses[0], seconds)
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:

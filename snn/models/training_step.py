@@ -96,6 +96,15 @@ def prediction_step(
     return step, _forward(step, network)[1].name
 
 
+def validation_step(network: Network, rows: int, fused: bool = False, convolves: bool = False) -> Step:
+    """The forward part, and the loss E of its outputs; their gradient is written, too, but not used."""
+    step, result = prediction_step(network, rows, fused, convolves)
+    step.label = "validation loss"
+    operands = result, "Y", step.buffer("E", "gradients"), step.gradient(result)
+    step.launch(network.loss.op, operands, (*network.loss.sizes(rows, network.outputs), 1.0))
+    return step
+
+
 def _forward(step: Step, network: Network) -> tuple[list[Tensor], Tensor]:
     """Launch the layers; returns the input of each and the output of the last one."""
     x, inputs = Tensor("X", network.inputs), []

@@ -23,7 +23,11 @@ _READ = (2, 3, 4, SCHEMA_VERSION)
 _SEALED = (4, SCHEMA_VERSION)
 _TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
 _NETWORK: dict[str, Any] = {"recompute": []}  # how every cell trained before there was a choice
-_ALL_OR_NONE = ("epochs", "member_mse", "test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2")
+_VALIDATION = ("validation_loss", "validation_seconds", "best_epoch")
+_ALL_OR_NONE = (
+    *("epochs", "member_mse", *_VALIDATION),
+    *("test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2"),
+)
 """Keys that every run of a record has, or none has."""
 
 _EVENT: dict[str, set[type]] = {
@@ -217,6 +221,9 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
             yield f"runs[{i}].member_mse has another number of losses than the {members} members"
         if "epochs" in run and len(run["epochs"]) != epochs:
             yield f"runs[{i}] has {len(run['epochs'])} epochs, but training.epochs is {epochs}"
+        of_epochs = {"validation_loss" in epoch for epoch in run.get("epochs", [{}])}
+        if {key in run for key in _VALIDATION} | of_epochs != {bool(cell["training"].get("validation"))}:
+            yield f"runs[{i}] must have {', '.join(_VALIDATION)} exactly if training.validation is above 0"
         if ("test_accuracy" in run) != ("test_seconds" in run):
             yield f"runs[{i}] has only one of test_accuracy and test_seconds"
         if None in (run["final_loss"], *run.get("member_mse", ())) and status == "ok":

@@ -30,6 +30,9 @@ class Strategy(ABC):
     runtime.
     """
 
+    network: Network
+    """The network that it trains; set by ``setup``."""
+
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
 
@@ -70,6 +73,12 @@ class Strategy(ABC):
     keeps_losses: bool = False
     """Whether the loss of every batch of an epoch is kept, for ``epoch_losses``; set before ``setup``."""
 
+    validation: tuple[np.ndarray, np.ndarray] | None = None
+    """X and Y of rows that are not trained on, for ``validation_loss``; set before ``setup``."""
+
+    validates: bool = True
+    """Whether it can compute a loss on them after each epoch."""
+
     progress: Progress = staticmethod(unwatched)
     """Called while ``train`` waits for the device before training has finished."""
 
@@ -103,6 +112,11 @@ class Strategy(ABC):
             raise Unsupported(
                 f"{network.optimizer.setting} is not supported: this strategy's update is plain gradient "
                 "descent: choose resident, graph, pipelined, synchronous or a host-driven strategy"
+            )
+        if not self.validates and self.validation is not None:
+            raise Unsupported(
+                "training.validation needs the loss on held-out rows after each epoch, and this strategy "
+                "trains many epochs in one launch: choose graph or another strategy"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(
@@ -164,6 +178,15 @@ class Strategy(ABC):
         Rows come from host memory and outputs return to it, by batches of the size that ``setup`` was given.
         Raises Unsupported if a strategy only trains.
         """
+
+    def validation_loss(self) -> float:
+        """The mean loss of the rows ``validation`` with the weights as they are now.
+
+        The host computes it from ``predict``, unless a strategy keeps these rows on the device.
+        """
+        assert self.validation is not None
+        X, Y = self.validation
+        return self.network.loss.evaluate(self.predict(X), Y)
 
     @abstractmethod
     def weights(self) -> list[np.ndarray]:

@@ -96,10 +96,16 @@ class Job:
     batch_size: int
     learning_rate: float
     test: Test | None = None
+    validation: tuple[np.ndarray, np.ndarray] | None = None
+    """X and Y of the rows that the loss is computed on after each epoch."""
+
+    @property
+    def watches_epochs(self) -> bool:
+        """Whether each epoch of a run is timed, and its losses recorded."""
+        return self.is_classification or self.validation is not None
 
     @property
     def is_classification(self) -> bool:
-        """Whether the task is classification, so that every epoch's loss is of interest."""
         return self.network.loss.is_classification
 
 
@@ -109,8 +115,8 @@ def start(job: Job, backend: Backend) -> Strategy:
     Raises Unsupported if the strategy cannot train the network, or the backend cannot run it.
     """
     strategy = make(job.strategy, backend)
+    strategy.keeps_losses, strategy.validation = job.watches_epochs, job.validation
     strategy.check_network(job.network)
-    strategy.keeps_losses = job.is_classification
     try:
         strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
     except BaseException:

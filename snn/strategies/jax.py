@@ -1,7 +1,7 @@
 """A peer: JAX, with a whole training compiled as one program."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -205,6 +205,7 @@ class JaxScan(Peer):
         self._error: Any = None
         self._losses: Any = None
         self._outputs: Any = None
+        self._held_out: list[tuple[Any, int]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -227,6 +228,8 @@ class JaxScan(Peer):
             self._W = tuple(
                 map(self._put, self._with_state([np.zeros(s, np.float32) for s in network.shapes]))
             )
+            if self.validation is not None:
+                self._held_out = [*self._padded(self.validation[0])]
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
@@ -264,16 +267,27 @@ class JaxScan(Peer):
         return np.array(self._losses)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        batch, found = self._batch, []
+        return self._predicted(self._padded(X))
+
+    def validation_loss(self) -> float:
+        assert self.validation is not None
+        return self.network.loss.evaluate(self._predicted(self._held_out), self.validation[1])
+
+    def _padded(self, X: np.ndarray) -> Iterator[tuple[Any, int]]:
+        """Batches on the device, filled up with zeros, and their numbers of rows."""
+        for start in range(0, len(X), self._batch):
+            rows = X[start : start + self._batch]
+            yield self._put(np.pad(rows, ((0, self._batch - len(rows)), (0, 0)))), len(rows)
+
+    def _predicted(self, batches: Iterable[tuple[Any, int]]) -> np.ndarray:
+        found = []
         with self.translated_errors():
-            for start in range(0, len(X), batch):
-                rows = X[start : start + batch]
-                x = self._put(np.pad(rows, ((0, batch - len(rows)), (0, 0))))
+            for x, rows in batches:
                 if self._outputs is None:
                     with self._precise():
                         jitted = self._jax.jit(make_outputs(self._jax, self.network))
                         self._outputs = jitted.lower(self._W, x).compile()
-                found.append(np.asarray(self._outputs(self._W, x))[: len(rows)])
+                found.append(np.asarray(self._outputs(self._W, x))[:rows])
         return np.concatenate(found)
 
     def weights(self) -> list[np.ndarray]:
@@ -284,6 +298,7 @@ class JaxScan(Peer):
             array.delete()
         self._programs, self._W, self._data = {}, (), ()
         self._error = self._losses = self._outputs = None
+        self._held_out = []
 
     def _arguments(self) -> tuple[Any, ...]:
         """Arguments of a program after the weights: the data and, to shuffle them, the first epoch."""

@@ -212,7 +212,7 @@ class OneLaunch(DeviceDriven):
     """
 
     by_epoch = at_once = True
-    any_optimizer = remedies = shuffles = False
+    any_optimizer = remedies = shuffles = validates = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -410,6 +410,7 @@ class Persistent(Strategy):
         failure: type[SnnError] = Unsupported
         for describe in _shapes_for(network):
             self._strategy = OneLaunch(self.backend, describe)
+            self._strategy.validation = self.validation
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, rate)
@@ -427,7 +428,7 @@ class Persistent(Strategy):
         if self.fallback is None:
             raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
-        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.keeps_losses, self._strategy.validation = self.keeps_losses, self.validation
         try:
             self._strategy.setup(network, X, Y, batch_size, rate)
         except Unsupported as error:
@@ -440,6 +441,7 @@ class Persistent(Strategy):
     load, epoch, check_trained = _delegated("load"), _delegated("epoch"), _delegated("check_trained")
     loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
     weights, close = _delegated("weights"), _delegated("close")
+    validation_loss = _delegated("validation_loss")
 
 
 class Ensemble(OneLaunch):

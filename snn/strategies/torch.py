@@ -93,6 +93,7 @@ class TorchStrategy(TorchPeer):
         self._errors: Any = None
         self._totals: Any = None
         self._total_of: tuple[Any, ...] = ()
+        self._held_out: list[Any] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         torch = self.begin(network)
@@ -113,6 +114,11 @@ class TorchStrategy(TorchPeer):
                 self._data = whole[0].to(self._device, copy=True), whole[1].to(self._device, copy=True)
                 self._order = torch.arange(len(X), device=self._device)
                 self._rows_of = self._order.split(batch_size)
+            if self.validation is not None:
+                self._held_out = [
+                    batch.to(self._device, copy=True)
+                    for batch in self._model.inputs(self.validation[0]).split(batch_size)
+                ]
 
     @contextmanager
     def without_autograd(self) -> Iterator[None]:
@@ -181,6 +187,12 @@ class TorchStrategy(TorchPeer):
                 x = self._model.inputs(X[start:end]).to(self._device)
                 outputs[start:end] = self._model.outputs(self._W, x).cpu().numpy()
         return outputs
+
+    def validation_loss(self) -> float:
+        assert self.validation is not None
+        with self.without_autograd():
+            outputs = self._torch.cat([self._model.outputs(self._W, x) for x in self._held_out])
+            return self.network.loss.evaluate(outputs.cpu().numpy(), self.validation[1])
 
     def weights(self) -> list[np.ndarray]:
         return self._model.arrays(self._W)
