@@ -1,5 +1,6 @@
-"""Rows held out of training, and their loss after each epoch."""
+"""Rows held out of training, their loss after each epoch, and runs that it ends."""
 
+import json
 from contextlib import closing
 from dataclasses import replace
 
@@ -16,15 +17,20 @@ from test_layers import oracles_of
 from test_optimizers import backend_of
 
 from snn import backends, datasets
-from snn.analysis import roofline
+from snn.analysis import frame, roofline
+from snn.backends.cpu.backend import CpuBackend
 from snn.config import compose, groups
-from snn.errors import SnnError, Unsupported
+from snn.config.groups import CONFIG, read_yaml
+from snn.errors import ConfigError, SnnError, Unsupported
+from snn.measurement import runs
 from snn.measurement.passes import job_of
+from snn.measurement.protocol import Round
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.losses import LOSSES
 from snn.models.network import Network, draw_weights
 from snn.models.optimizers import Adam
+from snn.models.validation import best_epoch
 from snn.planning import gpus
 from snn.planning.plan import predicted
 from snn.records import store
@@ -191,8 +197,102 @@ def test_a_plan_counts_the_rows_held_out(name):
 
 
 def test_steps_are_of_the_rows_that_are_trained_on():
-    frame = pd.DataFrame(
+    cells = pd.DataFrame(
         {"dataset.rows": [256, 256], "training.validation": [0.0, 0.25]}
         | {"training.batch_size": 64, "training.epochs": 10}
     )
-    assert roofline.steps(frame).tolist() == [40, 30]
+    assert roofline.steps(cells).tolist() == [40, 30]
+
+
+# ---- patience
+
+
+class Losses:
+    """A strategy whose validation losses are given; its only weight is the number of epochs trained."""
+
+    def __init__(self, losses):
+        self.given, self.epochs, self.progress = losses, 0, None
+
+    def load(self, weights):
+        self.epochs = 0
+
+    def epoch(self):
+        self.epochs += 1
+
+    def epoch_losses(self):
+        return np.array([self.epochs])
+
+    def validation_loss(self):
+        return self.given[self.epochs - 1]
+
+    def check_trained(self):
+        pass
+
+    def losses(self):
+        return [1.0]
+
+    def weights(self):
+        return [np.full((1, 1), self.epochs, np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "patience", "trained", "kept"),
+    [
+        ([5, 4, 3, 2, 1], 2, 5, 5),
+        ([5, 4, 4.5, 4, 1], 2, 4, 2),
+        ([5, 4, 4.5, 3, 3], 2, 5, 4),
+        ([5, 6, 1, 1, 1], 1, 2, 1),
+        ([np.nan, np.nan, 1, 1, 1], 2, 2, 2),
+        ([np.nan, 2, np.inf, 1, 2], 2, 5, 4),
+        ([5, 4, 6, 6, 6], None, 5, 5),
+    ],
+)
+def test_a_run_ends_after_so_many_epochs_without_gain_and_keeps_the_best_weights(
+    losses, patience, trained, kept
+):
+    network = Network((1,), (Linear(1, bias=False),))
+    ones = np.ones((1, 1), np.float32)
+    test = factory.Test(ones, np.zeros(1, np.float32))
+    job = factory.Job({}, network, ones, ones, 1, 5, 1, 0.1, test, (ones, ones), patience)
+    run = runs._run(job, Losses(losses), CpuBackend(), [ones], lambda *_: None, after_epoch=True)
+    assert len(run.epochs) == trained
+    assert run.test_errors.mse == kept**2
+    assert best_epoch([epoch.validation_loss for epoch in run.epochs]) == (
+        None if np.isnan(losses[1]) else kept if patience else 2
+    )
+
+
+def patient(patience, epochs):
+    settings = ("strategy=resident", "training.batch_size=32", "network.init=he_uniform")
+    settings += ("training.validation=0.25", "training.learning_rate=0.02", f"training.patience={patience}")
+    return measured(*settings, f"training.epochs={epochs}")
+
+
+def test_a_record_of_an_early_end_has_the_epochs_trained_and_times_of_all():
+    record = patient(2, 400)
+    assert not disagreements(record)
+    assert store.checked(record, "a record") and record["cell"]["training"]["patience"] == 2
+    for run, seconds in zip(record["runs"], store.run_seconds(record), strict=True):
+        trained = len(run["epochs"])
+        assert trained == run["best_epoch"] + 2 < 400
+        assert seconds == pytest.approx(run["seconds"] / trained * 400)
+        assert run["validation_loss"] == min(epoch["validation_loss"] for epoch in run["epochs"])
+    longer = json.loads(json.dumps(record))
+    longer["runs"][0]["epochs"] = longer["runs"][0]["epochs"][:-1]
+    assert "epochs" in refusal(store.checked, sealed(longer), "a record")
+    row = frame.pool({"one": record}, read_yaml(CONFIG / "verdicts.yaml"))
+    assert row["trained_epochs"] == np.mean([len(run["epochs"]) for run in record["runs"]])
+    assert row["mean_s"] == pytest.approx(np.mean(store.run_seconds(record)))
+    assert len(row["curve"]) == min(len(run["epochs"]) for run in record["runs"])
+
+
+def test_patience_needs_rows_held_out():
+    with pytest.raises(ConfigError, match=r"training\.validation"):
+        compose.composed(["dataset=small", "training.patience=3"])
+    assert "patience" not in compose.composed(["dataset=small", "training.patience=null"])["training"]
+
+
+def test_the_spread_that_ends_a_round_is_of_times_per_epoch():
+    rules = Round(runs=9, relative_error=0.1)
+    assert rules.stop([1.0, 5.0, 9.0]) is None
+    assert rules.stop([1.0, 5.0, 9.0], [10.0, 10.01, 10.0]) == "relative_error"

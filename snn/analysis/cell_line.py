@@ -48,15 +48,20 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
 
 
 def _validated(runs: Sequence[Mapping[str, Any]]) -> str:
-    """The mean validation loss of the runs, last and at best; empty if no row was held out."""
+    """Means over the runs: the last and the best validation loss, the epoch of the best, and the epochs.
+
+    Empty if no row was held out.
+    """
     if "validation_loss" not in runs[0]:
         return ""
     if None in [epoch["validation_loss"] for run in runs for epoch in run["epochs"]]:
         return "validation loss not finite"
     best = fmean(run["epochs"][run["best_epoch"] - 1]["validation_loss"] for run in runs)
-    after = f"epoch {fmean(run['best_epoch'] for run in runs):.4g} of {len(runs[0]['epochs'])}"
-    last = fmean(run["validation_loss"] for run in runs)
-    return f"validation loss {last:.6g} (at best {best:.6g}, after {after})"
+    after = (
+        f"{fmean(run['best_epoch'] for run in runs):.4g} of {fmean(len(run['epochs']) for run in runs):.4g}"
+    )
+    last = fmean(run["epochs"][-1]["validation_loss"] for run in runs)
+    return f"validation loss {last:.6g}, at best {best:.6g} after {after} epochs"
 
 
 def kernel_used(record: Mapping[str, Any]) -> str:

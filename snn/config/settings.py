@@ -318,6 +318,7 @@ KINDS: Mapping[str, Kind] = {
     "training.drop_last": FLAG,
     "training.shuffle": one_of(SHUFFLES),
     "training.validation": Range(0, 0.9, "some rows must be left to train on", real=True),
+    "training.patience": Range(1, 10**6, "a run has no more epochs", or_null="training all epochs"),
     "training.accumulate": Range(1, 2**24, _IN_32_BITS),
     "training.optimizer": one_of(optimizers.OPTIMIZERS),
     "training.momentum": Range(0, 1, _MEANS, real=True, or_null=_USUAL),
@@ -395,6 +396,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     if rows is not None and batch > rows:
         right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
         raise error("training.batch_size", batch, right)
+    validation.check_patience(training)
     if rows is not None:
         validation.count_rows(training, rows)
     remedies.check_divides(training["accumulate"], batch)

@@ -147,7 +147,8 @@ def build_record(
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
     found = vars(measurement).copy()
     setup_seconds, members, warmup = found.pop("setup_seconds"), measurement.members, measurement.warmup
-    runs = [_plain(run, squared, bool(members)) for run in measurement.runs]
+    patience = cell["training"].get("patience")
+    runs = [_plain(run, squared, bool(members), patience) for run in measurement.runs]
     record = {
         "schema_version": SCHEMA_VERSION,
         **found,
@@ -166,7 +167,7 @@ def build_record(
     return sealed(record)
 
 
-def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
+def _plain(run: Run, squared: bool, several: bool, patience: int | None) -> dict[str, Any]:
     """One run as JSON values; with several networks per launch, also the loss of each."""
     plain: dict[str, Any] = {"seconds": run.seconds, "final_loss": _finite(run.final_loss)}
     if squared:
@@ -179,11 +180,11 @@ def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
         losses = [_finite(epoch.validation_loss) for epoch in run.epochs]
         for epoch, loss in zip(plain["epochs"], losses, strict=True):
             epoch["validation_loss"] = loss
-        finite = [loss for loss in losses if loss is not None]
+        best = validation.best_epoch(losses)
         plain |= {
-            "validation_loss": losses[-1],
+            "validation_loss": losses[best - 1 if best and patience else -1],
             "validation_seconds": run.validation_seconds,
-            "best_epoch": losses.index(min(finite)) + 1 if finite else None,
+            "best_epoch": best,
         }
     if run.test_accuracy is not None:
         plain |= {"test_accuracy": run.test_accuracy, "test_seconds": run.test_seconds}

@@ -66,6 +66,7 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
         learning_rate=training["learning_rate"],
         test=test if test and len(test.X) else None,
         validation=held_out,
+        patience=training.get("patience"),
     )
 
 
@@ -122,7 +123,9 @@ def measured(
             profile_of_run = _unless_full(lambda: profile(job, backend, rules.max_warmup_seconds))
         probes = {"before": before, "after": _unless_full(lambda: probe(backend)) or {}}
         readings = sampler.readings()
-    windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
+    windows = [
+        (run.began, run.began + run.seconds + (run.validation_seconds or 0)) for run in measurement.runs
+    ]
     machine = {"probe": probes, "readings": readings, "samples": sampler.samples(windows)}
     return measurement, profile_of_run, machine
 

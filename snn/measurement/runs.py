@@ -45,7 +45,8 @@ class Run:
     ``began`` is its start by ``time.perf_counter``. With several networks per launch, ``seconds`` are the
     launch's, ``losses`` has one loss per network, and ``final_loss`` is their mean. For a classification, and
     with rows held out for validation, ``epochs`` has every epoch, whose seconds add up to the run's;
-    ``validation_seconds`` is the additional time of all epochs' validation losses. With test rows, a
+    ``validation_seconds`` is the additional time of all epochs' validation losses. A run that ends early
+    (``Job.patience``) has fewer epochs, and test results of its best weights. With test rows, a
     classification has the accuracy on them and the seconds of predicting them, a regression the
     ``test_errors``.
     """
@@ -195,7 +196,8 @@ def _time_runs(
         while measurement.stopped is None:
             is_long = measurement.warmup.seconds > _LONG_EPOCH * measurement.warmup.epochs
             runs.append(_run(job, strategy, backend, next(starts), of_run, after_epoch=not is_long))
-            measurement.stopped = rules.stop([run.seconds for run in runs])
+            of_all = [run.seconds * job.epochs / (len(run.epochs) or job.epochs) for run in runs]
+            measurement.stopped = rules.stop([run.seconds for run in runs], of_all)
             progress(runs)
     finally:
         strategy.close()
@@ -233,6 +235,8 @@ def _run(
     backend.synchronize()
     epochs: list[Epoch] = []
     validated: list[Validation] = []
+    best: list[np.ndarray] | None = None
+    lowest, best_epoch = math.inf, 0
     began = time.perf_counter()
     if job.watches_epochs:
         seconds = 0.0
@@ -246,6 +250,11 @@ def _run(
                 held_out = validated[-1].loss
             epochs.append(Epoch(of_epoch, mean_loss, held_out))
             seconds += of_epoch
+            if job.patience is not None and held_out is not None:
+                if held_out < lowest:
+                    lowest, best_epoch, best = held_out, len(epochs), strategy.weights()
+                if len(epochs) - best_epoch >= job.patience:
+                    break
         seconds = math.fsum(epoch.seconds for epoch in epochs)
     else:
         strategy.progress = of_run
@@ -260,11 +269,12 @@ def _run(
     if job.test is None or len(losses) > 1:
         return run
     X, targets, _ = test = job.test
+    weights = best or strategy.weights()
     if not job.is_classification:
-        return replace(run, test_errors=errors(job.network, strategy.weights(), *test))
+        return replace(run, test_errors=errors(job.network, weights, *test))
     strategy.predict(X)  # it is timed the second time
     seconds = _timed(backend, lambda: strategy.predict(X).argmax(axis=1))
-    correct = accuracy(job.network, strategy.weights(), X, targets)
+    correct = accuracy(job.network, weights, X, targets)
     return replace(run, test_accuracy=correct, test_seconds=seconds)
 
 

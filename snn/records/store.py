@@ -219,8 +219,10 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
     for i, run in enumerate(runs):
         if len(run.get("member_mse", ())) != members:
             yield f"runs[{i}].member_mse has another number of losses than the {members} members"
-        if "epochs" in run and len(run["epochs"]) != epochs:
-            yield f"runs[{i}] has {len(run['epochs'])} epochs, but training.epochs is {epochs}"
+        trained, patience = len(run.get("epochs", ())) or epochs, cell["training"].get("patience")
+        has_ended = trained - (run.get("best_epoch") or 0) == patience
+        if trained != epochs and not (trained < epochs and has_ended):
+            yield f"runs[{i}] has {trained} epochs, but training.epochs is {epochs}"
         of_epochs = {"validation_loss" in epoch for epoch in run.get("epochs", [{}])}
         if {key in run for key in _VALIDATION} | of_epochs != {bool(cell["training"].get("validation"))}:
             yield f"runs[{i}] must have {', '.join(_VALIDATION)} exactly if training.validation is above 0"
@@ -293,6 +295,14 @@ def check_rounds(records: Mapping[str, Record]) -> None:
         cells.setdefault(json.dumps(record["cell"], sort_keys=True), {})[place] = record
     for rounds in cells.values():
         _check_cell(rounds)
+
+
+def run_seconds(record: Record) -> list[float]:
+    """The seconds of each run for all epochs of the cell, at the speed of those that it trained."""
+    runs, training = record["runs"], record["cell"]["training"]
+    if "patience" not in training:
+        return [run["seconds"] for run in runs]
+    return [run["seconds"] * training["epochs"] / len(run["epochs"]) for run in runs]
 
 
 def host(provenance: Mapping[str, Any]) -> list[Any]:

@@ -98,6 +98,8 @@ class Job:
     test: Test | None = None
     validation: tuple[np.ndarray, np.ndarray] | None = None
     """X and Y of the rows that the loss is computed on after each epoch."""
+    patience: int | None = None
+    """Epochs without a smaller one after which a run ends; it keeps the best weights."""
 
     @property
     def watches_epochs(self) -> bool:
