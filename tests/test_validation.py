@@ -14,7 +14,7 @@ from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from real_records import disagreements, measured, refusal, without
 from test_layers import oracles_of
-from test_optimizers import backend_of
+from test_optimizers import agree, backend_of
 
 from snn import backends, datasets
 from snn.analysis import frame, roofline
@@ -28,7 +28,7 @@ from snn.measurement.protocol import Round
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.losses import LOSSES
-from snn.models.network import Network, draw_weights
+from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam
 from snn.models.validation import best_epoch
 from snn.planning import gpus
@@ -49,7 +49,10 @@ CASES = {
     "cross_entropy": Network((5,), (*LAYERS, Linear(3)), LOSSES["cross_entropy"], order_seed=7),
     "binary_cross_entropy": Network((5,), (*LAYERS, Linear(3)), LOSSES["binary_cross_entropy"]),
     "images": Network((1, 6, 6), IMAGES, LOSSES["cross_entropy"]),
+    "perceptron": mlp((5, 7, 6, 1)),
 }
+FEW, DEVICES = ("huber", "images"), ("resident", "graph", "persistent", "reference")
+"""Cases for every strategy, and strategies for every case."""
 CASES = {name: replace(case, init="he_uniform", update_order="simultaneous") for name, case in CASES.items()}
 
 
@@ -80,17 +83,18 @@ def check(name, backend, network, error=1e-5, **options):
     """Losses are of the held-out rows with each epoch's weights, which are as without these rows."""
     X, Y = held_out = data_of(network, HELD)
     found, plan = train(name, backend, network, held_out, **options)
-    other = "graph" if name == "persistent" else name  # in one launch weights have other bits
-    without, _ = train(other, backend, network, None, **options)
+    without, _ = train(name, backend, network, None, **options)
     for (loss, weights), (_, expected) in zip(found, without, strict=True):
-        assert all(np.array_equal(W, V) for W, V in zip(weights, expected, strict=True))
+        agree(weights, expected, within=1e-6 if name == "persistent" else 0)  # by another kernel
         outputs = oracle.predict(oracles_of(network, weights), X.reshape(HELD, *network.inputs))
         assert loss == pytest.approx(network.loss.evaluate(outputs, Y), rel=error)
     return plan
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", VALIDATING)
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [(name, case) for case in CASES for name in VALIDATING if case in FEW or name in DEVICES],
+)
 def test_losses_are_of_the_rows_held_out_with_the_weights_of_each_epoch(name, case):
     options = {"workers": 0} if name == "torch_loader" else {}
     network = CASES[case]
@@ -98,7 +102,7 @@ def test_losses_are_of_the_rows_held_out_with_the_weights_of_each_epoch(name, ca
         network = replace(network, optimizer=CASES["images"].optimizer)
     plan = check(name, backend_of(name), network, **options)
     if name == "persistent":
-        assert plan.startswith("graph: ")
+        assert plan.startswith("graph: ") != (case in ("mean_squared_error", "perceptron"))
 
 
 @pytest.mark.parametrize("kernel", [(True, False, False), (False, True, False), (True, True, True)])
@@ -110,9 +114,8 @@ def test_with_kernels_of_every_kind_micro_batches_and_recomputed_outputs(case, c
 
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
-@pytest.mark.parametrize(("kernel", "case"), [("naive", "huber"), ("tiled_fused", "mean_squared_error")])
-def test_the_kernels_themselves_on_a_cpu(kernel, case):
-    check("resident", EmulatedBackend(groups.load("kernel", kernel)), CASES[case])
+def test_the_kernels_themselves_on_a_cpu():
+    check("resident", EmulatedBackend(groups.load("kernel", "tiled_fused")), CASES["mean_squared_error"])
 
 
 @pytest.mark.gpu
@@ -122,7 +125,7 @@ def test_losses_on_a_gpu(name, case):
     check(name, backends.make("cuda", groups.load("kernel", "naive"), ROOT), CASES[case])
 
 
-def test_a_launch_of_many_epochs_cannot_validate():
+def test_perceptrons_side_by_side_cannot_be_validated():
     strategy = factory.make(groups.load("strategy", "ensemble"), DeferredBackend())
     strategy.validation = data_of(CASES["huber"], HELD)
     network = compose_network("network.hidden=[4]")

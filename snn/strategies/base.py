@@ -115,8 +115,8 @@ class Strategy(ABC):
             )
         if not self.validates and self.validation is not None:
             raise Unsupported(
-                "training.validation needs the loss on held-out rows after each epoch, and this strategy "
-                "trains many epochs in one launch: choose graph or another strategy"
+                "training.validation needs losses and outputs after each epoch, which the kernels for "
+                "perceptrons in one launch do not give: choose graph or another strategy"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(

@@ -212,7 +212,7 @@ class OneLaunch(DeviceDriven):
     """
 
     by_epoch = at_once = True
-    any_optimizer = remedies = shuffles = validates = False
+    any_optimizer = remedies = shuffles = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -220,6 +220,7 @@ class OneLaunch(DeviceDriven):
     def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
         super().__init__(backend)
         self._describe, self._members = describe, 1
+        self.validates = describe is not perceptron_shape  # whose kernels keep one batch's loss
         self._weights: list[tuple[Any, np.ndarray]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
