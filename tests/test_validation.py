@@ -85,7 +85,7 @@ def check(name, backend, network, error=1e-5, **options):
     found, plan = train(name, backend, network, held_out, **options)
     without, _ = train(name, backend, network, None, **options)
     for (loss, weights), (_, expected) in zip(found, without, strict=True):
-        agree(weights, expected, within=1e-6 if name == "persistent" else 0)  # by another kernel
+        agree(weights, expected, within=1e-4 if name == "persistent" else 0)  # by another kernel
         outputs = oracle.predict(oracles_of(network, weights), X.reshape(HELD, *network.inputs))
         assert loss == pytest.approx(network.loss.evaluate(outputs, Y), rel=error)
     return plan
