@@ -27,7 +27,7 @@ class Round:
     def stop(self, seconds: Sequence[float], comparable: Sequence[float] | None = None) -> str | None:
         """The rule that ends the round after these runs, or None if another run follows.
 
-        ``comparable``: their seconds for the same number of epochs, if they trained different numbers.
+        ``comparable``: the seconds of training as many epochs, if ``seconds`` include more or are of fewer.
         ``runs``: all are done. ``relative_error``: the half-width of the mean's 95% confidence interval is at
         most this fraction of it. ``max_seconds``: the next run would probably exceed the limit.
         """

@@ -196,8 +196,9 @@ def _time_runs(
         while measurement.stopped is None:
             is_long = measurement.warmup.seconds > _LONG_EPOCH * measurement.warmup.epochs
             runs.append(_run(job, strategy, backend, next(starts), of_run, after_epoch=not is_long))
-            of_all = [run.seconds * job.epochs / (len(run.epochs) or job.epochs) for run in runs]
-            measurement.stopped = rules.stop([run.seconds for run in runs], of_all)
+            taken = [run.seconds + (run.validation_seconds or 0) for run in runs]
+            of_all_epochs = [run.seconds * job.epochs / (len(run.epochs) or job.epochs) for run in runs]
+            measurement.stopped = rules.stop(taken, of_all_epochs)
             progress(runs)
     finally:
         strategy.close()
