@@ -134,14 +134,14 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     The runs of all rounds are pooled, texts are joined, and costs are medians over rounds. ``mean_s`` and
     ``std_s`` are seconds per training run of all epochs (``store.run_seconds``); every round has the same
     weight in the mean. ``rounds`` lists the runs' seconds for each round from the first to the last; the list
-    of a missing round is empty, as are all lists of a cell without a time. ``origins`` lists the origin of each of these rounds. The key ``seeds`` of
-    records from several seeds, each with the protocol's rounds, is their number (``snn.tables.overview``). If
-    one launch trains several ``members``, the seconds of a run are its share of the launch, which takes
-    ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
-    the final loss by draw of initial weights, and ``draws`` lists the draws as text. ``hidden`` holds the
-    hidden widths of an MLP, and None for any other network. ``kernel`` is the kernel that did the arithmetic
-    (``snn.analysis.cell_line``), ``kernel.name`` the chosen one. Scores are over the test rows; a
-    classification also has a ``curve``.
+    of a missing round is empty, as are all lists of a cell without a time. ``origins`` lists the origin of
+    each of these rounds. The key ``seeds`` of records from several seeds, each with the protocol's rounds, is
+    their number (``snn.tables.overview``). If one launch trains several ``members``, the seconds of a run are
+    its share of the launch, which takes ``launch_s``, and ``member_losses`` holds each member with its mean
+    ``final_loss``. ``draw_losses`` holds the final loss by draw of initial weights, and ``draws`` lists the
+    draws as text. ``hidden`` holds the hidden widths of an MLP, and None for any other network. ``kernel`` is
+    the kernel that did the arithmetic (``snn.analysis.cell_line``), ``kernel.name`` the chosen one. Scores
+    are over the test rows; a classification also has a ``curve``.
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
