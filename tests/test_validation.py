@@ -40,7 +40,7 @@ from snn.strategies import factory
 ROWS, HELD, BATCH, EPOCHS, RATE = 30, 19, 12, 3, 0.02
 ALL = [*STRATEGIES, *PEERS]
 KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in ALL}
-VALIDATING = [name for name in ALL if KINDS[name].validates and KINDS[name].any_network]
+VALIDATING = [name for name in ALL if KINDS[name].any_network and not KINDS[name].side_by_side]
 LAYERS = Linear(7), ReLU(), Linear(6), ReLU()
 IMAGES = Conv2d(2, 3, 1), ReLU(), MaxPool2d(2), Linear(3)
 CASES = {

@@ -77,7 +77,7 @@ class Strategy(ABC):
     """X and Y of rows that are not trained on, for ``validation_loss``; set before ``setup``."""
 
     validates: bool = True
-    """Whether it can compute a loss on them after each epoch."""
+    """Whether it can compute a loss on them after each epoch, if it trains a single network."""
 
     progress: Progress = staticmethod(unwatched)
     """Called while ``train`` waits for the device before training has finished."""
@@ -113,10 +113,10 @@ class Strategy(ABC):
                 f"{network.optimizer.setting} is not supported: this strategy's update is plain gradient "
                 "descent: choose resident, graph, pipelined, synchronous or a host-driven strategy"
             )
-        if not self.validates and self.validation is not None:
+        if self.validation is not None and (self.side_by_side or not self.validates):
             raise Unsupported(
-                "training.validation needs losses and outputs after each epoch, which the kernels for "
-                "perceptrons in one launch do not give: choose graph or another strategy"
+                "training.validation needs the losses and outputs of one network after each epoch, which are "
+                "not there if a launch trains several, or a perceptron: choose graph or another strategy"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(
