@@ -90,6 +90,13 @@ def oracles_of(network, weights):
     return made
 
 
+def labels_of(loss, outputs, rows, random):
+    """A target for each row: a label, or a number of which some are beyond Huber's bound."""
+    if loss.is_classification:
+        return random.integers(0, loss.classes(outputs), rows)
+    return 2 * random.normal(size=rows)
+
+
 def written(rows, block=2):
     """Gradients that a kernel writes that needs a thread for each output and has one for each row."""
     return -(-rows // block) * block
@@ -103,9 +110,7 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
     if name == "torch_loader":
         network = replace(network, update_order="simultaneous")
     X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = 2 * random.normal(size=rows)
-    if network.loss.is_classification:
-        labels = random.integers(0, network.loss.classes(network.outputs), rows)
+    labels = labels_of(network.loss, network.outputs, rows, random)
     Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
     weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
     strategy = factory.make(choice, backend)

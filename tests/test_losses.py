@@ -10,7 +10,7 @@ from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from real_records import measured
-from test_layers import oracles_of
+from test_layers import labels_of, oracles_of
 from test_optimizers import REMEDIES, agree, backend_of
 
 from snn import backends
@@ -43,9 +43,7 @@ def train_and_compare(name, backend, case, reduction="mean"):
     network, random = network_of(case, reduction), np.random.default_rng(5)
     rate = RATE / 10 if reduction == "sum" else RATE
     X = random.uniform(-1, 1, (ROWS, 5)).astype(np.float32)
-    labels = 2 * random.normal(size=ROWS).astype(np.float32)  # some errors are above 1
-    if network.loss.is_classification:
-        labels = random.integers(0, network.loss.classes(network.outputs), ROWS).astype(np.float32)
+    labels = labels_of(network.loss, network.outputs, ROWS, random).astype(np.float32)
     weights = draw_weights(network, GlibcRandom(4))
     with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
         strategy.check_network(network)

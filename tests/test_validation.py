@@ -13,7 +13,7 @@ from conftest import PEERS, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from real_records import disagreements, measured, refusal, without
-from test_layers import oracles_of
+from test_layers import labels_of, oracles_of
 from test_optimizers import agree, backend_of
 
 from snn import backends, datasets
@@ -59,10 +59,8 @@ CASES = {name: replace(case, init="he_uniform", update_order="simultaneous") for
 def data_of(network, rows):
     random = np.random.default_rng(rows)
     X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = random.normal(size=(rows, 1))
-    if network.loss.is_classification:
-        labels = random.integers(0, 3, (rows, 1))
-    return X, network.loss.targets(labels.astype(np.float32), network.outputs)
+    labels = labels_of(network.loss, network.outputs, rows, random).astype(np.float32)
+    return X, network.loss.targets(labels[:, None], network.outputs)
 
 
 def train(name, backend, network, validation, **options):
