@@ -16,7 +16,7 @@ from test_optimizers import REMEDIES, agree, backend_of
 from snn import backends
 from snn.backends.cpu import ops
 from snn.config import groups
-from snn.errors import DataError, Unsupported
+from snn.errors import DataError
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Linear, ReLU, Tanh
 from snn.models.losses import LOSSES
@@ -91,13 +91,6 @@ def test_the_gradient_of_a_sum_is_of_all_outputs(name, case):
 @pytest.mark.parametrize("name", REMEDIES)
 def test_weights_on_a_gpu_are_those_of_float64(name, case):
     train_and_compare(name, backends.make("cuda", groups.load("kernel", "naive"), ROOT), case)
-
-
-@pytest.mark.parametrize("name", [name for name in ALL if name not in TRAINERS])
-def test_a_strategy_of_perceptrons_says_so(name):
-    strategy = factory.make(groups.load("strategy", name), DeferredBackend())
-    with pytest.raises(Unsupported, match="mean squared error"):
-        strategy.check_network(network_of("huber"))
 
 
 def test_persistent_names_the_losses_of_its_kernel():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import gradients, optimizers, remedies
+from snn.models import gradients, optimizers, remedies, schedules
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import ACTIVATIONS, Layer, Linear, Parameter, check_order, parse
@@ -19,8 +19,8 @@ from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
 from snn.models.step import Shape
 
-INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
-_NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6}
+INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform", "pytorch")
+_NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6, "pytorch": 1}
 MLP_DEFAULTS = {"bias": False, "activation": "relu"}
 """Keys of an MLP that cells name only if they differ from these values, the paper's."""
 UPDATE_ORDERS = ("sequential", "simultaneous")
@@ -37,8 +37,9 @@ class Network:
     batch's losses or of their sum; a reported loss is always the mean. A batch is computed as
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
     in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
-    takes the rows (``snn.models.row_order``), None for the order of the file. Raises ConfigError if a layer
-    does not fit the one before it, or a remedy the network.
+    takes the rows (``snn.models.row_order``), None for the order of the file. ``run_steps``: the steps of a
+    run, from which the optimiser's schedule follows. Raises ConfigError if a layer does not fit the one
+    before it, or a remedy the network.
     """
 
     inputs: Shape
@@ -53,13 +54,15 @@ class Network:
     optimizer: Optimizer = PLAIN
     recompute: tuple[int, ...] = ()
     order_seed: int | None = None
+    run_steps: int = 0
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
         check_order(self.layers)
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
-        optimizers.check(self.optimizer, self.gradient.name)
+        optimizers.check(self.optimizer, self.gradient.name, self.update_order, self.clip_norm)
+        schedules.check(self.optimizer.schedule, self.run_steps)
 
     @cached_property
     def layer_shapes(self) -> tuple[Shape, ...]:
@@ -187,16 +190,20 @@ def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
     With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it), ``he_uniform`` is
     w = (2 u - 1) sqrt(2 / fan_in), as the paper's authors have it, and ``kaiming_uniform`` is
     w = (2 u - 1) sqrt(6 / fan_in), whose variance is 2 / fan_in (He, Zhang, Ren and Sun, 2015). Biases are
-    zero and draw nothing.
+    zero and draw nothing, except with ``pytorch``: there weights and biases of a layer are
+    w = (2 u - 1) / sqrt(fan_in), the distribution, not the numbers, of PyTorch's nn.Linear and nn.Conv2d.
     """
     weights = []
-    for parameter in network.parameters:
-        if parameter.fan_in is None:
-            weights.append(np.zeros(parameter.shape, dtype=np.float32))
-            continue
-        u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
-        if network.init in _NUMERATORS:
-            limit = np.sqrt(np.float32(_NUMERATORS[network.init]) / np.float32(parameter.fan_in))
-            u = (np.float32(2) * u - np.float32(1)) * limit
-        weights.append(u)
+    for own in network.layer_parameters:
+        of_layer = own[0].fan_in if own and network.init == "pytorch" else None
+        for parameter in own:
+            fan_in = parameter.fan_in or of_layer
+            if fan_in is None:
+                weights.append(np.zeros(parameter.shape, dtype=np.float32))
+                continue
+            u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
+            if network.init in _NUMERATORS:
+                limit = np.sqrt(np.float32(_NUMERATORS[network.init]) / np.float32(fan_in))
+                u = (np.float32(2) * u - np.float32(1)) * limit
+            weights.append(u)
     return weights

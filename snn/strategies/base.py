@@ -64,6 +64,9 @@ class Strategy(ABC):
     any_optimizer: bool = False
     """Whether it trains with every optimiser, or by plain gradient descent alone."""
 
+    any_schedule: bool = False
+    """Whether the rate can change from step to step, and all gradients be clipped together."""
+
     plan: str | None = None
     """How it trains and why, in words, if ``setup`` chooses that."""
 
@@ -89,8 +92,17 @@ class Strategy(ABC):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         """Take the data, X (n, features) and Y (n, outputs), float32, and allocate long-lived memory."""
 
+    def check_validation(self) -> None:
+        """Raise Unsupported if this strategy cannot compute a validation loss that is asked for."""
+        if self.validation is not None and (self.side_by_side or not self.validates):
+            raise Unsupported(
+                "training.validation needs the losses and outputs of one network after each epoch, which are "
+                "not there if a launch trains several, or a perceptron: choose graph or another strategy"
+            )
+
     def check_network(self, network: Network) -> None:
-        """Raise Unsupported if this strategy cannot train the network."""
+        """Raise Unsupported if this strategy cannot train the network, or validate it."""
+        self.check_validation()
         if network.widths is None and not self.any_network:
             raise Unsupported(
                 "this strategy trains multilayer perceptrons only (network.hidden): linear layers without "
@@ -113,10 +125,10 @@ class Strategy(ABC):
                 f"{network.optimizer.setting} is not supported: this strategy's update is plain gradient "
                 "descent: choose resident, graph, pipelined, synchronous or a host-driven strategy"
             )
-        if self.validation is not None and (self.side_by_side or not self.validates):
+        if not self.any_schedule and (setting := network.optimizer.further_setting):
             raise Unsupported(
-                "training.validation needs the losses and outputs of one network after each epoch, which are "
-                "not there if a launch trains several, or a perceptron: choose graph or another strategy"
+                f"{setting} is not supported: this strategy's rate is constant and its gradients are not "
+                "clipped together: choose resident, graph, pipelined, synchronous or a host-driven strategy"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(

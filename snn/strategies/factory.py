@@ -1,7 +1,8 @@
 """A strategy from its choice in ``config/strategy``, its traits, and a strategy set up for a job."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -85,7 +86,10 @@ class Test(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A training job: plain values of a checked configuration, and the data."""
+    """A training job: plain values of a checked configuration, and the data.
+
+    ``keeps_weights``: whether the weights at the end are of interest.
+    """
 
     strategy: Mapping[str, Any]
     network: Network
@@ -96,6 +100,7 @@ class Job:
     batch_size: int
     learning_rate: float
     test: Test | None = None
+    keeps_weights: bool = False
     validation: tuple[np.ndarray, np.ndarray] | None = None
     """X and Y of the rows that the loss is computed on after each epoch."""
     patience: int | None = None
@@ -110,6 +115,11 @@ class Job:
     def is_classification(self) -> bool:
         return self.network.loss.is_classification
 
+    def left_out(self, numbers: np.ndarray) -> Test:
+        """Rows of the data that a member does not train on, as test rows, in units of the loss."""
+        Y = self.Y[numbers]
+        return Test(self.X[numbers], Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0])
+
 
 def start(job: Job, backend: Backend) -> Strategy:
     """The job's strategy on this backend, set up; closed again if its setup fails.
@@ -118,9 +128,10 @@ def start(job: Job, backend: Backend) -> Strategy:
     """
     strategy = make(job.strategy, backend)
     strategy.keeps_losses, strategy.validation = job.watches_epochs, job.validation
-    strategy.check_network(job.network)
+    network = replace(job.network, run_steps=job.epochs * math.ceil(len(job.X) / job.batch_size))
+    strategy.check_network(network)
     try:
-        strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
+        strategy.setup(network, job.X, job.Y, job.batch_size, job.learning_rate)
     except BaseException:
         strategy.close()
         raise

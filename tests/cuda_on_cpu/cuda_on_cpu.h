@@ -60,7 +60,7 @@ __attribute__((const)) uint3 grid_dim();
 enum class Shuffle { from, up, down, across };
 
 void block_barrier(int line);
-void named_barrier(int number, int threads);  // reached in any line, by all threads of the block
+void named_barrier(int number, int threads);  // reached in any line, by so many threads of the block
 void grid_barrier(int line = __builtin_LINE());  // of a cooperative launch; no intrinsic of CUDA does it
 void warp_barrier(unsigned mask, int line);
 uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line);
@@ -210,6 +210,7 @@ inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float a) { return std::exp(a); }
 inline float __frcp_rn(float a) { return 1.0f / a; }
 inline float rsqrtf(float a) { return 1.0f / std::sqrt(a); }
+inline double cospi(double a) { return std::cos(3.14159265358979324 * a); }
 inline float __saturatef(float a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
 
 inline unsigned __float_as_uint(float a) { return cuda_on_cpu::bits_as<unsigned>(a); }
