@@ -28,7 +28,8 @@ CASES = {"huber": ("huber", 1), "binary": ("binary_cross_entropy", 1), "several"
 """The loss and the outputs."""
 
 ALL = [*STRATEGIES, *PEERS]
-TRAINERS = [name for name in ALL if factory.class_of(groups.load("strategy", name)).any_network]
+KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in ALL}
+TRAINERS = [name for name in ALL if KINDS[name].any_network and not KINDS[name].side_by_side]
 
 
 def network_of(case, reduction="mean"):
