@@ -266,7 +266,8 @@ def _run(
     strategy.load(weights)
     backend.synchronize()
     epochs: list[Epoch] = []
-    validated: list[Validation] = []
+    held_out: list[float] = []  # the validation loss of each epoch
+    validation_seconds = 0.0
     best: list[np.ndarray] | None = None
     lowest, best_epoch = math.inf, 0
     began = time.perf_counter()
@@ -276,15 +277,14 @@ def _run(
             if done:
                 of_run(done, job.epochs, seconds)
             of_epoch = _timed(backend, strategy.epoch)
-            mean_loss, held_out = float(np.mean(strategy.epoch_losses())), None
+            mean_loss = float(np.mean(strategy.epoch_losses()))
             if job.validation is not None:
-                validated.append(_validate(strategy, backend))
-                held_out = validated[-1].loss
-            epochs.append(Epoch(of_epoch, mean_loss, held_out))
+                validation_seconds += _timed(backend, lambda: held_out.append(strategy.validation_loss()))
+            epochs.append(Epoch(of_epoch, mean_loss, held_out[-1] if held_out else None))
             seconds += of_epoch
-            if job.patience is not None and held_out is not None:
-                if held_out < lowest:
-                    lowest, best_epoch, best = held_out, len(epochs), strategy.weights()
+            if job.patience is not None:
+                if held_out[-1] < lowest:
+                    lowest, best_epoch, best = held_out[-1], len(epochs), strategy.weights()
                 if len(epochs) - best_epoch >= job.patience:
                     break
         seconds = math.fsum(epoch.seconds for epoch in epochs)
@@ -295,7 +295,7 @@ def _run(
     losses = strategy.losses()
     run = Run(
         *(seconds, fmean(losses), tuple(losses), tuple(epochs)),
-        validation_seconds=math.fsum(one.seconds for one in validated) if validated else None,
+        validation_seconds=validation_seconds if held_out else None,
         began=began,
     )
     if best is not None:
@@ -309,19 +309,6 @@ def _run(
     seconds = _timed(backend, lambda: strategy.predict(X).argmax(axis=1))
     correct = accuracy(job.network, strategy.weights(), X, targets)
     return replace(run, test_accuracy=correct, test_seconds=seconds)
-
-
-class Validation(NamedTuple):
-    """The loss of the rows held out after an epoch, and the seconds that it takes to have it on the host."""
-
-    loss: float
-    seconds: float
-
-
-def _validate(strategy: Strategy, backend: Backend) -> Validation:
-    losses: list[float] = []
-    seconds = _timed(backend, lambda: losses.append(strategy.validation_loss()))
-    return Validation(losses[0], seconds)
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:
