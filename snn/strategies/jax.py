@@ -425,9 +425,7 @@ class JaxVmap(SideBySide, JaxScan):
     def _with_state(self, weights: list[np.ndarray]) -> list[np.ndarray]:
         stacked = [np.stack(of_each) for of_each in zip(*self.each(weights, self._count), strict=True)]
         arrays = super()._with_state(stacked)
-        if self.network.optimizer.counts:
-            arrays[-1] = np.zeros(self._count, np.float32)
-        return arrays
+        return [array if array.ndim else np.repeat(array, self._count) for array in arrays]
 
 
 def in_batches(X: Any, Y: Any, batch: int) -> tuple[Any, ...]:
