@@ -63,8 +63,10 @@ LONGEST = (
 
 OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
 STRATEGIES = [name for name in groups.names("strategy") if name not in OF_OTHERS]
-PEERS = [name for name in OF_OTHERS if not side_by_side(groups.load("strategy", name))]
-"""Those that train one network; ``test_members`` has the others."""
+MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("strategy", name))]
+"""Strategies that train several networks: ``test_members`` tests them."""
+PEERS = [name for name in OF_OTHERS if name not in MANY]
+SINGLE = [name for name in STRATEGIES if name not in MANY]
 
 
 @functools.cache

@@ -127,6 +127,8 @@ def test_what_has_no_cluster_is_unsupported_on_a_gpu(cuda_backend):
 
 
 class WithoutPlan(CpuBackend):
+    is_processor = False
+
     def training_launch(self, shape):
         raise Unsupported(f"no cluster for {shape.members} networks")
 

@@ -6,14 +6,14 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import ROOT, SINGLE
 from deferred import DeferredBackend
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from test_strategies import ON_CPU
-from test_strategies import Device as Gpu
 
 from snn.backends.cpu import ops
+from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS, THREADS
 from snn.config import groups
 from snn.errors import ConfigError, Unsupported
@@ -21,13 +21,13 @@ from snn.measurement.accuracy import accuracy, predicted
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, PublishedNaive
 from snn.models.layers import ACTIVATIONS, Conv2d, Linear, MaxPool2d, ReLU, check_order, parse
-from snn.models.losses import LOSSES
+from snn.models.losses import CROSS_ENTROPY, LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.models.training_step import prediction_step, training_step
 from snn.strategies import factory
+from snn.strategies.device_driven import Resident
 
-TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).any_network]
-OTHERS = [name for name in STRATEGIES if name not in TRAINERS]
+TRAINERS = [name for name in SINGLE if factory.class_of(groups.load("strategy", name)).any_network]
 OF_ROWS = ("row_order", "take_rows")
 """Their operands are not all real numbers: ``test_row_order`` tests them."""
 LAYERS = "kernels/layers/"
@@ -47,7 +47,7 @@ def fits(*layers):
 
 @st.composite
 def networks(draw):
-    """Stacks of layers on small images or on columns, with either loss."""
+    """Stacks of layers on small images or on columns, with any loss."""
     loss = draw(st.sampled_from(list(LOSSES.values())))
     inputs = shape = draw(st.one_of(st.tuples(*3 * [st.integers(1, 6)]), st.tuples(st.integers(1, 9))))
     layers = []
@@ -64,7 +64,8 @@ def networks(draw):
         choices += 2 * [st.sampled_from(activations)]
         layers.append(draw(st.one_of(choices)))
         shape = layers[-1].output(shape)
-    layers.append(Linear(3 if loss.name == "cross_entropy" else 1))
+    outputs = {"cross_entropy": 3, "binary_cross_entropy": draw(st.sampled_from([1, 3]))}
+    layers.append(Linear(outputs.get(loss.name, 1)))
     if draw(st.integers(0, 5)) == 0:
         layers.append(ReLU())
     return Network(
@@ -93,6 +94,13 @@ def oracles_of(network, weights):
     return made
 
 
+def labels_of(loss, outputs, rows, random):
+    """A target for each row: a label, or a number of which some are beyond Huber's bound."""
+    if loss.is_classification:
+        return random.integers(0, loss.classes(outputs), rows)
+    return 2 * random.normal(size=rows)
+
+
 def written(rows, block=2):
     """Gradients that a kernel writes that needs a thread for each output and has one for each row."""
     return -(-rows // block) * block
@@ -106,7 +114,7 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
     if name == "torch_loader":
         network = replace(network, update_order="simultaneous")
     X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = random.integers(0, 3, rows) if network.outputs == 3 else random.normal(size=rows)
+    labels = labels_of(network.loss, network.outputs, rows, random)
     Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
     weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
     strategy = factory.make(choice, backend)
@@ -127,13 +135,14 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
     expected = oracle.train(
         layers,
         X.astype(np.float64).reshape(rows, *network.inputs),
-        labels if network.outputs == 3 else labels.astype(np.float32).astype(np.float64),
+        labels if network.loss.is_classification else labels.astype(np.float32).astype(np.float64),
         steps=epochs,
         batch_size=batch,
         rate=float(np.float32(0.01)),
         sequential=network.update_order == "sequential",
         clip_norm=network.clip_norm,
-        cross_entropy=network.outputs == 3,
+        cross_entropy=network.loss is CROSS_ENTROPY,
+        criterion=oracle.CRITERIA.get(network.loss.name),
         summed=network.reduction == "sum",
         kept=written if isinstance(network.gradient, PublishedNaive) else None,
     )
@@ -220,9 +229,12 @@ def test_large_kernels_are_products_of_patches(kernel):
     compare("resident", DeferredBackend(True, False, True), network, 3, 2, 5)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_strategy_of_mlps_says_so(name):
-    strategy = factory.make(groups.load("strategy", name), Gpu())
+class OfPerceptrons(Resident):
+    any_network = False
+
+
+def test_a_strategy_of_mlps_says_so():
+    strategy = OfPerceptrons(CpuBackend())
     with pytest.raises(Unsupported, match="multilayer perceptrons only"):
         strategy.check_network(Network((4,), (Linear(3), ReLU(), Linear(1))))
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_of import record
 from test_ensemble import SMALL, THRESHOLDS, planned, record_of_members
-from test_strategies import Device
 
 from snn.analysis import frame
 from snn.analysis.cell_line import line
@@ -23,9 +22,10 @@ from snn.measurement import cell
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.members import Member
+from snn.models.members import Member, on_rows
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam, AdamW, Sgd
+from snn.models.schedules import Cosine
 from snn.strategies import factory
 from snn.tables.sweep import learning_rates, members
 
@@ -35,6 +35,13 @@ NETWORKS = {
     "plain": mlp((4, 7, 1), init="he_uniform"),
     "momentum": mlp((4, 6, 1), bias=True, activation="silu", init="he_uniform", optimizer=Sgd(0.9, True)),
     "adam": mlp((4, 6, 5, 1), True, "tanh", init="he_uniform", optimizer=Adam(), order_seed=9),
+    "schedule": mlp(
+        *((4, 6, 1), True, "tanh"),
+        init="he_uniform",
+        update_order="simultaneous",
+        optimizer=Adam(schedule=Cosine(warmup_steps=3), clip_norm=0.5),
+        run_steps=EPOCHS * -(-ROWS // BATCH),
+    ),
     "adamw": mlp((4, 6, 1), True, "gelu", init="he_uniform", optimizer=AdamW(), order_seed=9),
 }
 LISTS = {
@@ -82,9 +89,8 @@ def test_each_member_ends_as_it_does_alone(name, backend, network, lists):
         rows = member.rows(ROWS, 3)
         data = (X, Y) if rows is None else (X[rows], Y[rows])
         alone = factory.make(groups.load("strategy", "resident"), CpuBackend())
-        expected, (expected_loss,), _ = ended(
-            alone, member.network(network), *data, member.learning_rate, start
-        )
+        of_member = on_rows(member.network(network), ROWS, len(data[0]), BATCH)
+        expected, (expected_loss,), _ = ended(alone, of_member, *data, member.learning_rate, start)
         assert loss == pytest.approx(expected_loss, rel=1e-5)
         for a, b in zip(own, expected, strict=True):
             assert np.linalg.norm(a - b) <= 1e-5 * np.linalg.norm(b)
@@ -145,15 +151,6 @@ def test_bootstrap_samples_leave_out_a_share_of_1_over_e():
         len(set(Member(1, "", 1.0, 1, bootstrap=i + 1).rows(1000, 0).tolist())) / 1000 for i in range(50)
     ]
     assert np.mean(shares) == pytest.approx(1 - np.exp(-1), abs=0.005)
-
-
-@pytest.mark.parametrize(
-    ("options", "key"), [({"weight_decays": [0.1]}, "weight_decays"), ({"folds": 2}, "folds")]
-)
-def test_the_kernel_of_one_launch_has_neither_decay_nor_rows_of_each(options, key):
-    network = NETWORKS["plain"]
-    with closing(made("ensemble", Device(), **options)) as strategy, pytest.raises(Unsupported, match=key):
-        strategy.setup(network, *data_of(network), BATCH, 0.01)
 
 
 def test_a_cell_names_what_differs_from_before_there_was_a_choice():

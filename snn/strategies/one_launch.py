@@ -19,8 +19,8 @@ from snn.backends.launches.whole import WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
-from snn.models.losses import CROSS_ENTROPY
-from snn.models.members import Member, MemberArrays, arrays_of
+from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
+from snn.models.members import Member, MemberArrays, arrays_of, on_rows
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.schedules import CONSTANT
@@ -201,6 +201,8 @@ def _described_layers(network: Network, batch: int) -> dict[str, Any]:
         reason = "its kernel does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
+    elif network.loss not in (MEAN_SQUARED_ERROR, CROSS_ENTROPY):
+        reason = f"its kernel has {MEAN_SQUARED_ERROR.name} and {CROSS_ENTROPY.name}, not {network.loss.name}"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
     linear = tuple(
@@ -284,6 +286,7 @@ class OneLaunch(DeviceDriven):
     def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
         super().__init__(backend)
         self._describe, self._members = describe, 1
+        self.validates = describe is not perceptron_shape  # whose kernels keep one batch's loss
         self._weights: list[tuple[Any, np.ndarray]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -490,6 +493,7 @@ class Persistent(Strategy):
         failure: type[SnnError] = Unsupported
         for describe in _shapes_for(network, self.backend):
             self._strategy = OneLaunch(self.backend, describe)
+            self._strategy.validation = self.validation
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, rate)
@@ -507,7 +511,7 @@ class Persistent(Strategy):
         if self.fallback is None:
             raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
-        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.keeps_losses, self._strategy.validation = self.keeps_losses, self.validation
         try:
             self._strategy.setup(network, X, Y, batch_size, rate)
         except Unsupported as error:
@@ -520,6 +524,7 @@ class Persistent(Strategy):
     load, epoch, check_trained = _delegated("load"), _delegated("epoch"), _delegated("check_trained")
     loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
     weights, close = _delegated("weights"), _delegated("close")
+    validation_loss = _delegated("validation_loss")
 
 
 class OneByOne(Strategy):
@@ -547,7 +552,8 @@ class OneByOne(Strategy):
             one = _Sharing(self.backend, uploaded)
             one.keeps_losses = self.keeps_losses
             self._each.append(one)
-            one.setup(member.network(network), x, y, min(batch_size, len(x)), member.learning_rate)
+            of_member = on_rows(member.network(network), len(X), len(x), batch_size)
+            one.setup(of_member, x, y, min(batch_size, len(x)), member.learning_rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
         count = len(weights) // len(self._each)
@@ -600,20 +606,20 @@ class _Sharing(Resident):
 class Ensemble(SideBySide):
     """Training of many members in one launch.
 
-    All members share the data on the device; each has its own weights and learning rate. A run is one launch
-    of all members, or several (``LaunchedTraining``). A member is trained by the kernel of ``persistent`` for
-    one hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
-    Members that do not fit on the device at the same time follow in the same launch when others have
-    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
-    Unsupported with the reason. On a CPU, NumPy trains the members one after the other, whatever they train.
+    All members share the data on the device; each has what ``MemberArrays`` has. A run is one launch of all
+    members, or several (``LaunchedTraining``). A member is trained by the kernel of ``persistent`` for one
+    hidden layer, if they differ in weights and learning rates alone, or by the one whose blocks hold whole
+    networks, with fewer blocks than a single network would get if that finishes all members sooner. Members
+    that do not fit on the device at the same time follow in the same launch when others have finished. If
+    neither kernel trains the network (it is too large, say), ``setup`` raises Unsupported with the reasons.
+    On a CPU, NumPy trains the members one after the other, whatever they train.
     """
 
     by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        members = self.described(network, rate)
+        members, reasons = self.described(network, rate), list[str]()
         self._count = len(members)
-        reasons = []
         for describe in (perceptron_shape,) if self.backend.is_processor else (perceptron_shape, whole_shape):
             launch = OneLaunch(self.backend, describe)
             launch.of_members = arrays_of(members, network, len(X), self._folds)
@@ -623,7 +629,7 @@ class Ensemble(SideBySide):
                 launch.check_network(network)
                 launch.setup(network, X, Y, batch_size, rate)
             except Unsupported as error:
-                reasons.append(str(error))
+                reasons += [one for one in [str(error)] if one not in reasons]
                 launch.close()
             else:
                 self.plan, self.launch = "; ".join([str(launch.plan), *reasons]), launch.launch
