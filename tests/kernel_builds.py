@@ -242,7 +242,8 @@ def trainings() -> list[tuple[Training, str]]:
     shapes = [*_OF_IMAGES]
     for (features, *widths), batch, sequential, cross_entropy, architectures, *function in _LAYERED:
         hidden = [LinearLayer(width, True, *(function or ["relu"])) for width in widths[:-1]]
-        flags, layers = (sequential, True, cross_entropy), (*hidden, LinearLayer(widths[-1], True))
+        loss = "softmax_cross_entropy" if cross_entropy else "error"
+        flags, layers = (sequential, True, loss), (*hidden, LinearLayer(widths[-1], True))
         further = ("adam_update", 2, True, True) if function else ()
         shapes.append((LayeredShape(batch, *flags, features, layers, *further), architectures))
     for further, architectures in shapes:

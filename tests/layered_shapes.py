@@ -8,9 +8,9 @@ import numpy as np
 
 from snn.backends.cpu import trainings
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps
-from snn.backends.launches.linear import LayeredShape, LinearLayer
+from snn.backends.launches.linear import CROSS_ENTROPY, LayeredShape, LinearLayer
 from snn.models.layers import ACTIVATIONS, Linear
-from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
+from snn.models.losses import LOSSES
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import row_order
@@ -38,7 +38,7 @@ RUN, SCHEDULE = 60, Cosine(warmup_steps=3, end_factor=0.1)
 
 def shape(
     *sizes,
-    cross_entropy=True,
+    loss="softmax_cross_entropy",
     sequential=False,
     mean=True,
     bare=(),
@@ -56,7 +56,7 @@ def shape(
         for i, width in enumerate(widths)
     )
     states = len(OPTIMIZERS[update].state)
-    flags = sequential, mean, cross_entropy
+    flags = sequential, mean, loss
     return LayeredShape(batch, *flags, features, tuple(layers), update, states, scheduled, shuffled)
 
 
@@ -68,12 +68,12 @@ SHAPES = {
     "deep in turn": shape(
         33, 20, 70, 9, 40, 3, sequential=True, bare=(1,), activations=("relu", "relu", "identity")
     ),
-    "regression": shape(40, 33, 24, 1, cross_entropy=False, sequential=True),
-    "outputs": shape(7, 5, 13, 19, cross_entropy=False, mean=False),
+    "regression": shape(40, 33, 24, 1, loss="error", sequential=True),
+    "outputs": shape(7, 5, 13, 19, loss="error", mean=False),
     "one layer": shape(18, 30, 4),
     "many outputs": shape(16, 9, 16, 130, sequential=True, mean=False),
     "wide": shape(70, 40, 200, 130, 12),
-    "smallest": shape(1, 1, 1, 1, cross_entropy=False),
+    "smallest": shape(1, 1, 1, 1, loss="error"),
 }
 
 
@@ -84,11 +84,11 @@ FURTHER = {
     "shuffled": shape(20, 17, 24, 10, shuffled=True),
     "adam": shape(
         *(33, 17, 70, 24, 6),
-        **{"activations": ("tanh",), "cross_entropy": False, "update": "adam_update", "shuffled": True},
+        **{"activations": ("tanh",), "loss": "error", "update": "adam_update", "shuffled": True},
     ),
     "adamw in turn": shape(
         *(16, 5, 24, 40, 20, 1),
-        **{"activations": ("sigmoid", "silu", "gelu"), "cross_entropy": False, "update": "adamw_update"},
+        **{"activations": ("sigmoid", "silu", "gelu"), "loss": "error", "update": "adamw_update"},
         **{"sequential": True, "shuffled": True, "scheduled": True, "bare": (1,)},
     ),
 }
@@ -103,7 +103,7 @@ def network_of(one, **others):
         "optimizer": replace(OPTIMIZERS[one.update], schedule=SCHEDULE if one.scheduled else CONSTANT),
         "run_steps": RUN,
         "order_seed": SEED if one.shuffled else None,
-        "loss": CROSS_ENTROPY if one.cross_entropy else MEAN_SQUARED_ERROR,
+        "loss": next(loss for loss in LOSSES.values() if loss.op == one.loss),
         "update_order": "sequential" if one.sequential else "simultaneous",
         "reduction": "mean" if one.mean else "sum",
     }
@@ -125,7 +125,7 @@ def plan_for(one, limits=FEW):
 def made(one, rows, random):
     """Data, its targets as an oracle and as a kernel has them, and fresh parameters; biases are not zero."""
     X = random.uniform(-1, 1, (rows, one.features)).astype(np.float32)
-    if one.cross_entropy:
+    if one.loss == CROSS_ENTROPY:
         labels = random.integers(0, one.outputs, rows)
         Y = np.eye(one.outputs, dtype=np.float32)[labels]
     else:
@@ -193,7 +193,7 @@ def oracle_step(one, parameters, x, y, descend):
         functions.append(getattr(layer_oracle, ACTIVATIONS[layer.activation].__name__)())
         x = functions[-1].forward(x)
         at += 1 + layer.bias
-    if one.cross_entropy:
+    if one.loss == CROSS_ENTROPY:
         p = np.exp(x - x.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         errors, d = -np.log((p * y).sum(axis=1)), p - y

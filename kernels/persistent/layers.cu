@@ -3,7 +3,7 @@
 // several tiles per block, too.
 //
 //   Z_i = H_{i-1} W_i + b_i, H_i = f_i(Z_i), H_0 = X                                                   i = 1, ..., L
-//   dZ_L = scale (softmax(Z_L) - Y)   or   dZ_L = scale (Z_L - Y)
+//   dZ_L = scale (softmax(Z_L) - Y),   or scale times the derivatives of a loss of each output, such as Z_L - Y
 //   dW_i = H_{i-1}^T dZ_i;  db_i = the sum of dZ_i's rows;  dZ_{i-1} = dZ_i W_i^T f'_{i-1}
 //   W_i -= rate dW_i;  b_i -= rate db_i;  or what an optimiser makes of them (updates.cuh)
 //
@@ -25,7 +25,8 @@
 //
 // Layout: widths and the batch are padded with zeros; each batch of X and Y is stored contiguously, but with SHUFFLED
 // all rows are; W is W_1, b_1, W_2, ..., without the biases that a layer does not have, and M, what an optimiser keeps,
-// STATES times the same. E: of each row its cross-entropy, or Z_L - Y, in the order in which an epoch takes them.
+// STATES times the same. E: of each row its cross-entropy, or of each output its loss, of the squared error Z_L - Y, in the
+// order in which an epoch takes the rows.
 // Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
 
 constexpr int THREADS = 256;
@@ -45,6 +46,8 @@ constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;               // layers
 constexpr int LAST = WIDTH[L], OUTPUTS = NEURONS[L];
 constexpr int MOST_EARLY = 4;   // elements per thread that are loaded before a product, for use behind it
 constexpr bool ADAM = STATES == 2, COUNTS = ADAM || SCHEDULED;   // COUNTS: updates depend on the number of the step
+enum class Loss { error, softmax_cross_entropy, huber, binary_cross_entropy };   // the operations of their names
+constexpr bool CROSS_ENTROPY = Loss::LOSS == Loss::softmax_cross_entropy, SQUARED = Loss::LOSS == Loss::error;
 constexpr int OF_ROW = CROSS_ENTROPY ? 1 : OUTPUTS;               // floats of E
 
 constexpr Tile FORWARD_TILES[] = {FORWARD}, WGRAD_TILES[] = {WGRAD}, DGRAD_TILES[] = {DGRAD};
@@ -190,7 +193,7 @@ struct Training {
                 __syncthreads();
                 for (int line = tile.at.warp(); line < T::tile.rows; line += WARPS) softmax(line, tile.row + line, tile.at.lane());
             } else {
-                tile.each([&](int e, int row) { squared_error(z[e] + bias, row, tile.own_col()); });
+                tile.each([&](int e, int row) { loss_of_output(z[e] + bias, row, tile.own_col()); });
             }
             if constexpr (I == L && AT_ONCE) {
                 __syncthreads();
@@ -205,7 +208,11 @@ struct Training {
         end_phase({"forward", I});
     }
 
-    __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(rows) : 1.0f); }
+    __device__ float scale() const
+    {
+        constexpr int TERMS = Loss::LOSS == Loss::binary_cross_entropy ? OUTPUTS : 1;   // of a row, that are averaged
+        return (SQUARED ? 2.0f : 1.0f) / (MEAN ? float(rows) * TERMS : 1.0f);
+    }
     __device__ float target(int row, int col) const
     {
         if constexpr (SHUFFLED) return from_l2(batch_of(step) + OF_X + row * LAST + col);
@@ -213,13 +220,22 @@ struct Training {
     }
     __device__ float* errors(int row) const { return E + ((size_t)batch * BATCH + row) * OF_ROW; }
 
-    __device__ void squared_error(float z, int row, int col) const
+    __device__ void loss_of_output(float z, int row, int col) const
     {
         const bool real = row < rows && col < OUTPUTS;
-        const float error = real ? z - target(row, col) : 0.0f;
-        dZ<L>()[row * LAST + col] = scale() * error;
-        if (AT_ONCE) shared.z[row % Forward<L>::tile.rows][col] = scale() * error;
-        if (real) errors(row)[col] = error;
+        const float error = real ? z - target(row, col) : 0.0f, distance = fabsf(error);
+        float loss = error, d = error;   // d: the loss's derivative, but for scale()
+        if constexpr (Loss::LOSS == Loss::huber) {
+            loss = distance > 1.0f ? distance - 0.5f : 0.5f * error * error;
+            d = distance > 1.0f ? copysignf(1.0f, error) : error;
+        } else if constexpr (Loss::LOSS == Loss::binary_cross_entropy) {
+            const float y = real ? target(row, col) : 0.0f;
+            loss = fmaxf(z, 0.0f) - z * y + log1pf(expf(-fabsf(z)));   // no exponential overflows
+            d = real ? logistic(z) - y : 0.0f;
+        }
+        dZ<L>()[row * LAST + col] = scale() * d;
+        if (AT_ONCE) shared.z[row % Forward<L>::tile.rows][col] = scale() * d;
+        if (real) errors(row)[col] = loss;
     }
 
     // Loss and gradient of one row, by a warp: as in kernels/layers/softmax.cu.

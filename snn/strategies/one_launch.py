@@ -15,7 +15,13 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, padded
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape, has_outliers
+from snn.backends.launches.linear import (
+    LAYERED_LOSSES,
+    LayeredShape,
+    LinearLayer,
+    PerceptronShape,
+    has_outliers,
+)
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
@@ -166,6 +172,8 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         reason = "its kernel does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
+    elif network.loss.op not in LAYERED_LOSSES:
+        reason = f"its kernel has no {network.loss.name}"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
     linear = tuple(
@@ -173,7 +181,7 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         for layer, after in pairwise([*own, Identity()])
         if isinstance(layer, Linear)
     )
-    flags = network.update_order == "sequential", network.reduction == "mean", network.loss is CROSS_ENTROPY
+    flags = network.update_order == "sequential", network.reduction == "mean", network.loss.op
     update = network.optimizer.op, len(network.optimizer.state), network.optimizer.schedule != CONSTANT
     shuffled = network.order_seed is not None
     return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, shuffled)

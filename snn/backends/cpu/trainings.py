@@ -12,7 +12,6 @@ from snn.backends.cpu.ops import (
     conv2d_relu,
     conv2d_relu_pool,
     conv2d_wgrad,
-    error,
     matmul_bias,
     matmul_nt_mask,
     matmul_tn,
@@ -24,7 +23,7 @@ from snn.backends.cpu.ops import (
 )
 from snn.backends.launches import HEAD, TRAINED, Steps, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.linear import LayeredShape, PerceptronShape
+from snn.backends.launches.linear import CROSS_ENTROPY, LayeredShape, PerceptronShape
 from snn.models.host_ops import clip
 from snn.models.layers import ACTIVATIONS, OutOfPlace
 from snn.models.row_order import row_order
@@ -180,10 +179,10 @@ def _gradient_of_outputs(P, Y, E, shape):
     rows, n = len(P), shape.outputs
     dZ, (outputs, targets) = np.zeros_like(P), (matrix[:, :n].flatten() for matrix in (P, Y))
     gradient = np.empty_like(outputs)
-    if shape.cross_entropy:
-        softmax_cross_entropy(outputs, targets, E, gradient, rows, n, 1 / rows if shape.mean else 1)
-    else:
-        error(outputs, targets, E, gradient, rows * n, 2 / rows if shape.mean else 2)
+    of_row = n if shape.loss == "binary_cross_entropy" else 1  # terms that are averaged
+    scale = (2 if shape.loss == "error" else 1) / (rows * of_row if shape.mean else 1)
+    sizes = (rows, n) if shape.loss == CROSS_ENTROPY else (rows * n,)
+    getattr(ops, shape.loss)(outputs, targets, E, gradient, *sizes, scale)
     dZ[:, :n] = gradient.reshape(rows, n)
     return dZ
 

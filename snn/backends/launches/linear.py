@@ -384,6 +384,11 @@ _NUMBERS = 4  # of an update, after the rate
 _NARROW = 512  # neurons that the perceptrons' kernels support, unless there are too many rows or features
 
 
+CROSS_ENTROPY = "softmax_cross_entropy"
+LAYERED_LOSSES = ("error", CROSS_ENTROPY, "huber", "binary_cross_entropy")
+"""Operations of the losses that the kernel has."""
+
+
 @dataclass(frozen=True)
 class LinearLayer:
     """A linear layer of this width, whether it has biases, and the activation function that follows."""
@@ -395,18 +400,18 @@ class LinearLayer:
 
 @dataclass(frozen=True)
 class LayeredShape(TrainingShape):
-    """Linear layers, with the squared error or with softmax and cross-entropy; nothing is clipped.
+    """Linear layers, with a loss of each output or with softmax and cross-entropy; nothing is clipped.
 
-    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``:
-    whether this is the loss instead of the squared error. ``features`` and the layers' widths are not padded,
-    but each batch on the device is. W holds all parameters in turn, padded; E the cross-entropy of each row,
-    or its errors, in the order in which the last epoch took the rows.
+    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``loss``: the
+    operation that computes it (``Loss.op``). ``features`` and the layers' widths are not padded, but each
+    batch on the device is. W holds all parameters in turn, padded; E is the operation's, in the order in
+    which the last epoch took the rows.
     """
 
     batch: int
     sequential: bool
     mean: bool
-    cross_entropy: bool
+    loss: str
     features: int
     layers: tuple[LinearLayer, ...]
     update: str = "update"
@@ -438,7 +443,7 @@ class LayeredShape(TrainingShape):
     @property
     def errors(self) -> int:
         """Floats of E for each row."""
-        return 1 if self.cross_entropy else self.outputs
+        return 1 if self.loss == CROSS_ENTROPY else self.outputs
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
@@ -494,7 +499,7 @@ class LayeredShape(TrainingShape):
                 AT_ONCE=self._at_once,
                 BATCH=self.batch,
                 ROWS=self.rows,
-                CROSS_ENTROPY=self.cross_entropy,
+                LOSS=self.loss,
                 MEAN=self.mean,
                 SEQUENTIAL=self.sequential,
                 GRID=grid,
@@ -545,7 +550,7 @@ class LayeredShape(TrainingShape):
         NVIDIA H200 trained five at 0.80 to 0.96 of the speed of ``graph``, and one at 1.13.
         """
         first, *others = self.layers
-        is_perceptron = len(others) == 1 and not first.bias and self.outputs == 1 and not self.cross_entropy
+        is_perceptron = len(others) == 1 and not first.bias and self.outputs == 1 and self.loss == "error"
         return is_perceptron and first.width > max(self.features, _NARROW)
 
 
