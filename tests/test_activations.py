@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_layers import TRAINERS
 from test_other_trainers import SLOW_TO_COMPILE
+from test_strategies import Device as Gpu
 
 from snn.backends.cpu import ops
 from snn.backends.cpu.backend import CpuBackend
@@ -109,8 +110,8 @@ def test_hidden_layers_are_computed_again_to_the_same_bits(activation):
 
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name not in TRAINERS])
 @pytest.mark.parametrize(("activation", "bias"), [("tanh", False), ("relu", True)])
-def test_a_strategy_of_the_papers_mlps_says_so(name, backend, activation, bias):
-    strategy = factory.make(groups.load("strategy", name), backend)
+def test_a_strategy_of_the_papers_mlps_says_so(name, activation, bias):
+    strategy = factory.make(groups.load("strategy", name), Gpu())
     with pytest.raises(Unsupported, match=r"network\.bias.*network\.activation"):
         strategy.check_network(network_of(activation, bias))
 

@@ -15,6 +15,7 @@ from emulated import EmulatedBackend
 from every_source import EverySource
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_strategies import Device as Gpu
 
 from snn import backends
 from snn.backends.cpu.backend import CpuBackend
@@ -251,7 +252,7 @@ def test_micro_batches_are_parts_of_a_shuffled_batch(name):
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if not kind.shuffles])
 def test_a_strategy_that_only_knows_the_files_order_says_so(name):
-    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    strategy = factory.make(groups.load("strategy", name), Gpu())
     with pytest.raises(Unsupported, match=r"training\.shuffle=epoch"):
         strategy.check_network(NETWORK)
 

@@ -52,6 +52,11 @@ class Optimizer(ABC):
     clip_norm: float | None = field(default=None, kw_only=True)
 
     @property
+    @abstractmethod
+    def weight_decay(self) -> float:
+        """How fast weights shrink; a key that every optimiser has."""
+
+    @property
     def state(self) -> tuple[str, ...]:
         return ()
 

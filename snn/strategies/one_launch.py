@@ -1,9 +1,8 @@
 """One launch trains for many steps, a network or many, if the backend has a launch configuration for it."""
 
-import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -23,15 +22,16 @@ from snn.backends.launches.linear import (
     has_outliers,
 )
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
-from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.network import Network, draw_weights
+from snn.models.members import Member
+from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.schedules import CONSTANT
 from snn.strategies.base import Progress, Strategy
-from snn.strategies.device_driven import DeviceDriven, Graph
+from snn.strategies.device_driven import DeviceDriven, Graph, Resident
+from snn.strategies.members import SideBySide
 
 KERNELS = (
     "kernels/persistent/special/one_layer.cu",
@@ -485,74 +485,137 @@ class Persistent(Strategy):
     weights, close = _delegated("weights"), _delegated("close")
 
 
-class Ensemble(OneLaunch):
-    """Training of many members in one launch: every combination of the listed values, times ``starts``.
+class OneByOne(Strategy):
+    """Training of members one after the other, each as by ``resident``: on a processor, whatever they train.
 
-    An empty list means the cell's value. Start k has the initial weights that run k of any other
-    strategy has, so ten starts are the protocol's ten runs. All members share the data on the device; each
-    has its own weights and learning rate.
-
-    A run is one launch of all members, or several (``LaunchedTraining``). Every run trains the same members:
-    the protocol repeats it to measure its time. A member is trained by the kernel of ``persistent`` for one
-    hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
-    Members that do not fit on the device at the same time follow in the same launch when others have
-    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
-    Unsupported with the reason. On a CPU, NumPy trains the members one after the other.
+    Members that train on the same rows share X and Y.
     """
 
-    side_by_side = True
-    any_network = any_optimizer = any_schedule = shuffles = False
+    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
 
-    def __init__(
-        self,
-        backend: Backend,
-        starts: int = 1,
-        seeds: Sequence[int] = (),
-        initialisers: Sequence[str] = (),
-        learning_rates: Sequence[float] = (),
-    ) -> None:
+    def __init__(self, backend: Backend, members: Sequence[Member], folds: int) -> None:
         super().__init__(backend)
-        self._starts, self._seeds = starts, seeds
-        self._initialisers, self._learning_rates = initialisers, learning_rates
-        self._rate = float("nan")  # the cell's; set by ``setup``
+        self._members, self._folds = members, folds
+        self._each: list[Resident] = []
+        many = f", {len(members)} networks one after the other" if len(members) > 1 else ""
+        self.plan = f"NumPy, all epochs in one call{many}"
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        self._rate = rate
-        any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
-        self.rates = [member["learning_rate"] for member in self._members_for(network, any_seed)]
-        super().setup(network, X, Y, batch_size, rate)
+        data: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        uploaded: dict[int, Any] = {}
+        for member in self._members:
+            rows = member.rows(len(X), self._folds)
+            taken = (X, Y) if rows is None else (X[rows], Y[rows])
+            x, y = data.setdefault((member.fold, member.bootstrap), taken)
+            one = _Sharing(self.backend, uploaded)
+            one.keeps_losses = self.keeps_losses
+            self._each.append(one)
+            one.setup(member.network(network), x, y, min(batch_size, len(x)), member.learning_rate)
 
-    def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
-        """Initial weights of all members, one after the other; the same for every run."""
-        streams = {
-            (each_seed, init): _first_draws(replace(network, init=init), each_seed, self._starts)
-            for each_seed in self._seeds or [seed]
-            for init in self._initialisers or [network.init]
-        }
-        members = self._members_for(network, seed)
-        yield from itertools.repeat(
-            [W for one in members for W in streams[one["seed"], one["init"]][one["start"] - 1]]
+    def load(self, weights: list[np.ndarray]) -> None:
+        count = len(weights) // len(self._each)
+        for i, one in enumerate(self._each):
+            one.load(weights[i * count : (i + 1) * count])
+
+    def epoch(self) -> None:
+        self.train(1)
+
+    def train(self, epochs: int) -> None:
+        began = time.perf_counter()
+        for i, one in enumerate(self._each):
+            if i:
+                self.progress(epochs * i / len(self._each), epochs, time.perf_counter() - began)
+            one.train(epochs)
+
+    def loss(self) -> float:
+        return fmean(self.losses())
+
+    def losses(self) -> list[float]:
+        return [one.loss() for one in self._each]
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.mean([one.epoch_losses() for one in self._each], axis=0)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        raise Unsupported("several networks have no common outputs")
+
+    def weights(self) -> list[np.ndarray]:
+        return [W for one in self._each for W in one.weights()]
+
+    def close(self) -> None:
+        while self._each:
+            self._each.pop().close()
+
+
+class _Sharing(Resident):
+    """``resident`` on data that another may have uploaded: by ``id`` of the matrix, in ``uploaded``."""
+
+    def __init__(self, backend: Backend, uploaded: dict[int, Any]) -> None:
+        super().__init__(backend)
+        self._uploaded = uploaded
+
+    def upload(self, matrix: np.ndarray, purpose: str) -> Any:
+        if id(matrix) not in self._uploaded:
+            self._uploaded[id(matrix)] = super().upload(matrix, purpose)
+        return self._uploaded[id(matrix)]
+
+
+class Ensemble(SideBySide):
+    """Training of many members in one launch.
+
+    All members share the data on the device; each has its own weights and learning rate. A run is one launch
+    of all members, or several (``LaunchedTraining``). A member is trained by the kernel of ``persistent`` for
+    one hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
+    Members that do not fit on the device at the same time follow in the same launch when others have
+    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
+    Unsupported with the reason. On a CPU, NumPy trains the members one after the other, whatever they train.
+    """
+
+    by_epoch = at_once = True
+
+    def check_network(self, network: Network) -> None:
+        if not self.backend.is_processor:
+            super().check_network(network)
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        members = self.described(network, rate)
+        self._count = len(members)
+        launch = OneLaunch(self.backend)
+        launch.rates = [member.learning_rate for member in members]
+        self._strategy: Strategy = launch
+        try:
+            super().check_network(network)
+            _check_alike(members)
+        except Unsupported:
+            if not self.backend.is_processor:
+                raise
+            self._strategy = OneByOne(self.backend, members, self._folds)
+            self._strategy.check_network(network)
+        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.setup(network, X, Y, batch_size, rate)
+        self.plan, self.launch = self._strategy.plan, self._strategy.launch
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        self._strategy.load([W for own in self.each(weights, self._count) for W in own])
+
+    def train(self, epochs: int) -> None:
+        self._strategy.progress = self.progress
+        self._strategy.train(epochs)
+
+    epoch, check_trained, losses = _delegated("epoch"), _delegated("check_trained"), _delegated("losses")
+    loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
+    weights = _delegated("weights")
+
+    def close(self) -> None:
+        if hasattr(self, "_strategy"):
+            self._strategy.close()
+
+
+def _check_alike(members: Sequence[Member]) -> None:
+    """Raise Unsupported if members differ in more than their weights and learning rates."""
+    if any(member.weight_decay for member in members):
+        raise Unsupported("strategy.weight_decays is not supported: the kernel updates without weight decay")
+    if any(member.fold or member.bootstrap for member in members):
+        raise Unsupported(
+            "strategy.folds and strategy.bootstraps are not supported: the kernel's members share all rows"
         )
-
-    def members(self, seed: int) -> list[dict[str, Any]]:
-        return self._members_for(self.network, seed)
-
-    def _members_for(self, network: Network, seed: int) -> list[dict[str, Any]]:
-        """The members, given the cell's network and seed for what is not listed.
-
-        Each has a learning rate, and the ``start``-th draw (from 1) of a seed as initial weights.
-        """
-        names = ("seed", "init", "learning_rate", "start")
-        combinations = itertools.product(
-            self._seeds or [seed],
-            self._initialisers or [network.init],
-            self._learning_rates or [self._rate],
-            range(1, self._starts + 1),
-        )
-        return [dict(zip(names, combination, strict=True)) for combination in combinations]
-
-
-def _first_draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:
-    """The initial weights of the first ``count`` runs of a seed."""
-    random = GlibcRandom(seed)
-    return [draw_weights(network, random) for _ in range(count)]
