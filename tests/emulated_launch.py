@@ -21,7 +21,7 @@ def launched(launch, buffers, steps, source=None, **further):
     assert kernels["workspace_floats"] <= buffers[-1].size
     numbers = steps[3:4] if launch.kernel in ("layers", "convolution") else steps[3:5]
     if launch.kernel == "layers":
-        numbers += steps.epoch, steps.seed, *(*steps.numbers, *4 * [0.0])[:4], *steps.schedule
+        numbers += steps.epoch, steps.seed, *(*steps.numbers, *4 * [0.0])[:4], *steps.schedule, steps.max_norm
     kernels["train_persistent"](
         (launch.blocks,),
         (launch.threads,),

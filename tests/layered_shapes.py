@@ -32,6 +32,9 @@ OPTIMIZERS = {
 }
 """Optimisers by their updates."""
 
+CLIP = 0.05
+"""The largest norm of all gradients together."""
+
 RUN, SCHEDULE = 60, Cosine(warmup_steps=3, end_factor=0.1)
 """Steps of a run, and the schedule of those that have one."""
 
@@ -46,6 +49,7 @@ def shape(
     update="update",
     scheduled=False,
     shuffled=False,
+    clipped=False,
 ):
     """``bare``: layers without biases; ``activations``: of the hidden layers, again and again."""
     batch, features, *widths = sizes
@@ -57,7 +61,7 @@ def shape(
     )
     states = len(OPTIMIZERS[update].state)
     flags = sequential, mean, loss
-    return LayeredShape(batch, *flags, features, tuple(layers), update, states, scheduled, shuffled)
+    return LayeredShape(batch, *flags, features, tuple(layers), update, states, scheduled, shuffled, clipped)
 
 
 # Widths that no tile divides, layers with and without biases and ReLU, one layer, several tiles per block.
@@ -78,7 +82,7 @@ SHAPES = {
 
 
 FURTHER = {
-    "momentum": shape(20, 17, 24, 10, activations=("leaky_relu",), update="momentum_update"),
+    "momentum": shape(20, 17, 24, 10, activations=("leaky_relu",), update="momentum_update", clipped=True),
     "nesterov": shape(20, 17, 24, 10, activations=("elu",), update="nesterov_update", sequential=True),
     "decay": shape(70, 17, 24, 10, activations=("gelu",), update="decay_update", scheduled=True),
     "shuffled": shape(20, 17, 24, 10, shuffled=True),
@@ -86,6 +90,7 @@ FURTHER = {
         *(33, 17, 70, 24, 6),
         **{"activations": ("tanh",), "loss": "error", "update": "adam_update", "shuffled": True},
     ),
+    "adamw clipped": shape(70, 17, 24, 24, 10, update="adamw_update", scheduled=True, clipped=True),
     "adamw in turn": shape(
         *(16, 5, 24, 40, 20, 1),
         **{"activations": ("sigmoid", "silu", "gelu"), "loss": "error", "update": "adamw_update"},
@@ -100,7 +105,11 @@ def network_of(one, **others):
     for layer in one.layers:
         layers += [Linear(layer.width, layer.bias), ACTIVATIONS[layer.activation]()]
     given = {
-        "optimizer": replace(OPTIMIZERS[one.update], schedule=SCHEDULE if one.scheduled else CONSTANT),
+        "optimizer": replace(
+            OPTIMIZERS[one.update],
+            schedule=SCHEDULE if one.scheduled else CONSTANT,
+            clip_norm=CLIP if one.clipped else None,
+        ),
         "run_steps": RUN,
         "order_seed": SEED if one.shuffled else None,
         "loss": next(loss for loss in LOSSES.values() if loss.op == one.loss),
@@ -113,7 +122,9 @@ def network_of(one, **others):
 def steps_of(one, rows, epochs, rate=RATE):
     number = epochs * -(-rows // one.batch)
     numbers, schedule = OPTIMIZERS[one.update].numbers, SCHEDULE if one.scheduled else CONSTANT
-    return Steps(rows, 0, number, rate, seed=SEED, numbers=numbers, schedule=schedule.numbers(RUN))
+    return Steps(
+        rows, 0, number, rate, CLIP * one.clipped, seed=SEED, numbers=numbers, schedule=schedule.numbers(RUN)
+    )
 
 
 def plan_for(one, limits=FEW):
@@ -179,7 +190,12 @@ def oracle(one, X, Y, weights, epochs, rate=RATE):
         for start in range(0, len(X), one.batch):
             x, y = (M[order[start : start + one.batch]].astype(np.float64) for M in (X, Y))
             now = rate * float(factor(done, *SCHEDULE.numbers(RUN))) if one.scheduled else rate
-            errors += oracle_step(one, parameters, x, y, lambda W, dW, now=now: descend(W, dW, now))
+            due = []
+            at_once = (lambda W, dW, due=due: due.append((W, dW))) if one.clipped else None
+            errors += oracle_step(one, parameters, x, y, at_once or (lambda W, dW, r=now: descend(W, dW, r)))
+            norm = np.sqrt(sum((dW**2).sum() for _, dW in due))
+            for W, dW in due:
+                descend(W, dW * min(1, CLIP / (norm + 1e-6)), now)
             done += 1
     return parameters, np.array(errors)
 

@@ -13,6 +13,7 @@
 //   forward         L phases. A tile of the last one holds whole rows, so that the block computes loss and dZ_L itself.
 //   SEQUENTIAL      wgrad<i> (updates W_i), then dgrad<i> (computes dZ_{i-1} by the new W_i): 2 L - 1 phases
 //   otherwise       dgrad<L>; dgrad<i> beside wgrad<i+1>, i = L-1, ..., 2; wgrad<2> beside wgrad<1>: L
+//   CLIPPED         and then, once all gradients are known, their norm and the updates: one phase more
 //   AT_ONCE         the block that computes dZ_L of some rows computes their dZ_{L-1}, too: one phase less
 //
 //   early loads     operands that are ready already are loaded before the barrier is waited for: X, W_i in the forward
@@ -56,6 +57,7 @@ template <int I> using Forward = Tiles<ROWS, WIDTH[I], WIDTH[I - 1], FORWARD_TIL
 template <int I> using Wgrad = Tiles<WIDTH[I - 1], WIDTH[I], ROWS, WGRAD_TILES[I - 1].rows, WGRAD_TILES[I - 1].cols>;
 template <int I> using Dgrad = Tiles<ROWS, WIDTH[I - 1], WIDTH[I], DGRAD_TILES[I - 1].rows, DGRAD_TILES[I - 1].cols>;
 static_assert(Forward<L>::tile.cols == LAST, "a block has whole rows of the outputs");
+static_assert(!CLIPPED || !SEQUENTIAL, "all gradients are known before the first update");
 
 // ---- layout of the parameters and of the workspace, as offsets in floats; and of shared memory
 
@@ -82,7 +84,8 @@ constexpr int PARAMETERS = sum_of_parameters(L);
 constexpr int AT_H = HEAD_FLOATS, AT_DZ = AT_H + ROWS * sum_of_widths(L - 1);
 constexpr int AT_Z = AT_DZ + ROWS * sum_of_widths(L), AT_BATCHES = AT_Z + ROWS * sum_of_Z(L - 1);
 constexpr int OF_X = ROWS * WIDTH[0], OF_BATCH = OF_X + ROWS * LAST;   // floats of a batch
-constexpr int AT_ORDERS = AT_BATCHES + SHUFFLED * 2 * OF_BATCH;        // and then for two orders of all rows
+constexpr int AT_GRADIENTS = AT_BATCHES + SHUFFLED * 2 * OF_BATCH, AT_SQUARES = AT_GRADIENTS + CLIPPED * PARAMETERS;
+constexpr int AT_ORDERS = AT_SQUARES + CLIPPED * to_multiple(GRID, 4);   // and then for two orders of all rows
 extern "C" __device__ const int workspace_floats = AT_ORDERS;
 
 template <int I> __device__ constexpr int most_floats()
@@ -98,6 +101,9 @@ constexpr bool EARLY_QUADS = SHUFFLED && QUADS_PER_THREAD <= 2;   // of a batch,
 struct Shared {
     float parts[most_floats<L>()];              // partial sums of a tile, from each group of warps
     float db[WARPS][64];                        // partial sums of a bias's gradient, from each group
+#if CLIPPED
+    float squares[WARPS];                       // of gradients, from each warp
+#endif
 #if STATES == 2 || SCHEDULED
     float of_steps[3][THREADS];                 // OfStep's numbers in the next steps
 #endif
@@ -129,8 +135,10 @@ struct Training {
     Numbers numbers;
     int of_all, batches;
     unsigned seed, epoch;
+    float max_norm;
     int step = 0, batch = 0, rows = 0;   // rows: of this batch; of_all: of all
     bool waited = false;       // for the barrier before this phase
+    float squares = 0.0f;      // of this thread's gradients, CLIPPED
 
     template <int I> __device__ const float* H() const
     {
@@ -281,6 +289,7 @@ struct Training {
             float old[T::ELEMENTS], kept[T::ELEMENTS][2], gradient[T::ELEMENTS];
             float* const own = W<I>() + tile.own_col();
             const auto read_old = [&] {
+                if (CLIPPED) return;
                 tile.each([&](int e, int row) {
                     old[e] = from_l2(own + row * WIDTH[I]);
                     for (int s = 0; s < STATES; ++s) kept[e][s] = from_l2(state_of(own + row * WIDTH[I], s));
@@ -289,7 +298,10 @@ struct Training {
             if (T::ELEMENTS <= MOST_EARLY) read_old();
             product(tile, shared.parts, x, dz, gradient, [&] { ready({"update", I}); }, [] {});
             if (T::ELEMENTS > MOST_EARLY) read_old();
-            tile.each([&](int e, int row) { update(own + row * WIDTH[I], old[e], gradient[e], kept[e]); });
+            tile.each([&](int e, int row) {
+                if constexpr (CLIPPED) keep(own + row * WIDTH[I], gradient[e]);
+                else update(own + row * WIDTH[I], old[e], gradient[e], kept[e]);
+            });
             if (BIAS[I] && tile.row == 0) update_bias<I>(tile, dz.sum);
         });
     }
@@ -306,6 +318,7 @@ struct Training {
             float db = 0.0f;
             for (int from = 0; from < T::GROUPS; ++from) db += shared.db[from][tile.at.thread];
             float *const own = b<I>() + tile.own_col(), kept[2];
+            if constexpr (CLIPPED) return keep(own, db);
             for (int s = 0; s < STATES; ++s) kept[s] = __ldcg(state_of(own, s));
             update(own, __ldcg(own), db, kept);
         }
@@ -313,9 +326,10 @@ struct Training {
 
     __device__ float* state_of(const float* own, int s) const { return state + s * PARAMETERS + (own - parameters); }
 
-    __device__ void update(float* own, float old, float gradient, float (&kept)[2]) const
+    __device__ void update(float* own, float old, float gradient, float (&kept)[2], float factor = 1.0f) const
     {
         OfStep of_step;
+        of_step.T[4] = factor;   // of gradients
 #if STATES == 2 || SCHEDULED
         for (int i = 0; i < 3; ++i)
             if (i < 2 ? ADAM : SCHEDULED) of_step.T[1 + i] = shared.of_steps[i][step % THREADS];
@@ -323,6 +337,50 @@ struct Training {
         *own = updated<Update::UPDATE>(old, gradient, kept, numbers, of_step);
         for (int s = 0; s < STATES; ++s) *state_of(own, s) = kept[s];
     }
+
+    // ---- gradients that are clipped together: kernels/layers/optimizers.cu has the formula
+
+    __device__ void keep(const float* own, float gradient)
+    {
+        workspace[AT_GRADIENTS + (own - parameters)] = gradient;
+        squares += gradient * gradient;
+    }
+
+#if CLIPPED
+    __device__ float sum_of_block(float value)
+    {
+        const Place at;
+        for (int apart = 16; apart > 0; apart /= 2) value += __shfl_xor_sync(0xffffffff, value, apart);
+        if (at.lane() == 0) shared.squares[at.warp()] = value;
+        __syncthreads();
+        float sum = 0.0f;
+        for (int warp = 0; warp < WARPS; ++warp) sum += shared.squares[warp];
+        __syncthreads();   // before squares are written again
+        return sum;
+    }
+
+    __device__ void write_squares()
+    {
+        const float sum = sum_of_block(squares);
+        if (threadIdx.x == 0) workspace[AT_SQUARES + blockIdx.x] = sum;
+        squares = 0.0f;
+    }
+
+    __device__ void clip_and_update()
+    {
+        ready("clip");
+        float sum = 0.0f;
+        for (int block = threadIdx.x; block < GRID; block += THREADS) sum += from_l2(workspace + AT_SQUARES + block);
+        const float scale = max_norm / (sqrtf(sum_of_block(sum)) + 1e-6f), factor = scale > 1.0f ? 1.0f : scale;   // a NaN stays
+        for (int i = blockIdx.x * THREADS + threadIdx.x; i < PARAMETERS; i += GRID * THREADS) {
+            float* const own = parameters + i;
+            float kept[2];
+            for (int s = 0; s < STATES; ++s) kept[s] = from_l2(state_of(own, s));
+            update(own, from_l2(own), from_l2(workspace + AT_GRADIENTS + i), kept, factor);
+        }
+        end_phase("clip");
+    }
+#endif
 
     // Before a step: every THREADS steps, what the next ones need. Follows a barrier of the block, and one follows.
     __device__ void prepare() const
@@ -481,8 +539,14 @@ struct Training {
         if constexpr (I > 1) dgrad<I>();
         else wgrad<1, false, 0>();
         if constexpr (I < L) wgrad<I + 1, READY, (I > 1 ? Dgrad<I>::COUNT : Wgrad<1>::COUNT)>();
+#if CLIPPED
+        if constexpr (I == 1) write_squares();
+#endif
         end_phase({"backward", I});
         if constexpr (I > 1) at_the_same_time<I - 1>();
+#if CLIPPED
+        else clip_and_update();
+#endif
     }
 };
 
@@ -492,7 +556,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     float* state,
 #endif
     float* E, float* workspace, int rows, int first, int steps, float rate, int epoch, int seed,
-    float a, float b, float c, float d, int form, int warmup, int length, float end)
+    float a, float b, float c, float d, int form, int warmup, int length, float end, float max_norm)
 {
 #if !STATES
     float* const state = nullptr;
@@ -502,7 +566,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
     const int batches = (rows + BATCH - 1) / BATCH;
     Training training{shared, barrier, X, Y, parameters, state, E, workspace, 
-                      {rate, {a, b, c, d}, form, warmup, length, end}, rows, batches, (unsigned)seed, (unsigned)epoch};
+                      {rate, {a, b, c, d}, form, warmup, length, end}, rows, batches, (unsigned)seed, (unsigned)epoch,
+                      max_norm};
     int step = 0;
     training.batch = first;
     if constexpr (SHUFFLED) training.begin();

@@ -168,8 +168,8 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         reason = (
             "its kernel has one activation function at most between two linear layers, and none elsewhere"
         )
-    elif network.clip_norm is not None or network.optimizer.clip_norm is not None:
-        reason = "its kernel does not clip"
+    elif network.clip_norm is not None:
+        reason = "its kernel does not clip each gradient by itself (network.clip_norm)"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
     elif network.loss.op not in LAYERED_LOSSES:
@@ -183,8 +183,8 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     )
     flags = network.update_order == "sequential", network.reduction == "mean", network.loss.op
     update = network.optimizer.op, len(network.optimizer.state), network.optimizer.schedule != CONSTANT
-    shuffled = network.order_seed is not None
-    return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, shuffled)
+    further = network.order_seed is not None, network.optimizer.clip_norm is not None
+    return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, *further)
 
 
 def convolutional_shape(network: Network, batch: int, *unused: Any) -> ConvolutionalShape:
@@ -259,7 +259,7 @@ class OneLaunch(DeviceDriven):
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
         steps = Steps(
-            *(rows, 0, 0, rates[0], network.clip_norm or 0.0),
+            *(rows, 0, 0, rates[0], network.clip_norm or network.optimizer.clip_norm or 0.0),
             seed=network.order_seed or 0,
             numbers=network.optimizer.numbers,
             schedule=network.optimizer.schedule.numbers(network.run_steps),

@@ -24,8 +24,10 @@ from snn.backends.cpu.ops import (
 from snn.backends.launches import HEAD, TRAINED, Steps, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import CROSS_ENTROPY, LayeredShape, PerceptronShape
+from snn.backends.ops import PARTIAL_SUMS
 from snn.models.host_ops import clip
 from snn.models.layers import ACTIVATIONS, OutOfPlace
+from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order
 
 
@@ -76,20 +78,30 @@ def _layers(shape, steps, X, Y, W, *further):
         if shape.shuffled and (start == 0 or number == before):
             order = row_order(steps.rows, steps.seed, epoch)
         x, y = _batch(shape, steps, X, Y, start, order[start:] if shape.shuffled else None)
-        T = np.array([number, 1, 1, 1, 1], np.float32)
+        T = np.zeros(PARTIALS_FROM + PARTIAL_SUMS, np.float32)
+        T[: FACTORS.stop] = number, 1, 1, 1, 1
         ops.count_step(T, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
         of_step = [] if shape.update == "update" else [T]
+        due: list[tuple] = []  # updates, if the gradients are clipped together
 
-        def descend(i, *gradients, of_step=of_step):
+        def descend(i, *gradients, T=T, of_step=of_step, due=due):
             for which, gradient in enumerate(gradients):
                 if gradient.size:
                     own, *kept = (one[i][which].reshape(-1) for one in (parameters, *states))
                     operands = own, gradient.reshape(-1), *kept, *of_step
-                    update(*operands, gradient.size, steps.rate, *steps.numbers)
+                    due.append((*operands, gradient.size, steps.rate, *steps.numbers))
+                    if shape.clipped:
+                        ops.add_squares(operands[1], T, gradient.size)
+                    else:
+                        update(*due.pop())
 
         Z, kept = _forward(parameters, layers, x)
         dZ = _gradient_of_outputs(Z, y, E[start * shape.errors :], shape)
         _backward(parameters, layers, kept, dZ, shape.sequential, descend)
+        if shape.clipped:
+            ops.clip_together(T, steps.max_norm)
+            for arguments in due:
+                update(*arguments)
 
 
 def _parameters(W, shape, biases):

@@ -400,12 +400,12 @@ class LinearLayer:
 
 @dataclass(frozen=True)
 class LayeredShape(TrainingShape):
-    """Linear layers, with a loss of each output or with softmax and cross-entropy; nothing is clipped.
+    """Linear layers, with a loss of each output or with softmax and cross-entropy.
 
     ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``loss``: the
-    operation that computes it (``Loss.op``). ``features`` and the layers' widths are not padded, but each
-    batch on the device is. W holds all parameters in turn, padded; E is the operation's, in the order in
-    which the last epoch took the rows.
+    operation that computes it (``Loss.op``). ``clipped``: all gradients together, with simultaneous updates.
+    ``features`` and the layers' widths are not padded, but each batch on the device is. W holds all
+    parameters in turn, padded; E is the operation's, in the order in which the last epoch took the rows.
     """
 
     batch: int
@@ -418,6 +418,7 @@ class LayeredShape(TrainingShape):
     states: int = 0
     scheduled: bool = False
     shuffled: bool = False
+    clipped: bool = False
 
     op = "train_layers"
 
@@ -448,7 +449,16 @@ class LayeredShape(TrainingShape):
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
         *form, end = steps.schedule
-        return *steps[:3], float(steps.rate), steps.epoch, steps.seed, *numbers, *form, float(end)
+        return (
+            *steps[:3],
+            float(steps.rate),
+            steps.epoch,
+            steps.seed,
+            *numbers,
+            *form,
+            float(end),
+            float(steps.max_norm),
+        )
 
     def elements(self, rows: int) -> tuple[int, ...]:
         lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
@@ -460,6 +470,8 @@ class LayeredShape(TrainingShape):
         if self.shuffled:
             lines = rows
             workspace += 2 * self.rows * (features + widths[-1]) + 2 * rows  # batches, and orders of the rows
+        if self.clipped:
+            workspace += parameters + _GRIDS_BLOCKS  # gradients, and sums of squares
         states = (self.states * parameters,) if self.states else ()
         return lines * features, lines * widths[-1], parameters, *states, rows * self.errors, workspace
 
@@ -496,6 +508,7 @@ class LayeredShape(TrainingShape):
                 STATES=self.states,
                 SCHEDULED=self.scheduled,
                 SHUFFLED=self.shuffled,
+                CLIPPED=self.clipped,
                 AT_ONCE=self._at_once,
                 BATCH=self.batch,
                 ROWS=self.rows,
@@ -505,7 +518,7 @@ class LayeredShape(TrainingShape):
                 GRID=grid,
                 **tiles,
             ),
-            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self._counts),
+            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self._counts + WARPS * self.clipped),
             f"{grid} blocks together, {each}",
         )
         yield fitting(launch, device)
