@@ -215,6 +215,10 @@ _OF_IMAGES = [
     ),
     (ConvolutionalShape(32, False, 3, 15, 16, 30, 5, 0, 20, 3, 1, 3, 7), ("sm_90",)),
     (ConvolutionalShape(20, True, 2, 12, 13, 48, 3, 1, 20, 2, 0, 1, 32), ("sm_90",)),
+    (
+        ConvolutionalShape(60, True, 1, 28, 28, 16, 3, 0, 32, 3, 0, 2, 10, "adamw_update", 2, True, True),
+        ("sm_90",),
+    ),
 ]
 
 _LAYERED = [  # widths, batch, sequential, cross-entropy, architectures; with Adam, shuffled: a function

@@ -105,18 +105,18 @@ def network_of(one, **others):
     for layer in one.layers:
         layers += [Linear(layer.width, layer.bias), ACTIVATIONS[layer.activation]()]
     given = {
-        "optimizer": replace(
-            OPTIMIZERS[one.update],
-            schedule=SCHEDULE if one.scheduled else CONSTANT,
-            clip_norm=CLIP if one.clipped else None,
-        ),
-        "run_steps": RUN,
-        "order_seed": SEED if one.shuffled else None,
         "loss": next(loss for loss in LOSSES.values() if loss.op == one.loss),
         "update_order": "sequential" if one.sequential else "simultaneous",
         "reduction": "mean" if one.mean else "sum",
     }
-    return Network((one.features,), tuple(layers[:-1]), **(given | others))
+    return Network((one.features,), tuple(layers[:-1]), **(given | training_of(one) | others))
+
+
+def training_of(one):
+    """The fields of a network that is trained as a shape of any family says."""
+    schedule, clip_norm = SCHEDULE if one.scheduled else CONSTANT, CLIP if one.clipped else None
+    optimizer = replace(OPTIMIZERS[one.update], schedule=schedule, clip_norm=clip_norm)
+    return {"optimizer": optimizer, "run_steps": RUN, "order_seed": SEED if one.shuffled else None}
 
 
 def steps_of(one, rows, epochs, rate=RATE):
@@ -179,17 +179,31 @@ def by_numpy(one, buffers, rows, epochs, rate=RATE):
     trainings.train(one, [b.reshape(-1) for b in buffers], steps_of(one, rows, epochs, rate))
 
 
+def descent_of(one):
+    """The oracle's optimiser."""
+    optimizer = OPTIMIZERS[one.update]
+    return getattr(layer_oracle, type(optimizer).__name__)(**optimizer.keys)
+
+
+def order_of(one, rows, epoch):
+    return row_order(rows, SEED, epoch) if one.shuffled else np.arange(rows)
+
+
+def factor_of(one, done):
+    """The rate after so many steps, divided by the full one."""
+    return float(factor(done, *SCHEDULE.numbers(RUN))) if one.scheduled else 1.0
+
+
 def oracle(one, X, Y, weights, epochs, rate=RATE):
     """Parameters in float64, and E of the last epoch, by plain formulae; Y as the kernel has it."""
     parameters, errors = [W.astype(np.float64) for W in weights], []
-    optimizer = OPTIMIZERS[one.update]
-    descend, done = getattr(layer_oracle, type(optimizer).__name__)(**optimizer.keys), 0
+    descend, done = descent_of(one), 0
     for epoch in range(epochs):
         errors = []
-        order = row_order(len(X), SEED, epoch) if one.shuffled else np.arange(len(X))
+        order = order_of(one, len(X), epoch)
         for start in range(0, len(X), one.batch):
             x, y = (M[order[start : start + one.batch]].astype(np.float64) for M in (X, Y))
-            now = rate * float(factor(done, *SCHEDULE.numbers(RUN))) if one.scheduled else rate
+            now = rate * factor_of(one, done)
             due = []
             at_once = (lambda W, dW, due=due: due.append((W, dW))) if one.clipped else None
             errors += oracle_step(one, parameters, x, y, at_once or (lambda W, dW, r=now: descend(W, dW, r)))

@@ -182,9 +182,9 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         if isinstance(layer, Linear)
     )
     flags = network.update_order == "sequential", network.reduction == "mean", network.loss.op
-    update = network.optimizer.op, len(network.optimizer.state), network.optimizer.schedule != CONSTANT
-    further = network.order_seed is not None, network.optimizer.clip_norm is not None
-    return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, *further)
+    clipped = network.optimizer.clip_norm is not None
+    further = _update_of(network)
+    return LayeredShape(batch, *flags, prod(network.inputs), linear, **further, clipped=clipped)
 
 
 def convolutional_shape(network: Network, batch: int, *unused: Any) -> ConvolutionalShape:
@@ -195,12 +195,10 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         reason = f"its layers are {own}, the kernel's {kernels}"
     elif network.loss is not CROSS_ENTROPY:
         reason = f"its loss is {network.loss.name}, the kernel's {CROSS_ENTROPY.name}"
-    elif network.update_order != "simultaneous" or network.clip_norm is not None:
+    elif network.update_order != "simultaneous" or _clips(network):
         reason = "its kernel updates simultaneously and does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
-    else:
-        reason = _why_not_plain(network)
     if reason:
         raise Unsupported(f"no convolutional network in one launch: {reason}")
     first, _, second, _, pooling, linear = network.layers
@@ -214,7 +212,21 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         *(first.filters, first.kernel, first.padding),
         *(second.filters, second.kernel, second.padding),
         *(pooling.size, linear.width),
+        **_update_of(network),
     )
+
+
+def _update_of(network: Network) -> dict[str, Any]:
+    """The fields of a shape that describe its optimiser and the order of its rows."""
+    optimizer = network.optimizer
+    return {
+        **{"update": optimizer.op, "states": len(optimizer.state)},
+        **{"scheduled": optimizer.schedule != CONSTANT, "shuffled": network.order_seed is not None},
+    }
+
+
+def _clips(network: Network) -> bool:
+    return network.clip_norm is not None or network.optimizer.clip_norm is not None
 
 
 def _why_not_plain(network: Network) -> str:

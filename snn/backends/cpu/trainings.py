@@ -19,7 +19,6 @@ from snn.backends.cpu.ops import (
     softmax_cross_entropy,
     sum_rows,
     unpool,
-    update,
 )
 from snn.backends.launches import HEAD, TRAINED, Steps, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
@@ -70,38 +69,47 @@ def _layers(shape, steps, X, Y, W, *further):
     layers = [(layer.activation, layer.width) for layer in shape.layers]
     arrays = [W, *(state[0].reshape(shape.states, -1) if state else ())]
     parameters, *states = (_parameters(one, shape, [layer.bias for layer in shape.layers]) for one in arrays)
-    update = getattr(ops, shape.update)
-    batches = -(-steps.rows // shape.batch)
-    before = steps.epoch * batches + steps.first
-    for number in range(before, before + steps.number):
-        epoch, start = number // batches, number % batches * shape.batch
-        if shape.shuffled and (start == 0 or number == before):
-            order = row_order(steps.rows, steps.seed, epoch)
-        x, y = _batch(shape, steps, X, Y, start, order[start:] if shape.shuffled else None)
-        T = np.zeros(PARTIALS_FROM + PARTIAL_SUMS, np.float32)
-        T[: FACTORS.stop] = number, 1, 1, 1, 1
-        ops.count_step(T, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
-        of_step = [] if shape.update == "update" else [T]
+    for start, order, T in _steps(shape, steps):
+        x, y = _batch(shape, steps, X, Y, start, order)
         due: list[tuple] = []  # updates, if the gradients are clipped together
 
-        def descend(i, *gradients, T=T, of_step=of_step, due=due):
+        def descend(i, *gradients, T=T, due=due):
             for which, gradient in enumerate(gradients):
                 if gradient.size:
                     own, *kept = (one[i][which].reshape(-1) for one in (parameters, *states))
-                    operands = own, gradient.reshape(-1), *kept, *of_step
-                    due.append((*operands, gradient.size, steps.rate, *steps.numbers))
+                    due.append((own, gradient.reshape(-1), *kept))
                     if shape.clipped:
-                        ops.add_squares(operands[1], T, gradient.size)
+                        ops.add_squares(gradient.reshape(-1), T, gradient.size)
                     else:
-                        update(*due.pop())
+                        _update(shape, steps, T, *due.pop())
 
         Z, kept = _forward(parameters, layers, x)
         dZ = _gradient_of_outputs(Z, y, E[start * shape.errors :], shape)
         _backward(parameters, layers, kept, dZ, shape.sequential, descend)
         if shape.clipped:
             ops.clip_together(T, steps.max_norm)
-            for arguments in due:
-                update(*arguments)
+            for one in due:
+                _update(shape, steps, T, *one)
+
+
+def _steps(shape, steps):
+    """Each step's first place in its epoch, the rows from there on if they are shuffled, and ``STEPS``."""
+    batches = -(-steps.rows // shape.batch)
+    before = steps.epoch * batches + steps.first
+    for number in range(before, before + steps.number):
+        epoch, start = number // batches, number % batches * shape.batch
+        if shape.shuffled and (start == 0 or number == before):
+            order = row_order(steps.rows, steps.seed, epoch)
+        T = np.zeros(PARTIALS_FROM + PARTIAL_SUMS, np.float32)
+        T[: FACTORS.stop] = number, 1, 1, 1, 1
+        ops.count_step(T, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
+        yield start, order[start:] if shape.shuffled else None, T
+
+
+def _update(shape, steps, T, W, dW, *kept):
+    """Update a parameter with its gradient and its state."""
+    of_step = [] if shape.update == "update" else [T]
+    getattr(ops, shape.update)(W, dW, *kept, *of_step, dW.size, steps.rate, *steps.numbers)
 
 
 def _parameters(W, shape, biases):
@@ -152,13 +160,21 @@ def _backward(parameters, layers, kept, dZ, sequential, descend):
 
 
 def _images(shape, steps, X, Y, *further):
-    *parameters, E, _ = further
-    pixels = shape.channels * shape.height * shape.width
-    for start in _starts(shape, steps):
+    *operands, E, _ = further
+    parameters, state = operands[:6], operands[6:]
+    ends = list(itertools.accumulate(W.size for W in parameters))
+    kept = [
+        [M[end - W.size : end] for M in state[0].reshape(shape.states, -1)] if state else []
+        for W, end in zip(parameters, ends, strict=True)
+    ]
+    X, Y = (as_matrix(M, steps.rows, M.size // steps.rows) for M in (X, Y))
+    for start, order, T in _steps(shape, steps):
         count = min(shape.batch, steps.rows - start)
-        x, y = X[start * pixels :], Y[start * shape.outputs :]
-        for W, dW in zip(parameters, _convolutional(x, y, parameters, E[start:], count, shape), strict=True):
-            update(W, dW, dW.size, steps.rate)
+        rows = slice(start, start + count) if order is None else order[:count]
+        x, y = (M[rows].reshape(-1) for M in (X, Y))
+        gradients = _convolutional(x, y, parameters, E[start:], count, shape)
+        for W, dW, states in zip(parameters, gradients, kept, strict=True):
+            _update(shape, steps, T, W, dW, *states)
 
 
 def _convolutional(X, Y, parameters, E, rows, shape):

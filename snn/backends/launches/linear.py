@@ -380,7 +380,6 @@ _READING = 32  # rough cost in grid.cu of an operand's row or column, relative t
 _OUTPUT_ROWS = 16  # of a tile of the outputs, which contains all columns
 _MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
 _KEEP_Z = ("silu", "gelu")  # whose derivatives do not follow from their values
-_NUMBERS = 4  # of an update, after the rate
 _NARROW = 512  # neurons that the perceptrons' kernels support, unless there are too many rows or features
 
 
@@ -446,20 +445,6 @@ class LayeredShape(TrainingShape):
         """Floats of E for each row."""
         return 1 if self.loss == CROSS_ENTROPY else self.outputs
 
-    def arguments(self, steps: Steps) -> tuple[float, ...]:
-        numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
-        *form, end = steps.schedule
-        return (
-            *steps[:3],
-            float(steps.rate),
-            steps.epoch,
-            steps.seed,
-            *numbers,
-            *form,
-            float(end),
-            float(steps.max_norm),
-        )
-
     def elements(self, rows: int) -> tuple[int, ...]:
         lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
         pairs = list(zip(pairwise((features, *widths)), self.layers, strict=True))
@@ -518,15 +503,10 @@ class LayeredShape(TrainingShape):
                 GRID=grid,
                 **tiles,
             ),
-            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self._counts + WARPS * self.clipped),
+            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self.counts_steps + WARPS * self.clipped),
             f"{grid} blocks together, {each}",
         )
         yield fitting(launch, device)
-
-    @property
-    def _counts(self) -> bool:
-        """Whether an update depends on the number of the step."""
-        return self.scheduled or self.states == 2
 
     @property
     def _at_once(self) -> bool:
