@@ -177,6 +177,7 @@ def test_of_batches_that_divide_the_rows_the_last_is_whole(launching):
 
 LAYERED = {name: (layered, one) for name, one in (layered.SHAPES | layered.FURTHER).items()}
 IMAGES = {name: (convolutional, convolutional.SMALL[name]) for name in ("square", "uneven")}
+IMAGES |= {f"{name} on images": (convolutional, one) for name, one in convolutional.FURTHER.items()}
 FAMILIES = LAYERED | IMAGES
 
 

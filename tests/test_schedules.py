@@ -237,15 +237,6 @@ def test_a_strategy_that_cannot_says_so(name, optimizer):
         strategy.check_network(mlp((3, 4, 1), optimizer=optimizer, update_order="simultaneous"))
 
 
-def test_persistent_leaves_clipping_to_a_graph_and_says_why():
-    optimizer = Sgd(clip_norm=1.0)
-    network = mlp((5, 9, 1), optimizer=optimizer, update_order="simultaneous")
-    X, Y, *_ = data_of(network)
-    with closing(factory.make(groups.load("strategy", "persistent"), DeferredBackend())) as strategy:
-        strategy.setup(network, X, Y, BATCH, RATE)
-        assert strategy.plan.startswith("graph: ") and optimizer.further_setting in strategy.plan
-
-
 @pytest.mark.parametrize(("epochs", "end"), [(2, 6), (5, 15)])
 def test_the_steps_of_a_run_follow_from_epochs_and_batches(epochs, end):
     network = replace(ORDERED, optimizer=Sgd(schedule=Linear()), run_steps=0)

@@ -14,12 +14,18 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, padded
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape, has_outliers
+from snn.backends.launches.linear import (
+    LAYERED_LOSSES,
+    LayeredShape,
+    LinearLayer,
+    PerceptronShape,
+    has_outliers,
+)
 from snn.backends.launches.whole import WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
-from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
+from snn.models.losses import CROSS_ENTROPY
 from snn.models.members import Member, MemberArrays, arrays_of, on_rows
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
@@ -197,12 +203,12 @@ def _described_layers(network: Network, batch: int) -> dict[str, Any]:
         reason = (
             "its kernel has one activation function at most between two linear layers, and none elsewhere"
         )
-    elif network.clip_norm is not None or network.optimizer.clip_norm is not None:
-        reason = "its kernel does not clip"
+    elif network.clip_norm is not None:
+        reason = "its kernel does not clip each gradient by itself (network.clip_norm)"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
-    elif network.loss not in (MEAN_SQUARED_ERROR, CROSS_ENTROPY):
-        reason = f"its kernel has {MEAN_SQUARED_ERROR.name} and {CROSS_ENTROPY.name}, not {network.loss.name}"
+    elif network.loss.op not in LAYERED_LOSSES:
+        reason = f"its kernel has no {network.loss.name}"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
     linear = tuple(
@@ -214,13 +220,11 @@ def _described_layers(network: Network, batch: int) -> dict[str, Any]:
         "batch": batch,
         "sequential": network.update_order == "sequential",
         "mean": network.reduction == "mean",
-        "cross_entropy": network.loss is CROSS_ENTROPY,
+        "loss": network.loss.op,
         "features": prod(network.inputs),
         "layers": linear,
-        "update": network.optimizer.op,
-        "states": len(network.optimizer.state),
-        "scheduled": network.optimizer.schedule != CONSTANT,
-        "shuffled": network.order_seed is not None,
+        **_update_of(network),
+        "clipped": network.optimizer.clip_norm is not None,
     }
 
 
@@ -232,12 +236,10 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         reason = f"its layers are {own}, the kernel's {kernels}"
     elif network.loss is not CROSS_ENTROPY:
         reason = f"its loss is {network.loss.name}, the kernel's {CROSS_ENTROPY.name}"
-    elif network.update_order != "simultaneous" or network.clip_norm is not None:
+    elif network.update_order != "simultaneous" or _clips(network):
         reason = "its kernel updates simultaneously and does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
-    else:
-        reason = _why_not_plain(network)
     if reason:
         raise Unsupported(f"no convolutional network in one launch: {reason}")
     first, _, second, _, pooling, linear = network.layers
@@ -251,7 +253,21 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         *(first.filters, first.kernel, first.padding),
         *(second.filters, second.kernel, second.padding),
         *(pooling.size, linear.width),
+        **_update_of(network),
     )
+
+
+def _update_of(network: Network) -> dict[str, Any]:
+    """The fields of a shape that describe its optimiser and the order of its rows."""
+    optimizer = network.optimizer
+    return {
+        **{"update": optimizer.op, "states": len(optimizer.state)},
+        **{"scheduled": optimizer.schedule != CONSTANT, "shuffled": network.order_seed is not None},
+    }
+
+
+def _clips(network: Network) -> bool:
+    return network.clip_norm is not None or network.optimizer.clip_norm is not None
 
 
 def _why_not_plain(network: Network) -> str:
@@ -300,7 +316,7 @@ class OneLaunch(DeviceDriven):
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
         steps = Steps(
-            *(rows, 0, 0, float(its.rate[0]), network.clip_norm or 0.0),
+            *(rows, 0, 0, float(its.rate[0]), network.clip_norm or network.optimizer.clip_norm or 0.0),
             seed=network.order_seed or 0,
             numbers=network.optimizer.numbers,
             schedule=network.optimizer.schedule.numbers(run_steps),
