@@ -26,6 +26,8 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.members import Member
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam, AdamW, Sgd
+from snn.profiling.calls import NullBackend
+from snn.profiling.observed import ObservedBackend
 from snn.strategies import factory
 from snn.tables.sweep import learning_rates, members
 
@@ -150,10 +152,11 @@ def test_bootstrap_samples_leave_out_a_share_of_1_over_e():
 @pytest.mark.parametrize(
     ("options", "key"), [({"weight_decays": [0.1]}, "weight_decays"), ({"folds": 2}, "folds")]
 )
-def test_the_kernel_of_one_launch_has_neither_decay_nor_rows_of_each(options, key):
+def test_on_a_device_members_with_decays_or_rows_of_their_own_are_held_whole(options, key):
     network = NETWORKS["plain"]
-    with closing(made("ensemble", Device(), **options)) as strategy, pytest.raises(Unsupported, match=key):
+    with closing(made("ensemble", ObservedBackend(NullBackend(Device())), **options)) as strategy:
         strategy.setup(network, *data_of(network), BATCH, 0.01)
+        assert f"no perceptron in one launch: strategy.{key}" in strategy.plan
 
 
 def test_a_cell_names_what_differs_from_before_there_was_a_choice():
