@@ -26,6 +26,8 @@ from snn.models.members import Member, on_rows
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam, AdamW, Sgd
 from snn.models.schedules import Cosine
+from snn.profiling.calls import NullBackend
+from snn.profiling.observed import ObservedBackend
 from snn.strategies import factory
 from snn.tables.sweep import learning_rates, members
 
@@ -151,6 +153,16 @@ def test_bootstrap_samples_leave_out_a_share_of_1_over_e():
         len(set(Member(1, "", 1.0, 1, bootstrap=i + 1).rows(1000, 0).tolist())) / 1000 for i in range(50)
     ]
     assert np.mean(shares) == pytest.approx(1 - np.exp(-1), abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("options", "key"), [({"weight_decays": [0.1]}, "weight_decays"), ({"folds": 2}, "folds")]
+)
+def test_on_a_device_members_with_decays_or_rows_of_their_own_are_held_whole(options, key):
+    network = NETWORKS["plain"]
+    with closing(made("ensemble", ObservedBackend(NullBackend(Device())), **options)) as strategy:
+        strategy.setup(network, *data_of(network), BATCH, 0.01)
+        assert f"no perceptron in one launch: strategy.{key}" in strategy.plan
 
 
 def test_a_cell_names_what_differs_from_before_there_was_a_choice():
