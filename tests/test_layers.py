@@ -246,6 +246,7 @@ NUMBERS = {
     "gain2": st.sampled_from([1.0, 0.0625]),
     "eps": st.just(0.01),
     "parts": st.integers(1, 20),
+    "steps": st.integers(1, 300),
     "weights": st.integers(1, 100),
     "biases": st.integers(1, 9),
 }

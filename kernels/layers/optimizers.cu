@@ -6,7 +6,8 @@
 //   decay_update      W = W - rate (G + decay W)
 //   momentum_update   M = momentum M + (G + decay W), W = W - rate M
 //   nesterov_update   the same M, W = W - rate ((G + decay W) + momentum M)
-//   count_step        T[0] = T[0] + 1, T[1] = 1 / (1 - beta1^T[0]), T[2] = 1 / sqrt(1 - beta2^T[0])
+//   count_step        T of the next steps, from that of the last one: for each its number t, 1 / (1 - beta1^t),
+//                     1 / sqrt(1 - beta2^t) and an unused one
 //   adam_update       M and V are means of G + decay W and of its square, W = W - rate T[1] M / (sqrt(V) T[2] + eps)
 //   adamw_update      W = W - rate decay W, then the same with means of G
 //
@@ -66,13 +67,16 @@ extern "C" __global__ void nesterov_update(float* __restrict__ W, const float* _
     W[i] -= rate * (gradient + momentum * m);
 }
 
-extern "C" __global__ void count_step(float* __restrict__ T, float gain1, float gain2)
+extern "C" __global__ void count_step(float* T, int steps, float gain1, float gain2)
 {
-    if (own_element() > 0) return;
-    const double t = (double)T[0] + 1.0;
-    T[0] = (float)t;
-    T[1] = (float)(1.0 / (1.0 - pow(1.0 - (double)gain1, t)));
-    T[2] = (float)(1.0 / sqrt(1.0 - pow(1.0 - (double)gain2, t)));
+    const double last = T[4 * (size_t)(steps - 1)];
+    __syncthreads();
+    for (int i = threadIdx.x; i < steps; i += THREADS) {
+        const double t = last + i + 1.0;
+        T[4 * (size_t)i] = (float)t;
+        T[4 * (size_t)i + 1] = (float)(1.0 / (1.0 - pow(1.0 - (double)gain1, t)));
+        T[4 * (size_t)i + 2] = (float)(1.0 / sqrt(1.0 - pow(1.0 - (double)gain2, t)));
+    }
 }
 
 // Part of the way from a mean to a new value, gain of it; the form of which the larger share is exact.

@@ -184,7 +184,7 @@ OPS = {
     "max_pool2d_gradient": _layer(
         "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE
     ),
-    # Of optimisers, snn/models/optimizers.py: T is the number of steps, 1 / (1 - beta1^T),
+    # Of optimisers, snn/models/optimizers.py: T is the number of a step, 1 / (1 - beta1^T),
     # 1 / sqrt(1 - beta2^T) and unused, with gain = 1 - beta.
     "zero": _layer("optimizers", "Z:n", "n", "n"),  # Z = 0
     # G scaled, as clipped_update does
@@ -192,7 +192,8 @@ OPS = {
     "decay_update": _layer("optimizers", "W:n G:n", "n rate decay", "n"),
     "momentum_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
     "nesterov_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
-    "count_step": _layer("optimizers", "T:4", "gain1 gain2", "1"),  # the next step
+    # T of the next steps, from that of the last one
+    "count_step": _layer("optimizers", "T:4*steps", "steps gain1 gain2", f"{THREADS}"),
     "adam_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
     "adamw_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
     # The published programs' replacements of a gradient: see snn/models/gradients.py.

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 STEPS = "steps"
 """The buffer with the number of Adam's step and its bias corrections, so that a graph can be replayed."""
 
-_STEPS_SIZE = 4
+STEPS_SIZE = 4
+"""Elements of it for each step that it describes."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,19 @@ class Optimizer(ABC):
         """The setting that makes it something else than plain gradient descent."""
         return f"training.optimizer={self.name}"
 
+    @property
+    def counts(self) -> tuple[float, ...] | None:
+        """The numbers of ``count_step`` but the first, if an update depends on the number of its step."""
+        return None
+
     @abstractmethod
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
-        """Launch the update of a parameter of this size with its gradient."""
+        """Launch the update of a parameter, or of several side by side, of this size with its gradient."""
 
     def state_sizes(self, parameters: Iterable[Parameter]) -> dict[str, int]:
         """The elements of each buffer of the optimiser's state."""
         sizes = {f"{one.name} {kind}": prod(one.shape) for one in parameters for kind in self.state}
-        return sizes | ({STEPS: _STEPS_SIZE} if isinstance(self, Adam) else {})
+        return sizes | ({STEPS: STEPS_SIZE} if self.counts else {})
 
     def held(self, step: Step, W: str) -> list[str]:
         """The buffers of a parameter's state."""
@@ -102,11 +108,16 @@ class Adam(Optimizer):
     def state(self) -> tuple[str, ...]:
         return ("m", "v")
 
+    @property
+    def counts(self) -> tuple[float, ...]:
+        return 1 - self.beta1, 1 - self.beta2
+
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
-        gains = 1 - self.beta1, 1 - self.beta2
         if STEPS not in step.purposes:
-            step.launch("count_step", (step.buffer(STEPS, "optimizer"),), gains)
-        numbers = size, step.rate, *gains, self.eps, self.weight_decay
+            step.buffer(STEPS, "optimizer")
+            if not step.places:
+                step.launch("count_step", (STEPS,), (1, *self.counts))
+        numbers = size, step.rate, *self.counts, self.eps, self.weight_decay
         step.launch(f"{self.name}_update", (W, dW, *self.held(step, W), STEPS), numbers)
 
 

@@ -1,5 +1,6 @@
 """A training step as data: a list of launches to which each layer appends."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -8,6 +9,9 @@ from snn.models.optimizers import PLAIN, Optimizer
 
 Shape = tuple[int, ...]
 """Shape of one sample: (features,), or (channels, height, width) for an image."""
+
+Place = tuple[int, int]
+"""Where parameters lie in a buffer of all: the first element, and how many."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,9 @@ class Step:
     ``convolves``: the kernel has direct convolutions.
     ``windows``: for activations that were pooled in the kernel that computed them, and so never written, the
     buffer with the position of each window's maximum, and the side of a window.
+    ``places``: the offset and size of each parameter in a buffer of all, if one launch is to update all whose
+    gradients are known; such runs of parameters are in ``runs``, and those that wait for it in ``pending``.
+    Then the steps of an optimiser are counted before an epoch.
     ``layers``: for each layer the number of launches before it, and its output's buffer; ``forward``: the
     number of launches before the loss. ``transient``: buffers that hold nothing from the forward part to
     the backward part (``snn.models.remedies``).
@@ -102,6 +109,9 @@ class Step:
     convolves: bool = False
     part: str = WHOLE
     due: dict[str, tuple[Shape, bool, str]] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+    runs: dict[str, Place] = field(default_factory=dict)
+    pending: dict[str, tuple[Shape, bool]] = field(default_factory=dict)
     layers: list[tuple[int, str]] = field(default_factory=list)
     forward: int = 0
     transient: set[str] = field(default_factory=set)
@@ -133,8 +143,11 @@ class Step:
         return self.buffer(f"G{name[0]}", "gradients") if self.part == LATER else self.gradient(name)
 
     def keeps_transposed(self, i: int) -> bool:
-        """Whether W^T of layer i is kept; the first one's would never be read."""
-        return self.pretransposed and i > 0
+        """Whether W^T of layer i is kept; the first one's would never be read.
+
+        A fused kernel does without it rather than with a further launch.
+        """
+        return self.pretransposed and i > 0 and not (self.fused and self.places)
 
     def updated_at_once(
         self, W: str, b: str, with_transposed: bool = False
@@ -172,9 +185,9 @@ class Step:
                 norm = dW, self.buffer("S", "workspace")
                 self.launch("sum_squares", norm, (prod(shape),))
                 self.launch("clip", norm, (prod(shape), limit))
-            self.optimizer.update(self, W, dW, prod(shape))
-            if with_transposed:
-                self.launch("transpose", (W, self.buffer(transposed(W), "weights")), shape)
+            self.pending[W] = shape, with_transposed
+            if not self.places:
+                self.update_pending()
             return
         both, weights, sizes = "", [W], [prod(shape)]
         if with_transposed:
@@ -186,6 +199,22 @@ class Step:
         sums = self.buffer("S", "workspace")
         self.launch("sum_squares", (dW, sums), (prod(shape),))
         self.launch(f"clipped_update{both}", (*weights, dW, sums), (*sizes, self.rate, limit))
+
+    def update_pending(self) -> None:
+        """Launch the update of the parameters whose gradients have been written since the last one."""
+        if not self.pending:
+            return
+        name, elements = next(iter(self.pending)), sum(prod(shape) for shape, _ in self.pending.values())
+        if len(self.pending) > 1:
+            first, last = (choose(self.pending, key=self.places.__getitem__) for choose in (min, max))
+            start, end = self.places[first][0], sum(self.places[last])
+            name, elements = f"{first}..{last}", end - start
+            self.runs[name] = start, elements
+        self.optimizer.update(self, name, self.gradient(name), elements)
+        for W, (shape, with_transposed) in self.pending.items():
+            if with_transposed:
+                self.launch("transpose", (W, self.buffer(transposed(W), "weights")), shape)
+        self.pending.clear()
 
     def launch(self, op: str, operands: tuple[str, ...], numbers: tuple[float, ...]) -> None:
         """Add a launch or, if the kernel can, fuse it with the launch before, whose result it works on."""

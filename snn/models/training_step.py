@@ -7,6 +7,7 @@ and does the rest on the host.
 import numpy as np
 
 from snn.models.network import Network
+from snn.models.optimizers import PLAIN
 from snn.models.remedies import compute_again
 from snn.models.step import FIRST, LATER, WHOLE, Step, Tensor
 
@@ -20,7 +21,7 @@ def training_step(
     convolves: bool = False,
 ) -> Step:
     """Forward, loss and backward, each layer updated before or after its gradient passes through it."""
-    return batch_steps(network, rows, rows, rate, fused, pretransposed, convolves)[0]
+    return batch_steps(network, rows, rows, rate, fused, pretransposed, convolves, together=False)[0]
 
 
 def micro_batch(network: Network, batch_size: int) -> int:
@@ -35,10 +36,13 @@ def batch_steps(
     fused: bool = False,
     pretransposed: bool = False,
     convolves: bool = False,
+    together: bool = True,
 ) -> list[Step]:
     """The steps of a batch in micro-batches of ``micro`` rows; the last may be smaller.
 
-    Their gradients are added up, and the last step ends with the update of all parameters.
+    Their gradients are added up, and the last step ends with the update of all parameters. ``together``:
+    parameters, gradients and the optimiser's state lie side by side, as ``network.places`` has them, so that
+    a launch of an optimiser other than plain gradient descent can update several parameters.
     """
 
     def empty(rows: int, part: str = WHOLE) -> Step:
@@ -46,6 +50,7 @@ def batch_steps(
         step.fused, step.pretransposed = fused, pretransposed
         step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
         step.keeps_unpooled = network.gradient.reads_unpooled
+        step.places = network.places if together and network.optimizer != PLAIN else {}
         return step
 
     sizes = [min(micro, rows - start) for start in range(0, rows, micro)]
@@ -55,7 +60,9 @@ def batch_steps(
     for name, (shape, with_transposed, label) in steps[0].due.items():
         update.label = label.replace("backward", "update")
         update.descend(name, update.gradient(name), shape, with_transposed)
+    update.update_pending()
     last.launches, last.purposes = last.launches + update.launches, last.purposes | update.purposes
+    last.runs = last.runs | update.runs
     return steps
 
 
@@ -78,12 +85,15 @@ def _filled(step: Step, network: Network, batch_rows: int) -> Step:
         dy = network.gradient.receive(layer, step, i, dy)
         if network.update_order == "sequential":
             network.gradient.update(layer, step, i, x, dy)
+            step.update_pending()
         dx = layer.propagate(step, i, x, dy) if i > first else dy
         if i > first and x.derivative and not outputs[i].derivative:
             step.differentiate(dx, x)
         if network.update_order != "sequential":
             network.gradient.update(layer, step, i, x, dy)
         dy = dx
+    step.label = step.label if network.update_order == "sequential" else "update"
+    step.update_pending()
     compute_again(step, {step.activations[i].name for i in network.recompute})
     return step
 

@@ -10,6 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
+from snn.models.optimizers import STEPS, STEPS_SIZE
 from snn.models.remedies import sharing
 from snn.models.row_order import Batches, copy_rows, rows_of
 from snn.models.step import Launch, Step, transposed
@@ -41,8 +42,8 @@ class _Errors(NamedTuple):
 class _Bound(NamedTuple):
     """A launch on the device's buffers, but for those in ``own``, which differ from batch to batch.
 
-    ``own`` has for each its place, whether it belongs to the batch (0) or to its errors (1), and its number
-    there.
+    ``own`` has for each its place, whether it belongs to the batch (0), to its errors (1) or to the count of
+    its step (2), and its number there.
     """
 
     op: str
@@ -59,6 +60,10 @@ class DeviceDriven(Strategy):
     the list: whether it is fused, and whether W^T is kept as well as W (``pretransposed``). With
     ``keeps_losses`` every batch of an epoch has its own part of the errors E.
 
+    With any optimiser but plain gradient descent, the parameters lie in one buffer, and so do their gradients
+    and each kind of state, so that one launch updates several. The first step of an epoch counts all of its
+    steps.
+
     With micro-batches, each buffer holds one micro-batch, except for the data, E and the gradients of the
     parameters. The buffers of layers that are computed again share memory.
     """
@@ -71,6 +76,7 @@ class DeviceDriven(Strategy):
         self._buffers: list[Any] = []
         self._host: list[np.ndarray] = []
         self._rows = self._trained = 0
+        self._wholes: list[tuple[Any, int]] = []
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -84,6 +90,7 @@ class DeviceDriven(Strategy):
         rows_of_errors = len(X) if self.keeps_losses else batch
         self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)
         self._errors = self._parts_of_errors(rows_of_errors, 4 * of_row)
+        self._counted = self._parts_of_counts(-(-len(X) // batch))
         self._steps = {
             rows: [self._bind(launch, part) for part, step in enumerate(of_batch) for launch in step.launches]
             for rows, of_batch in steps.items()
@@ -114,6 +121,8 @@ class DeviceDriven(Strategy):
         return buffer
 
     def load(self, weights: list[np.ndarray]) -> None:
+        for buffer, elements in self._wholes:
+            self.backend.launch("zero", (buffer,), (elements,), self._stream)
         for parameter, host, fresh in zip(
             self.network.parameters, self._host_parameters, weights, strict=True
         ):
@@ -123,8 +132,6 @@ class DeviceDriven(Strategy):
             if transposed(parameter.name) in self._named:
                 W_T = self._named[transposed(parameter.name)]
                 self.backend.launch("transpose", (W, W_T), fresh.shape, self._stream)
-        for name, elements in self.network.state.items():
-            self.backend.launch("zero", (self._named[name],), (elements,), self._stream)
         self.backend.stream_synchronize(self._stream)
         self._rows = self._trained = 0
 
@@ -165,6 +172,7 @@ class DeviceDriven(Strategy):
             self.backend.stream_synchronize(self._stream)
             self.backend.stream_destroy(self._stream)
             self._stream = None
+        self._wholes = []
         while self._buffers:
             self.backend.free(self._buffers.pop())
         while self._host:
@@ -185,9 +193,12 @@ class DeviceDriven(Strategy):
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
         operands, rows = batch
-        sources = operands, self._errors[self._trained].parts
-        self._trained = (self._trained + 1) % len(self._errors)
-        launch, stream = self.backend.launch, self._stream
+        number, launch, stream = self._trained, self.backend.launch, self._stream
+        self._trained = (number + 1) % len(self._counted)
+        sources = operands, self._errors[number % len(self._errors)].parts, self._counted[number : number + 1]
+        counts = self.network.optimizer.counts
+        if counts and number == 0:
+            launch("count_step", (self._counts,), (len(self._counted), *counts), stream)
         for op, buffers, numbers, own in self._steps[rows]:
             if own:
                 filled = list(buffers)
@@ -235,6 +246,29 @@ class DeviceDriven(Strategy):
             found.append(_Errors(whole, tuple(parts)))
         return found
 
+    def _parts_of_counts(self, steps: int) -> list[Any]:
+        """What ``count_step`` computes for each step of an epoch."""
+        if not self.network.optimizer.counts:
+            return [None] * steps
+        self._counts = self.malloc(STEPS_SIZE * steps, "optimizer")
+        self._wholes.append((self._counts, STEPS_SIZE * steps))
+        return [self.backend.part(self._counts, 4 * STEPS_SIZE * i, 4 * STEPS_SIZE) for i in range(steps)]
+
+    def _place(self, steps: Sequence[Step]) -> dict[str, Any]:
+        """Parameters, their gradients and the optimiser's state, each kind in one buffer."""
+        places, named = dict(steps[0].places), {}
+        total = max((sum(place) for place in places.values()), default=0)
+        for step in steps:
+            places |= step.runs
+        kinds = {"{}": "weights", "d{}": "gradients"}
+        kinds |= {f"{{}} {one}": "optimizer" for one in self.network.optimizer.state}
+        for kind, purpose in kinds.items() if places else ():
+            whole = self.malloc(total, purpose)
+            self._wholes.append((whole, total))
+            for name, (start, elements) in places.items():
+                named[kind.format(name)] = self.backend.part(whole, 4 * start, 4 * elements)
+        return named
+
     def _allocate(self, steps: Sequence[Step], errors: int) -> None:
         """The network's parameters and every buffer that the launches of these steps name.
 
@@ -248,9 +282,9 @@ class DeviceDriven(Strategy):
             sizes[name] = max(sizes.get(name, 0), elements, errors if name == "E" else 0)
         together = {group[0]: group for group in sharing(steps, sizes)}
         shared = {name for group in together.values() for name in group[1:]}
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, Any] = self._place(steps)
         for name, elements in sizes.items():
-            if name not in ("X", "Y") and name not in shared:
+            if name not in ("X", "Y", STEPS, *self._named) and name not in shared:
                 buffer = self.malloc(elements, purposes[name])
                 self._named |= dict.fromkeys(together.get(name, [name]), buffer)
 
@@ -265,7 +299,9 @@ class DeviceDriven(Strategy):
 
     def _bind(self, launch: Launch, part: int = 0) -> _Bound:
         """The launch of a batch's micro-batch of this number."""
-        number = {"E": (1, part)} | {name: (0, len(_OF_BATCH) * part + i) for i, name in enumerate(_OF_BATCH)}
+        number = {"E": (1, part), STEPS: (2, 0)} | {
+            name: (0, len(_OF_BATCH) * part + i) for i, name in enumerate(_OF_BATCH)
+        }
         buffers = tuple(self._named.get(name) for name in launch.operands)
         own = ((i, *number[name]) for i, name in enumerate(launch.operands) if name in number)
         return _Bound(launch.op, buffers, launch.numbers, tuple(own))

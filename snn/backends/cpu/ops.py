@@ -168,10 +168,12 @@ def _with_decay(W, G, n, decay):
     return G[:n] + np.float32(decay) * W[:n] if decay else G[:n]
 
 
-def count_step(T, gain1, gain2):
-    T[0] += 1
+def count_step(T, steps, gain1, gain2):
+    of_each = as_matrix(T, steps, 4)
     beta1, beta2 = (1.0 - float(np.float32(gain)) for gain in (gain1, gain2))
-    T[1], T[2] = 1 / (1 - beta1 ** float(T[0])), 1 / math.sqrt(1 - beta2 ** float(T[0]))
+    numbers = float(of_each[-1, 0]) + np.arange(1, steps + 1)
+    of_each[:, 0] = numbers
+    of_each[:, 1], of_each[:, 2] = 1 / (1 - beta1**numbers), 1 / np.sqrt(1 - beta2**numbers)
 
 
 def adam_update(W, G, M, V, T, n, rate, gain1, gain2, eps, decay):
