@@ -12,10 +12,12 @@
 //   matmul_mask, matmul_nt_mask    C = A B, A B^T where H > 0         dH1 and dZ1
 //   matmul_tn_update[_bias]        W = W - rate A^T B                 dW and the update [and that of the bias]
 //
+// Compiled with -DTRAINING, it has the kernels for biases, activation functions and Adam instead: see
+// snn/backends/ops.py.
+//
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
-#include "bias_update.cuh"
 #include "tile_place.cuh"
 
 struct Element {
@@ -40,6 +42,10 @@ __device__ float dot(const float* __restrict__ A, const float* __restrict__ B, E
                B[B_TRANSPOSED ? (size_t)c.col * k + i : (size_t)i * n + c.col];
     return sum;
 }
+
+#ifndef TRAINING
+
+#include "bias_update.cuh"
 
 // ---- plain products
 
@@ -128,3 +134,77 @@ extern "C" __global__ void matmul_tn_update_bias(const float* A, const float* B,
     updated(A, B, W, m, k, n, rate);
     update_bias(B, b, k, n, rate);
 }
+
+#else
+
+#include "activation_functions.cuh"
+#include "adam.cuh"
+#include "column_sums.cuh"
+
+extern "C" __global__ void matmul_bias_activation(const float* A, const float* B, float* C, const float* b, int m,
+                                                  int k, int n, int f)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) C[c.at] = activated(f, dot<false, false>(A, B, c, m, k, n) + b[c.col]);
+}
+
+extern "C" __global__ void matmul_bias_activation_kept(const float* A, const float* B, float* Z, const float* b,
+                                                       float* C, int m, int k, int n, int f)
+{
+    const Element c = own_element(m, n);
+    if (!c.inside) return;
+    Z[c.at] = dot<false, false>(A, B, c, m, k, n) + b[c.col];
+    C[c.at] = activated(f, Z[c.at]);
+}
+
+extern "C" __global__ void matmul_bias_error(const float* A, const float* B, float* D, const float* b,
+                                             const float* Y, float* E, int m, int k, int n, float scale)
+{
+    const Element c = own_element(m, n);
+    if (!c.inside) return;
+    const float error = dot<false, false>(A, B, c, m, k, n) + b[c.col] - Y[c.at];
+    E[c.at] = error;
+    D[c.at] = scale * error;
+}
+
+extern "C" __global__ void matmul_derivative(const float* A, const float* B, float* C, const float* H, int m, int k,
+                                             int n, int f)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) C[c.at] = differentiated(f, dot<false, false>(A, B, c, m, k, n), H[c.at]);
+}
+
+extern "C" __global__ void matmul_nt_derivative(const float* A, const float* B, float* C, const float* H, int m,
+                                                int k, int n, int f)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) C[c.at] = differentiated(f, dot<false, true>(A, B, c, m, k, n), H[c.at]);
+}
+
+// A^T B and, if there is a row of blocks below, the sums of the columns of B as one more row.
+template <class Finish>
+__device__ void gradients(const float* A, const float* B, int m, int k, int n, Finish finish)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) finish(c.at, dot<true, false>(A, B, c, m, k, n));
+    if ((int)(tile_row() * blockDim.y) >= m)
+        sum_columns(B, k, n, tile_col() * blockDim.x, blockDim.x,
+                    [=](int column, float sum) { finish((size_t)m * n + column, sum); });
+}
+
+extern "C" __global__ void matmul_tn_sum(const float* A, const float* B, float* G, int m, int k, int n, int)
+{
+    gradients(A, B, m, k, n, [=](size_t at, float sum) { G[at] = sum; });
+}
+
+extern "C" __global__ void matmul_tn_adam(const float* A, const float* B, float* W, float* M, float* V,
+                                          const float* T, int m, int k, int n, int, float rate, float gain1,
+                                          float gain2, float eps, float decay, float shrink)
+{
+    gradients(A, B, m, k, n, [=](size_t at, float sum) {
+        const float w = W[at], gradient = sum + decay * w;
+        W[at] = stepped(w - rate * shrink * w, gradient, M + at, V + at, T, rate, gain1, gain2, eps);
+    });
+}
+
+#endif

@@ -25,6 +25,7 @@ from snn.backends.launches import Steps
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.errors import Unsupported
+from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS
 
 GUARD = 64  # floats behind an operand that a kernel must leave alone
 UNIT = {"fp32": 2**-24, "tf32": 2**-11, "bf16": 2**-8}
@@ -44,9 +45,14 @@ FUSED = (
     "matmul_tn_update_bias",
 )
 BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
+TRAINING = [op for op, kind in OPS.items() if kind.of_training]
 OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in (*ELEMENTWISE, *OF_ROWS)]
+REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5, "momentum": 0.75, "decay": 0.25, "shrink": 0.5}
+REALS |= {"gain1": 0.125, "gain2": 0.0625, "eps": 0.01}
+sizes = st.one_of(st.integers(1, 70), st.sampled_from([127, 128, 129, 255, 256, 257]))
+seeds = st.integers(0, 2**32 - 1)
 LAYER_SIZES = NUMBERS | {
     "rows": st.integers(1, 40),
     "cols": st.integers(1, 70),
@@ -152,15 +158,26 @@ def drawn(op, numbers, random):
     return operands
 
 
+@st.composite
+def products_for_training(draw):
+    """A product of biases, activation functions or Adam; its numbers; operands that no precision rounds."""
+    op, side = draw(st.sampled_from(TRAINING)), st.integers(1, 70)
+    ranges = dict.fromkeys("mkn", side) | {"bias": st.integers(0, 1), "activation": st.integers(0, 6)}
+    numbers = tuple(REALS[one] if one in REALS else draw(ranges[one]) for one in OPS[op].numbers)
+    if op == "matmul_bias_activation":
+        numbers = (*numbers[:3], numbers[3] % FUSED_ACTIVATIONS.index(KEEPING_INPUTS[0]))
+    random = np.random.default_rng(draw(seeds))
+    operands = [random.standard_normal(size, dtype=np.float32) for size in OPS[op].elements(*numbers)]
+    for operand in operands[:2]:
+        operand[...] = random.integers(-2, 3, operand.size) / 8
+    for operand in operands[4:]:
+        np.abs(operand, out=operand)  # squares, and the number of a step
+    return op, numbers, operands
+
+
 def agree(op, found, oracle, bound):
     for name, mine, right in zip(OPS[op].operands, found, oracle, strict=True):
         assert (np.abs(mine - right) <= bound * (1 + np.abs(right))).all(), name
-
-
-sizes = st.one_of(st.integers(1, 70), st.sampled_from([127, 128, 129, 255, 256, 257]))
-seeds = st.integers(0, 2**32 - 1)
-REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5}
-REALS |= {"momentum": 0.75, "decay": 0.25, "gain1": 0.125, "gain2": 0.0625, "eps": 0.01}
 
 
 @settings(max_examples=25)
@@ -175,6 +192,18 @@ def test_products(kernel, m, k, n, seed, data):
     bound = (8 * unit + 4e-7) * (k**0.5 + 3) + 2 * UNIT["fp32"] * k
     found, oracle = run(backend, op, operands, numbers), expected(op, operands, numbers, precision)
     agree(op, found, oracle, bound)
+
+
+@settings(max_examples=40)
+@given(drawn=products_for_training())
+def test_products_for_training(kernel, drawn):
+    backend, ops, *_ = kernel
+    op, numbers, operands = drawn
+    if not set(FUSED) <= set(ops):
+        pytest.skip("this kernel fuses nothing")
+    found, again = run(backend, op, operands, numbers), run(backend, op, operands, numbers)
+    agree(op, found, expected(op, operands, numbers), 2e-5)
+    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
 
 
 @pytest.mark.parametrize("n", [1, 24])

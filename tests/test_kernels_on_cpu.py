@@ -16,9 +16,9 @@ from cuda_on_cpu import KernelError
 from emulated import EmulatedBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_builds import SOURCES, Build, builds, builds_of_old
+from kernel_builds import SOURCES, Build, builds, builds_for_training, builds_of_old
 from rounding import rounded
-from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected
+from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected, products_for_training
 
 from snn.backends import kernel_source
 from snn.backends.access import Access
@@ -133,6 +133,20 @@ class TestProducts:
                 np.testing.assert_array_equal(found, second[name])
 
 
+@pytest.mark.parametrize("build", builds_for_training(), ids=str)
+@settings(max_examples=12)
+@given(drawn=products_for_training())
+def test_products_of_biases_activation_functions_and_adam(build, drawn):
+    op, numbers, operands = drawn
+    found = [one.copy() for one in operands]
+    kernel, (m, _, n, *_) = cuda_on_cpu.load(build.source, **build.defines)[op], numbers
+    across, down = build.grid(m, n)
+    below = numbers[3] if "bias" in OPS[op].numbers else 0
+    values = [np.float32(n) if isinstance(n, float) else n for n in numbers]
+    kernel((across, down + below), build.block, (*found, *values))
+    agree(op, found, expected(op, operands, numbers), 2e-5)
+
+
 TALL = [source for source in PRODUCT_SOURCES if kernel_source.knows_tall_grids(kernel_source.text(source))]
 
 
@@ -155,11 +169,13 @@ def test_a_kernel_has_what_a_step_launches(name):
     source = ROOT / choice["source"]
     assert source.is_file(), f"config/kernel/{name}.yaml: there is no {choice['source']}"
     flags, missing = (choice["fused"], choice["pretransposed"]), set()
-    entry_points = cuda_on_cpu.load(source, **builds(source)[0].defines)
+    entry_points = {*cuda_on_cpu.load(source, **builds(source)[0].defines)}
+    if choice["fused"]:
+        entry_points |= {*cuda_on_cpu.load(source, **replace(builds(source)[0], training=True).defines)}
     for network in NETWORKS:
         steps = training_step(network, 3, 0.1, *flags), prediction_step(network, 3, choice["fused"])[0]
         launched = {launch.op for step in steps for launch in step.launches}
-        missing |= {op for op in launched if OPS[op].is_product} - set(entry_points)
+        missing |= {op for op in launched if OPS[op].is_product} - entry_points
     assert not missing, f"{choice['source']} has no {', '.join(sorted(missing))}"
 
 

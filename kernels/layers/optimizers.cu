@@ -16,6 +16,8 @@
 //
 // Launch, with 256 threads per block, a thread per element; count_step with one block.
 
+#include "../adam.cuh"
+
 constexpr int THREADS = 256;
 constexpr int PARTIALS = 256;
 
@@ -77,21 +79,6 @@ extern "C" __global__ void count_step(float* T, int steps, float gain1, float ga
         T[4 * (size_t)i + 1] = (float)(1.0 / (1.0 - pow(1.0 - (double)gain1, t)));
         T[4 * (size_t)i + 2] = (float)(1.0 / sqrt(1.0 - pow(1.0 - (double)gain2, t)));
     }
-}
-
-// Part of the way from a mean to a new value, gain of it; the form of which the larger share is exact.
-__device__ float moved(float mean, float value, float gain)
-{
-    return gain < 0.5f ? mean + gain * (value - mean) : value - (1.0f - gain) * (value - mean);
-}
-
-// W without the step along the means of a gradient.
-__device__ float stepped(float w, float gradient, float* M, float* V, const float* T, float rate, float gain1,
-                         float gain2, float eps)
-{
-    const float m = *M = moved(*M, gradient, gain1);
-    const float v = *V = moved(*V, gradient * gradient, gain2);
-    return w - rate * T[1] * (m / (sqrtf(v) * T[2] + eps));
 }
 
 extern "C" __global__ void adam_update(float* __restrict__ W, const float* __restrict__ G, float* __restrict__ M,

@@ -25,6 +25,11 @@ def knows_tall_grids(source: str) -> bool:
     return "#ifdef TALL\n" in source
 
 
+def knows_training(source: str) -> bool:
+    """Whether an expanded source has the products of biases, activation functions and Adam."""
+    return "#ifndef TRAINING\n" in source
+
+
 def text(path: Path) -> str:
     """The source with its local includes expanded, as the compiler sees it."""
     return _INCLUDE.sub(lambda include: text(path.parent / include[1]), path.read_text(encoding="utf-8"))

@@ -34,11 +34,12 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "W+b in 32s": lambda of: 32 * math.ceil(_DERIVED["W+b"](of) / 32),
     "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
     "inputs+1": lambda of: of["inputs"] + 1,
+    "m+bias": lambda of: of["m"] + of["bias"],
 }
 """Factors of sizes, computed from an operation's numbers."""
 
 
-_REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps")
+_REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "shrink")
 """Numbers that are float32; the others are whole."""
 
 
@@ -59,6 +60,11 @@ class Op:
     @property
     def reals(self) -> tuple[str, ...]:
         return tuple(name for name in self.numbers if name in _REALS)
+
+    @property
+    def of_training(self) -> bool:
+        """Whether it is a product whose kernels are compiled with -DTRAINING."""
+        return self in _OF_TRAINING.values()
 
     @property
     def is_product(self) -> bool:
@@ -120,6 +126,23 @@ _PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
 _MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
 _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
 _ADAM = "n rate gain1 gain2 eps decay"
+_LAYER = _MATRICES + "W:m+bias*n M:m+bias*n V:m+bias*n T:4"
+
+_OF_TRAINING = {
+    "matmul_bias_activation": _op(_MATRICES + "C:m*n b:n", "m k n activation"),  # C = f(A B + b)
+    # the same, and Z = A B + b
+    "matmul_bias_activation_kept": _op(_MATRICES + "Z:m*n b:n C:m*n", "m k n activation"),
+    # E = A B + b - Y, D = scale E
+    "matmul_bias_error": _op(_MATRICES + "D:m*n b:n Y:m*n E:m*n", "m k n scale"),
+    # C = A B times the derivative of f, computed from H
+    "matmul_derivative": _op(_MATRICES + "C:m*n H:m*n", "m k n activation"),
+    "matmul_nt_derivative": _op(_MATRICES + "C:m*n H:m*n", "m k n activation"),  # the same of A B^T
+    # G = A^T B and, if bias is 1 and not 0, the sums of the columns of B as one more row
+    "matmul_tn_sum": _op(_MATRICES + "G:m+bias*n", "m k n bias"),
+    # With that G, W -= rate shrink W, then adam_update
+    "matmul_tn_adam": _op(_LAYER, "m k n bias rate gain1 gain2 eps decay shrink"),
+}
+
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
 
 OPS = {
@@ -136,6 +159,7 @@ OPS = {
     # W -= rate A^T B, b -= rate times the sum of the rows of B; the same, and V = W^T
     "matmul_tn_update_bias": _op(_MATRICES + "W:m*n b:n", "m k n rate"),
     "matmul_tn_update_both_bias": _op(_MATRICES + "W:m*n V:m*n b:n", "m k n rate"),
+    **_OF_TRAINING,
     "relu": _op("Z:n", "n"),  # Z = max(Z, 0)
     "error": _op("P:n Y:n E:n D:n", "n scale"),  # E = P - Y, D = scale E
     "mask": _op("D:n H:n", "n"),  # D = D where H > 0, else 0

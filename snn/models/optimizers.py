@@ -48,6 +48,13 @@ class Optimizer(ABC):
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
         """Launch the update of a parameter, or of several side by side, of this size with its gradient."""
 
+    def follow_product(self, step: Step, A: str, B: str, W: str, sizes: tuple[int, ...]) -> bool:
+        """Launch the update of a layer's parameters by the product that computes their gradients.
+
+        ``sizes``: the first numbers of ``matmul_tn_sum``. False if no kernel does.
+        """
+        return False
+
     def state_sizes(self, parameters: Iterable[Parameter]) -> dict[str, int]:
         """The elements of each buffer of the optimiser's state."""
         sizes = {f"{one.name} {kind}": prod(one.shape) for one in parameters for kind in self.state}
@@ -113,12 +120,22 @@ class Adam(Optimizer):
         return 1 - self.beta1, 1 - self.beta2
 
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
+        numbers = size, step.rate, *self.counts, self.eps, self.weight_decay
+        step.launch(f"{self.name}_update", (W, dW, *self.held(step, W)), numbers)
+
+    def follow_product(self, step: Step, A: str, B: str, W: str, sizes: tuple[int, ...]) -> bool:
+        decoupled = isinstance(self, AdamW)
+        decays = (0.0, self.weight_decay) if decoupled else (self.weight_decay, 0.0)
+        numbers = *sizes, step.rate, *self.counts, self.eps, *decays
+        step.launch("matmul_tn_adam", (A, B, W, *self.held(step, W)), numbers)
+        return True
+
+    def held(self, step: Step, W: str) -> list[str]:
         if STEPS not in step.purposes:
             step.buffer(STEPS, "optimizer")
             if not step.places:
                 step.launch("count_step", (STEPS,), (1, *self.counts))
-        numbers = size, step.rate, *self.counts, self.eps, self.weight_decay
-        step.launch(f"{self.name}_update", (W, dW, *self.held(step, W), STEPS), numbers)
+        return [*super().held(step, W), STEPS]
 
 
 @dataclass(frozen=True)

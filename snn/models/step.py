@@ -1,6 +1,6 @@
 """A training step as data: a list of launches to which each layer appends."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -49,6 +49,17 @@ def transposed(W: str) -> str:
     return f"{W}^T"
 
 
+FUSED_ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "elu", "silu", "gelu")
+"""Activation functions that a product's kernel applies, by their number among its numbers."""
+
+KEEPING_INPUTS = ("silu", "gelu")
+"""Those whose derivative is computed from their input; of the others, from their output."""
+
+_ACTIVATING = {
+    "relu" if name == "relu" else f"{name}_forward": number for number, name in enumerate(FUSED_ACTIVATIONS)
+}
+_DERIVING = {f"{name}_gradient": number for number, name in enumerate(FUSED_ACTIVATIONS)}
+
 FUSED = {
     ("matmul", "relu"): "matmul_relu",
     ("matmul", "add_bias"): "matmul_bias",
@@ -57,6 +68,13 @@ FUSED = {
     ("matmul", "error"): "matmul_error",
     ("matmul_tn", "update"): "matmul_tn_update",
     ("matmul_tn", "update_both"): "matmul_tn_update_both",
+    **{
+        ("matmul_bias", op): "matmul_bias_activation"
+        + "_kept" * (FUSED_ACTIVATIONS[number] in KEEPING_INPUTS)
+        for op, number in _ACTIVATING.items()
+    },
+    **{(product, op): f"{product}_derivative" for op in _DERIVING for product in ("matmul", "matmul_nt")},
+    ("matmul_bias", "error"): "matmul_bias_error",
     ("conv2d", "relu"): "conv2d_relu",
     ("conv2d_relu", "max_pool2d"): "conv2d_relu_pool",
     ("conv2d_dgrad", "mask"): "conv2d_dgrad_mask",
@@ -200,16 +218,44 @@ class Step:
         self.launch("sum_squares", (dW, sums), (prod(shape),))
         self.launch(f"clipped_update{both}", (*weights, dW, sums), (*sizes, self.rate, limit))
 
+    def run(self, parameters: Sequence[str]) -> tuple[str, int]:
+        """The buffer of parameters side by side, in order, and the number of its elements."""
+        first, last = parameters[0], parameters[-1]
+        start, end = self.places[first][0], sum(self.places[last])
+        name = first if first == last else f"{first}..{last}"
+        if first != last:
+            self.runs[name] = start, end - start
+        return name, end - start
+
+    def follow_product(self, A: str, B: str, parameters: Sequence[str], shape: Shape) -> bool:
+        """Launch the gradients A^T B of weights of this shape, and those of their biases, and what follows.
+
+        An optimiser may update with them in the same launch. False if no kernel does all of that.
+        """
+        if not (self.fused and self.places) or self.part == LATER:
+            return False
+        name, _ = self.run(parameters)
+        sizes = shape[0], self.rows, shape[1], len(parameters) - 1
+        if (
+            self.part == WHOLE
+            and self.clip_norm is None
+            and self.optimizer.follow_product(self, A, B, name, sizes)
+        ):
+            return True
+        self.launch("matmul_tn_sum", (A, B, self.gradient(name)), sizes)
+        for W, own in zip(parameters, (shape, shape[1:]), strict=False):
+            self.descend(W, self.gradient(W), own)
+        return True
+
     def update_pending(self) -> None:
         """Launch the update of the parameters whose gradients have been written since the last one."""
         if not self.pending:
             return
-        name, elements = next(iter(self.pending)), sum(prod(shape) for shape, _ in self.pending.values())
-        if len(self.pending) > 1:
-            first, last = (choose(self.pending, key=self.places.__getitem__) for choose in (min, max))
-            start, end = self.places[first][0], sum(self.places[last])
-            name, elements = f"{first}..{last}", end - start
-            self.runs[name] = start, elements
+        if self.places:
+            name, elements = self.run(sorted(self.pending, key=self.places.__getitem__))
+        else:
+            ((name, (shape, _)),) = self.pending.items()
+            elements = prod(shape)
         self.optimizer.update(self, name, self.gradient(name), elements)
         for W, (shape, with_transposed) in self.pending.items():
             if with_transposed:
@@ -223,7 +269,8 @@ class Step:
         if fused == "conv2d_relu_pool":
             fits = numbers[-1] <= LARGEST_FUSED_WINDOW and not self.keeps_unpooled
             fused = fused if fits else None
-        if fused is None or before.operands[-1] not in operands:
+        at = 2 if before.op.startswith("matmul") else -1  # the operand that it writes
+        if fused is None or before.operands[at] not in operands:
             self.launches.append(Launch(op, operands, numbers, self.label))
             return
         if fused == "conv2d_relu_pool":
@@ -231,17 +278,22 @@ class Step:
             operands = unpooled, self.buffer(f"I{pooled}", "activations")
             self.windows[unpooled] = operands[-1], int(numbers[-1])
             before = before._replace(operands=(*before.operands[:-1], pooled))
+        if fused.startswith("matmul"):
+            activation = (_ACTIVATING | _DERIVING).get(op)
+            numbers = numbers if activation is None else (activation,)
         self.launches[-1] = _together(fused, before, operands, numbers)
 
 
 def _together(fused: str, before: Launch, operands: tuple[str, ...], numbers: tuple[float, ...]) -> Launch:
     """The launch of a fused kernel, its operands in the order of ``snn.backends.ops``."""
     inputs, sizes, label = before.operands[:-1], before.numbers, before.label
-    if fused == "matmul_error":  # error: P Y E D, scale
+    if fused.endswith("_error"):  # error: P Y E D, scale
         _, Y, E, D = operands
-        return Launch(fused, (*inputs, D, Y, E), (*sizes, numbers[-1]), label)
+        return Launch(
+            fused, (*before.operands[:2], D, *before.operands[3:], Y, E), (*sizes, *numbers[-1:]), label
+        )
     if "update" in fused:  # update: W [V] G, rate
         return Launch(fused, (*inputs, *operands[:-1]), (*sizes, numbers[-1]), label)
-    if fused == "conv2d_relu_pool":
+    if fused == "conv2d_relu_pool" or "activation" in fused or "derivative" in fused:
         sizes = (*sizes, numbers[-1])
     return Launch(fused, (*before.operands, *operands[1:]), sizes, label)

@@ -262,7 +262,10 @@ class DeviceDriven(Strategy):
             places |= step.runs
         kinds = {"{}": "weights", "d{}": "gradients"}
         kinds |= {f"{{}} {one}": "optimizer" for one in self.network.optimizer.state}
+        used = {name for step in steps for launch in step.launches for name in launch.operands}
         for kind, purpose in kinds.items() if places else ():
+            if not used & {kind.format(name) for name in places}:
+                continue  # gradients that no launch writes
             whole = self.malloc(total, purpose)
             self._wholes.append((whole, total))
             for name, (start, elements) in places.items():

@@ -11,6 +11,7 @@ import numpy as np
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
 from snn.models.row_order import row_order as order_of
+from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
@@ -336,6 +337,60 @@ def matmul_relu(A, B, C, m, k, n):
 def matmul_bias(A, B, C, b, m, k, n):
     matmul(A, B, C, m, k, n)
     add_bias(C, b, m, n)
+
+
+def matmul_bias_activation(A, B, C, b, m, k, n, activation):
+    matmul_bias(A, B, C, b, m, k, n)
+    _activate(C, C, m * n, activation)
+
+
+def matmul_bias_activation_kept(A, B, Z, b, C, m, k, n, activation):
+    matmul_bias(A, B, Z, b, m, k, n)
+    _activate(Z, C, m * n, activation)
+
+
+def _activate(Z, C, n, activation):
+    name = FUSED_ACTIVATIONS[activation]
+    if name in KEEPING_INPUTS:
+        globals()[f"{name}_forward"](Z if Z is not C else Z.copy(), C, n)
+        return
+    C[:n] = Z[:n]
+    (relu if name == "relu" else globals()[f"{name}_forward"])(C, n)
+
+
+def matmul_derivative(A, B, C, H, m, k, n, activation):
+    matmul(A, B, C, m, k, n)
+    _differentiate(C, H, m * n, activation)
+
+
+def matmul_nt_derivative(A, B, C, H, m, k, n, activation):
+    matmul_nt(A, B, C, m, k, n)
+    _differentiate(C, H, m * n, activation)
+
+
+def _differentiate(D, H, n, activation):
+    name = FUSED_ACTIVATIONS[activation]
+    (mask if name == "relu" else globals()[f"{name}_gradient"])(D, H, n)
+
+
+def matmul_bias_error(A, B, D, b, Y, E, m, k, n, scale):
+    matmul_bias(A, B, E, b, m, k, n)
+    error(E, Y, E, D, m * n, scale)
+
+
+def matmul_tn_sum(A, B, G, m, k, n, bias):
+    matmul_tn(A, B, G, m, k, n)
+    if bias:
+        sum_rows(B, G[m * n :], k, n)
+
+
+def matmul_tn_adam(A, B, W, M, V, T, m, k, n, bias, rate, gain1, gain2, eps, decay, shrink):
+    G, size = np.empty_like(W), (m + bias) * n
+    matmul_tn_sum(A, B, G, m, k, n, bias)
+    g = _with_decay(W, G, size, decay)
+    if shrink:
+        W[:size] -= np.float32(rate * shrink) * W[:size]
+    _adam(W, g, M, V, T, size, rate, gain1, gain2, eps)
 
 
 def matmul_mask(A, B, C, H, m, k, n):

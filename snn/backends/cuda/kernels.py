@@ -57,8 +57,9 @@ class Kernels:
                 f"{op} needs {shape.grid[0]} blocks in y: CUDA launches {MOST_Y} at most, and {shape.source} "
                 "cannot count them in x. Choose a smaller training.batch_size, or include tile_place.cuh"
             )
-        tall = (("TALL", 1),) if shape.tall else ()
-        module = _module(source, shape.compiled_block, shape.work, precision, tall)
+        if shape.training and not kernel_source.knows_training(source):
+            raise Unsupported(f"{shape.source} has no {op}: include entry_points.cuh, or choose fused: false")
+        module = _module(source, shape.compiled_block, shape.work, precision, shape.defines)
         return _Launcher(module.get_function(op), kind, numbers, shape.grid, shape.block)
 
     def _convolve(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:

@@ -29,7 +29,8 @@ class LaunchShape(NamedTuple):
 
     ``compiled_block`` is the block size for the compiler; (1, 1) if the kernel defines its own.
     ``of_products``: the source is the cell's kernel, which is compiled for a precision. ``tall``: rows of
-    blocks are counted in x, because y cannot hold them; the source is compiled with -DTALL.
+    blocks are counted in x, because y cannot hold them; the source is compiled with -DTALL. ``training``: it
+    is compiled with -DTRAINING.
     """
 
     source: str
@@ -39,6 +40,12 @@ class LaunchShape(NamedTuple):
     block: tuple[int, int]
     of_products: bool = False
     tall: bool = False
+    training: bool = False
+
+    @property
+    def defines(self) -> tuple[tuple[str, int], ...]:
+        """What it is compiled with, beside its block and work."""
+        return tuple((name, 1) for name in ("TALL", "TRAINING") if getattr(self, name.lower()))
 
 
 def launch_shape(
@@ -86,11 +93,14 @@ def _shape(op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multipr
     kind = OPS[op]
     if kind.is_product and kernel["fused"] and _has_long_sums(op, numbers):
         grid = _grid(int(numbers[0]), int(numbers[2]), _SPLIT_BLOCK, (1, 1))
-        return LaunchShape(SPLIT_K, _SPLIT_BLOCK, (1, 1), grid, _SPLIT_BLOCK)
+        return LaunchShape(SPLIT_K, _SPLIT_BLOCK, (1, 1), grid, _SPLIT_BLOCK, training=kind.of_training)
     if kind.is_product:
         m, n, block = int(numbers[0]), int(numbers[2]), (kernel["block"][0], kernel["block"][1])
         work = tuple(kernel["work"] or _best_work(m, n, block, multiprocessors))
-        return LaunchShape(kernel["source"], block, work, _grid(m, n, block, work), block, of_products=True)
+        across, down = _grid(m, n, block, work)
+        below = int(numbers[kind.numbers.index("bias")]) if "bias" in kind.numbers else 0
+        shape = LaunchShape(kernel["source"], block, work, (across, down + below), block, of_products=True)
+        return shape._replace(training=kind.of_training)
     if kind.numbers[:2] == _ON_MATRICES:
         rows, cols = int(numbers[0]), int(numbers[1])
         grid, block = (math.ceil(cols / _SIDE), math.ceil(rows / _SIDE)), (_SIDE, _STRIPS)
