@@ -12,5 +12,5 @@ __device__ float stepped(float w, float gradient, float* M, float* V, const floa
 {
     const float m = *M = moved(*M, gradient, gain1);
     const float v = *V = moved(*V, gradient * gradient, gain2);
-    return w - rate * T[1] * (m / (sqrtf(v) * T[2] + eps));
+    return w - rate * T[3] * T[1] * (m / (sqrtf(v) * T[2] + eps));
 }

@@ -150,7 +150,7 @@ KERNEL matmul_tn_adam(A_AND_B, float* W, float* M, float* V, const float* T, SIZ
 {
     gradients(A, B, m, k, n, [=](size_t at, float sum) {
         const float w = W[at], gradient = sum + decay * w;
-        return W[at] = stepped(w - rate * shrink * w, gradient, M + at, V + at, T, rate, gain1, gain2, eps);
+        return W[at] = stepped(w - rate * T[3] * shrink * w, gradient, M + at, V + at, T, rate, gain1, gain2, eps);
     });
 }
 

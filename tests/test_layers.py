@@ -29,7 +29,10 @@ TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strateg
 OTHERS = [name for name in STRATEGIES if name not in TRAINERS]
 OF_ROWS = ("row_order", "take_rows")
 """Their operands are not all real numbers: ``test_row_order`` tests them."""
-OF_LAYERS = [n for n, op in OPS.items() if op.source.startswith("kernels/layers/") and n not in OF_ROWS]
+LAYERS = "kernels/layers/"
+OF_LAYERS = [
+    n for n, op in OPS.items() if op.source.startswith(LAYERS) and n not in (*OF_ROWS, "add_squares")
+]
 
 
 def fits(*layers):
@@ -245,6 +248,10 @@ NUMBERS = {
     "gain1": st.sampled_from([1.0, 0.125]),
     "gain2": st.sampled_from([1.0, 0.0625]),
     "eps": st.just(0.01),
+    "form": st.integers(0, 2),
+    "warmup": st.integers(0, 3),
+    "length": st.integers(1, 3),
+    "end": st.sampled_from([0.5, 0.0]),
     "parts": st.integers(1, 20),
     "steps": st.integers(1, 300),
     "weights": st.integers(1, 100),

@@ -39,7 +39,7 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
 """Factors of sizes, computed from an operation's numbers."""
 
 
-_REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "shrink")
+_REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "shrink", "end")
 """Numbers that are float32; the others are whole."""
 
 
@@ -125,8 +125,9 @@ _MATRICES = "A:m*k B:k*n "
 _PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
 _MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
 _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
+_SUMS = 8 + PARTIAL_SUMS
 _ADAM = "n rate gain1 gain2 eps decay"
-_LAYER = _MATRICES + "W:m+bias*n M:m+bias*n V:m+bias*n T:4"
+_LAYER = _MATRICES + "W:m+bias*n M:m+bias*n V:m+bias*n T:8"
 
 _OF_TRAINING = {
     "matmul_bias_activation": _op(_MATRICES + "C:m*n b:n", "m k n activation"),  # C = f(A B + b)
@@ -208,18 +209,23 @@ OPS = {
     "max_pool2d_gradient": _layer(
         "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE
     ),
-    # Of optimisers, snn/models/optimizers.py: T is the number of a step, 1 / (1 - beta1^T),
-    # 1 / sqrt(1 - beta2^T) and unused, with gain = 1 - beta.
+    # Of optimisers, snn/models/optimizers.py: T is the number of a step, 1 / (1 - beta1^T) and
+    # 1 / sqrt(1 - beta2^T) with gain = 1 - beta, the factors of the rate and of the gradients, 3 unused, and
+    # partial sums of squares.
     "zero": _layer("optimizers", "Z:n", "n", "n"),  # Z = 0
     # G scaled, as clipped_update does
     "clip": _layer("optimizers", f"G:n S:{PARTIAL_SUMS}", "n max_norm", "n"),
-    "decay_update": _layer("optimizers", "W:n G:n", "n rate decay", "n"),
-    "momentum_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
-    "nesterov_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
-    # T of the next steps, from that of the last one
-    "count_step": _layer("optimizers", "T:4*steps", "steps gain1 gain2", f"{THREADS}"),
-    "adam_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
-    "adamw_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
+    "start_steps": _layer("optimizers", "T:n", "n", "n"),  # T when a run starts
+    # T of the next steps, from that of the last one; the rate as in snn/models/schedules.py
+    "count_step": _layer("optimizers", "T:8*steps", "steps gain1 gain2 form warmup length end", f"{THREADS}"),
+    "add_squares": _layer("optimizers", f"G:n T:{_SUMS}", "n", f"{THREADS}*{PARTIAL_SUMS}"),  # sums += G^2
+    # the factor of the gradients, as clip_grad_norm_ has it, from the sums, which are 0 afterwards
+    "clip_together": _layer("optimizers", f"T:{_SUMS}", "max_norm", "1"),
+    "decay_update": _layer("optimizers", "W:n G:n T:8", "n rate decay", "n"),
+    "momentum_update": _layer("optimizers", "W:n G:n M:n T:8", "n rate momentum decay", "n"),
+    "nesterov_update": _layer("optimizers", "W:n G:n M:n T:8", "n rate momentum decay", "n"),
+    "adam_update": _layer("optimizers", "W:n G:n M:n V:n T:8", _ADAM, "n"),
+    "adamw_update": _layer("optimizers", "W:n G:n M:n V:n T:8", _ADAM, "n"),
     # The published programs' replacements of a gradient: see snn/models/gradients.py.
     "keep_first": _layer("published", "G:n", "n kept", "n"),  # G = G in its first elements, else 0
     # dW and db of a convolution: 0 but for every 32nd, a sum over 32 parameters

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import gradients, optimizers, remedies
+from snn.models import gradients, optimizers, remedies, schedules
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import ACTIVATIONS, Layer, Linear, Parameter, check_order, parse
@@ -39,8 +39,9 @@ class Network:
     batch's losses or of their sum; a reported loss is always the mean. A batch is computed as
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
     in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
-    takes the rows (``snn.models.row_order``), None for the order of the file. Raises ConfigError if a layer
-    does not fit the one before it, or a remedy the network.
+    takes the rows (``snn.models.row_order``), None for the order of the file. ``run_steps``: the steps of a
+    run, from which the optimiser's schedule follows. Raises ConfigError if a layer does not fit the one
+    before it, or a remedy the network.
     """
 
     inputs: Shape
@@ -55,13 +56,15 @@ class Network:
     optimizer: Optimizer = PLAIN
     recompute: tuple[int, ...] = ()
     order_seed: int | None = None
+    run_steps: int = 0
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
         check_order(self.layers)
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
-        optimizers.check(self.optimizer, self.gradient.name)
+        optimizers.check(self.optimizer, self.gradient.name, self.update_order, self.clip_norm)
+        schedules.check(self.optimizer.schedule, self.run_steps)
 
     @cached_property
     def layer_shapes(self) -> tuple[Shape, ...]:

@@ -4,6 +4,8 @@ A device-driven strategy launches each of them; a host-driven one sends the prod
 and does the rest on the host.
 """
 
+from math import prod
+
 import numpy as np
 
 from snn.models.network import Network
@@ -40,13 +42,15 @@ def batch_steps(
 ) -> list[Step]:
     """The steps of a batch in micro-batches of ``micro`` rows; the last may be smaller.
 
-    Their gradients are added up, and the last step ends with the update of all parameters. ``together``:
-    parameters, gradients and the optimiser's state lie side by side, as ``network.places`` has them, so that
-    a launch of an optimiser other than plain gradient descent can update several parameters.
+    Their gradients are added up, and the last step ends with the update of all parameters. So does a step on
+    a whole batch if all gradients are clipped together. ``together``: parameters, gradients and the
+    optimiser's state lie side by side, as ``network.places`` has them, so that a launch of an optimiser other
+    than plain gradient descent can update several parameters.
     """
 
     def empty(rows: int, part: str = WHOLE) -> Step:
-        step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, part=part)
+        step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, network.run_steps)
+        step.part = part
         step.fused, step.pretransposed = fused, pretransposed
         step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
         step.keeps_unpooled = network.gradient.reads_unpooled
@@ -54,10 +58,16 @@ def batch_steps(
         return step
 
     sizes = [min(micro, rows - start) for start in range(0, rows, micro)]
-    parts = [WHOLE] if len(sizes) == 1 else [FIRST, *[LATER] * (len(sizes) - 1)]
+    is_whole = len(sizes) == 1 and network.optimizer.clip_norm is None
+    parts = [WHOLE] if is_whole else [FIRST, *[LATER] * (len(sizes) - 1)]
     steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, strict=True)]
     last, update = steps[-1], empty(rows)
-    for name, (shape, with_transposed, label) in steps[0].due.items():
+    due = steps[0].due
+    sizes_due = {name: prod(shape) for name, (shape, *_) in due.items()}
+    if update.places and due:
+        sizes_due = dict([update.run(sorted(due, key=update.places.__getitem__))])
+    network.optimizer.clip(update, [(update.gradient(name), size) for name, size in sizes_due.items()])
+    for name, (shape, with_transposed, label) in due.items():
         update.label = label.replace("backward", "update")
         update.descend(name, update.gradient(name), shape, with_transposed)
     update.update_pending()

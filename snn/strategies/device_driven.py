@@ -10,7 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
-from snn.models.optimizers import STEPS, STEPS_SIZE
+from snn.models.optimizers import PLAIN, STEPS
 from snn.models.remedies import sharing
 from snn.models.row_order import Batches, copy_rows, rows_of
 from snn.models.step import Launch, Step, transposed
@@ -68,7 +68,7 @@ class DeviceDriven(Strategy):
     parameters. The buffers of layers that are computed again share memory.
     """
 
-    any_network = any_optimizer = remedies = shuffles = True
+    any_network = any_optimizer = any_schedule = remedies = shuffles = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -77,6 +77,8 @@ class DeviceDriven(Strategy):
         self._host: list[np.ndarray] = []
         self._rows = self._trained = 0
         self._wholes: list[tuple[Any, int]] = []
+        self._counts, self._counts_size = None, 0
+        self._counting: tuple[float, ...] = ()
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -132,6 +134,8 @@ class DeviceDriven(Strategy):
             if transposed(parameter.name) in self._named:
                 W_T = self._named[transposed(parameter.name)]
                 self.backend.launch("transpose", (W, W_T), fresh.shape, self._stream)
+        if self._counts is not None:
+            self.backend.launch("start_steps", (self._counts,), (self._counts_size,), self._stream)
         self.backend.stream_synchronize(self._stream)
         self._rows = self._trained = 0
 
@@ -196,9 +200,8 @@ class DeviceDriven(Strategy):
         number, launch, stream = self._trained, self.backend.launch, self._stream
         self._trained = (number + 1) % len(self._counted)
         sources = operands, self._errors[number % len(self._errors)].parts, self._counted[number : number + 1]
-        counts = self.network.optimizer.counts
-        if counts and number == 0:
-            launch("count_step", (self._counts,), (len(self._counted), *counts), stream)
+        if self._counting and number % self._counting[0] == 0:
+            launch("count_step", (self._counts,), self._counting, stream)
         for op, buffers, numbers, own in self._steps[rows]:
             if own:
                 filled = list(buffers)
@@ -247,12 +250,18 @@ class DeviceDriven(Strategy):
         return found
 
     def _parts_of_counts(self, steps: int) -> list[Any]:
-        """What ``count_step`` computes for each step of an epoch."""
-        if not self.network.optimizer.counts:
+        """What updates read of each step of an epoch, which is the same if only clipping changes it."""
+        optimizer = self.network.optimizer
+        if optimizer == PLAIN:
             return [None] * steps
-        self._counts = self.malloc(STEPS_SIZE * steps, "optimizer")
-        self._wholes.append((self._counts, STEPS_SIZE * steps))
-        return [self.backend.part(self._counts, 4 * STEPS_SIZE * i, 4 * STEPS_SIZE) for i in range(steps)]
+        counted = steps if optimizer.counts and optimizer.clip_norm is None else 1
+        size = self.network.state[STEPS]
+        self._counts_size = size * counted
+        self._counts = self.malloc(self._counts_size, "optimizer")
+        if optimizer.counts:
+            self._counting = optimizer.counting(counted, self.network.run_steps)
+        parts = [self.backend.part(self._counts, 4 * size * i, 4 * size) for i in range(counted)]
+        return parts * (steps // counted)
 
     def _place(self, steps: Sequence[Step]) -> dict[str, Any]:
         """Parameters, their gradients and the optimiser's state, each kind in one buffer."""

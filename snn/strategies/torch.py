@@ -16,6 +16,7 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import Orders
+from snn.models.schedules import CONSTANT, factor
 from snn.strategies.base import PEERS, Peer, required
 from snn.strategies.torch_networks import (
     TorchLayers,
@@ -34,7 +35,7 @@ class TorchPeer(Peer):
     """PyTorch with the settings that a cell needs; ``close`` restores the former ones."""
 
     own_runtime = "torch"
-    any_optimizer = True
+    any_optimizer = any_schedule = True
     own_step = "PyTorch"
     shuffles = True
     as_published = False
@@ -290,7 +291,7 @@ class TorchCompile(TorchStrategy):
     processes with the same step, device and versions load them.
     """
 
-    any_optimizer = False
+    any_optimizer = any_schedule = False
     grad_mode = "no_grad"  # inference mode would make PyTorch compile again outside of it
 
     def __init__(
@@ -404,8 +405,8 @@ class TorchLoader(TorchPeer):
         is_classification = network.loss is CROSS_ENTROPY
         criterion = torch.nn.CrossEntropyLoss if is_classification else torch.nn.MSELoss
         self._criterion = criterion(reduction=network.reduction)
-        parameters, rate = self._model.parameters(), float(np.float32(rate))
-        self._optimiser = pytorchs_optimizer(torch, network, parameters, rate)
+        parameters, self._rate = self._model.parameters(), float(np.float32(rate))
+        self._optimiser = pytorchs_optimizer(torch, network, parameters, self._rate)
         targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
         if network.order_seed is not None:
             self._sampler = _Sampler(len(X), network.order_seed)
@@ -416,6 +417,12 @@ class TorchLoader(TorchPeer):
             for parameter, W in zip(self._model.parameters(), weights, strict=True):
                 parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
         self._optimiser.state.clear()
+        numbers = self.network.optimizer.schedule.numbers(self.network.run_steps)
+        for group in self._optimiser.param_groups:  # which a scheduler begins from
+            group["lr"] = group["initial_lr"] = self._rate
+        self._scheduler = self._torch.optim.lr_scheduler.LambdaLR(
+            self._optimiser, lambda done: float(factor(done, *numbers))
+        )
         if self._sampler:
             self._sampler.restart()
         self._losses = []
@@ -423,6 +430,8 @@ class TorchLoader(TorchPeer):
     def epoch(self) -> None:
         model, criterion, optimiser, device = self._model, self._criterion, self._optimiser, self._device
         max_norm, losses = self.network.clip_norm, []
+        clip_norm = self.network.optimizer.clip_norm
+        is_scheduled = self.network.optimizer.schedule != CONSTANT
         with translated(self._torch), _workers_of(self._loader) as batches:
             for inputs, targets in batches:
                 inputs, targets = inputs.to(device), targets.to(device)
@@ -432,7 +441,11 @@ class TorchLoader(TorchPeer):
                 if max_norm is not None:
                     for parameter in model.parameters():
                         self._torch.nn.utils.clip_grad_norm_(parameter, max_norm)
+                if clip_norm is not None:
+                    self._torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
                 optimiser.step()
+                if is_scheduled:
+                    self._scheduler.step()
                 losses.append(loss.item() / (len(inputs) if self.network.reduction == "sum" else 1))
         self._losses = losses
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
+from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order as order_of
+from snn.models.schedules import factor
 from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
@@ -150,46 +152,64 @@ def clip(G, S, n, max_norm):
     G[:n] *= _clipping(S, max_norm)
 
 
-def decay_update(W, G, n, rate, decay):
-    update(W, _with_decay(W, G, n, decay), n, rate)
+def start_steps(T, n):
+    T[:n] = 0
+    T[FACTORS] = 1
 
 
-def momentum_update(W, G, M, n, rate, momentum, decay):
-    M[:n] = np.float32(momentum) * M[:n] + _with_decay(W, G, n, decay)
-    update(W, M, n, rate)
-
-
-def nesterov_update(W, G, M, n, rate, momentum, decay):
-    g = _with_decay(W, G, n, decay)
-    M[:n] = np.float32(momentum) * M[:n] + g
-    update(W, g + np.float32(momentum) * M[:n], n, rate)
-
-
-def _with_decay(W, G, n, decay):
-    return G[:n] + np.float32(decay) * W[:n] if decay else G[:n]
-
-
-def count_step(T, steps, gain1, gain2):
-    of_each = as_matrix(T, steps, 4)
-    beta1, beta2 = (1.0 - float(np.float32(gain)) for gain in (gain1, gain2))
+def count_step(T, steps, gain1, gain2, form, warmup, length, end):
+    of_each = as_matrix(T, steps, 8)
     numbers = float(of_each[-1, 0]) + np.arange(1, steps + 1)
+    beta1, beta2 = (1.0 - float(np.float32(gain)) for gain in (gain1, gain2))
     of_each[:, 0] = numbers
     of_each[:, 1], of_each[:, 2] = 1 / (1 - beta1**numbers), 1 / np.sqrt(1 - beta2**numbers)
+    of_each[:, 3], of_each[:, 4] = factor(numbers - 1, form, warmup, length, end), 1
+
+
+def add_squares(G, T, n):
+    T[PARTIALS_FROM] += np.vdot(G[:n], G[:n])
+
+
+def clip_together(T, max_norm):
+    sums = T[PARTIALS_FROM : PARTIALS_FROM + PARTIAL_SUMS]
+    scale = max_norm / (np.sqrt(sums.sum()) + 1e-6)
+    T[4], sums[:] = (1 if scale > 1 else scale), 0
+
+
+def decay_update(W, G, T, n, rate, decay):
+    update(W, _followed(W, G, T, n, decay), n, rate * T[3])
+
+
+def momentum_update(W, G, M, T, n, rate, momentum, decay):
+    M[:n] = np.float32(momentum) * M[:n] + _followed(W, G, T, n, decay)
+    update(W, M, n, rate * T[3])
+
+
+def nesterov_update(W, G, M, T, n, rate, momentum, decay):
+    g = _followed(W, G, T, n, decay)
+    M[:n] = np.float32(momentum) * M[:n] + g
+    update(W, g + np.float32(momentum) * M[:n], n, rate * T[3])
+
+
+def _followed(W, G, T, n, decay=0.0):
+    """The gradient, clipped, with decay."""
+    g = G[:n] if T[4] == 1 else T[4] * G[:n]
+    return g + np.float32(decay) * W[:n] if decay else g
 
 
 def adam_update(W, G, M, V, T, n, rate, gain1, gain2, eps, decay):
-    _adam(W, _with_decay(W, G, n, decay), M, V, T, n, rate, gain1, gain2, eps)
+    _adam(W, _followed(W, G, T, n, decay), M, V, T, n, rate, gain1, gain2, eps)
 
 
 def adamw_update(W, G, M, V, T, n, rate, gain1, gain2, eps, decay):
-    W[:n] -= np.float32(rate * decay) * W[:n]
-    _adam(W, G[:n], M, V, T, n, rate, gain1, gain2, eps)
+    W[:n] -= np.float32(rate * decay * T[3]) * W[:n]
+    _adam(W, _followed(W, G, T, n), M, V, T, n, rate, gain1, gain2, eps)
 
 
 def _adam(W, g, M, V, T, n, rate, gain1, gain2, eps):
     _move(M[:n], g, gain1)
     _move(V[:n], g * g, gain2)
-    W[:n] -= np.float32(rate) * T[1] * (M[:n] / (np.sqrt(V[:n]) * T[2] + np.float32(eps)))
+    W[:n] -= np.float32(rate * T[3]) * T[1] * (M[:n] / (np.sqrt(V[:n]) * T[2] + np.float32(eps)))
 
 
 def _move(mean, value, gain):
@@ -387,9 +407,9 @@ def matmul_tn_sum(A, B, G, m, k, n, bias):
 def matmul_tn_adam(A, B, W, M, V, T, m, k, n, bias, rate, gain1, gain2, eps, decay, shrink):
     G, size = np.empty_like(W), (m + bias) * n
     matmul_tn_sum(A, B, G, m, k, n, bias)
-    g = _with_decay(W, G, size, decay)
+    g = _followed(W, G, T, size, decay)
     if shrink:
-        W[:size] -= np.float32(rate * shrink) * W[:size]
+        W[:size] -= np.float32(rate * shrink) * T[3] * W[:size]
     _adam(W, g, M, V, T, size, rate, gain1, gain2, eps)
 
 
