@@ -1,5 +1,8 @@
 // One step of Adam, in the form of snn/models/optimizers.py; T as count_step writes it.
 
+// The gradient of an element, clipped, with decay.
+__device__ float followed(float w, float g, const float* T, float decay) { return T[4] * g + decay * w; }
+
 // Part of the way from a mean to a new value, gain of it; the form of which the larger share is exact.
 __device__ float moved(float mean, float value, float gain)
 {

@@ -149,7 +149,7 @@ KERNEL matmul_tn_adam(A_AND_B, float* W, float* M, float* V, const float* T, SIZ
                       float gain2, float eps, float decay, float shrink)
 {
     gradients(A, B, m, k, n, [=](size_t at, float sum) {
-        const float w = W[at], gradient = sum + decay * w;
+        const float w = W[at], gradient = followed(w, sum, T, decay);
         return W[at] = stepped(w - rate * T[3] * shrink * w, gradient, M + at, V + at, T, rate, gain1, gain2, eps);
     });
 }

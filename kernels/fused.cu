@@ -202,7 +202,7 @@ extern "C" __global__ void matmul_tn_adam(const float* A, const float* B, float*
                                           float gain2, float eps, float decay, float shrink)
 {
     gradients(A, B, m, k, n, [=](size_t at, float sum) {
-        const float w = W[at], gradient = sum + decay * w;
+        const float w = W[at], gradient = followed(w, sum, T, decay);
         W[at] = stepped(w - rate * T[3] * shrink * w, gradient, M + at, V + at, T, rate, gain1, gain2, eps);
     });
 }

@@ -109,9 +109,6 @@ extern "C" __global__ void clip_together(float* __restrict__ T, float max_norm)
     T[4] = scale > 1.0f ? 1.0f : scale;  // a NaN stays
 }
 
-// The gradient of an element, clipped, with decay.
-__device__ float followed(float w, float g, const float* T, float decay) { return T[4] * g + decay * w; }
-
 extern "C" __global__ void decay_update(float* __restrict__ W, const float* __restrict__ G,
                                         const float* __restrict__ T, int n, float rate, float decay)
 {

@@ -63,13 +63,15 @@ def batch_steps(
     steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, strict=True)]
     last, update = steps[-1], empty(rows)
     due = steps[0].due
-    sizes_due = {name: prod(shape) for name, (shape, *_) in due.items()}
+    clipped = [(name, prod(shape)) for name, (shape, *_) in due.items()]
     if update.places and due:
-        sizes_due = dict([update.run(sorted(due, key=update.places.__getitem__))])
-    network.optimizer.clip(update, [(update.gradient(name), size) for name, size in sizes_due.items()])
+        clipped = [update.run(sorted(due, key=update.places.__getitem__))]
+    update.label = "update"
+    network.optimizer.clip(update, [(update.gradient(name), size) for name, size in clipped])
     for name, (shape, with_transposed, label) in due.items():
         update.label = label.replace("backward", "update")
         update.descend(name, update.gradient(name), shape, with_transposed)
+    update.label = "update"
     update.update_pending()
     last.launches, last.purposes = last.launches + update.launches, last.purposes | update.purposes
     last.runs = last.runs | update.runs
