@@ -5,6 +5,7 @@ config/kernel, and with odd blocks. It may define the products of OPS.
 """
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,7 +17,7 @@ from cuda_on_cpu import KernelError
 from emulated import EmulatedBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_builds import SOURCES, Build, builds, builds_for_training, builds_of_old
+from kernel_builds import CONVOLUTIONS, SOURCES, Build, builds, builds_for_training, builds_of_old
 from rounding import rounded
 from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected, products_for_training
 
@@ -145,6 +146,20 @@ def test_products_of_biases_activation_functions_and_adam(build, drawn):
     values = [np.float32(n) if isinstance(n, float) else n for n in numbers]
     kernel((across, down + below), build.block, (*found, *values))
     agree(op, found, expected(op, operands, numbers), 2e-5)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_kernel_can_wait_for_the_one_before(op):
+    """So that it may begin while that one ends."""
+    kind, sources = OPS[op], [ROOT / OPS[op].source]
+    if kind.is_product or kind.is_convolution:
+        sources = [*PRODUCT_SOURCES, *CONVOLUTIONS]
+    waiting = rf"\b{op}\([^;{{}}]*\{{ asm volatile\(\"griddepcontrol\.wait;"
+    texts = [kernel_source.text(source) for source in sources]
+    own = [text for text in texts if re.search(rf"^(extern|KERNEL)[^;{{}}]*\b{op}\(", text, re.MULTILINE)]
+    assert own
+    for text in own:
+        assert len(re.findall(waiting, kernel_source.overlapping(text))) == 1
 
 
 TALL = [source for source in PRODUCT_SOURCES if kernel_source.knows_tall_grids(kernel_source.text(source))]

@@ -403,8 +403,12 @@ class Graph(Resident):
             with suppress(Exception):
                 self.backend.graph_destroy(self.backend.graph_end(self._stream))
             raise
-        self._graph = self.backend.graph_end(self._stream)
+        self._graph = self.end_capture()
         self._last_rows = self._rows
+
+    def end_capture(self) -> Any:
+        """The captured graph."""
+        return self.backend.graph_end(self._stream)
 
     def epoch(self) -> None:
         self.backend.graph_launch(self._graph, self._stream)
@@ -417,6 +421,54 @@ class Graph(Resident):
             self.backend.graph_destroy(self._graph)
             self._graph = None
         super().close()
+
+
+class GraphPdl(Graph):
+    """The strategy ``graph`` with programmatic dependent launches: each kernel begins while one is running.
+
+    It waits for the other's results at its start, so that only the time of a launch is hidden. Needs compute
+    capability 9.0 and a driver for CUDA 12.3.
+    """
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self.backend.overlap_launches(True)
+        super().setup(network, X, Y, batch_size, rate)
+
+    def close(self) -> None:
+        super().close()
+        self.backend.overlap_launches(False)
+
+
+class GraphLoop(Graph):
+    """The strategy ``graph`` with one launch for all epochs: the graph repeats itself by a conditional node.
+
+    The device counts the epochs down. Another number of epochs than before is written to it first. Needs a
+    driver for CUDA 12.4.
+    """
+
+    at_once = True
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self._left, self._epochs_left = self.malloc(2, "workspace"), self.host((2,), "workspace")
+        super().setup(network, X, Y, batch_size, rate)
+        self._repeated = 0
+
+    def end_capture(self) -> Any:
+        return self.backend.graph_end(self._stream, self._left)
+
+    def prepare(self, epochs: int) -> None:
+        if epochs != self._repeated:
+            self.backend.stream_synchronize(self._stream)
+            self._epochs_left.view(np.uint32)[:] = self._repeated = epochs
+            self.backend.copy_in(self._left, self._epochs_left)
+
+    def train(self, epochs: int) -> None:
+        if epochs:
+            self.prepare(epochs)
+            super().epoch()
+
+    def epoch(self) -> None:
+        self.train(1)
 
 
 class _Slot(NamedTuple):
