@@ -19,8 +19,8 @@ from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
 from snn.models.step import Place, Shape
 
-INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
-_NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6}
+INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform", "pytorch")
+_NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6, "pytorch": 1}
 MLP_DEFAULTS = {"bias": False, "activation": "relu"}
 """Keys of an MLP that cells name only if they differ from these values, the paper's."""
 UPDATE_ORDERS = ("sequential", "simultaneous")
@@ -203,16 +203,20 @@ def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
     With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it), ``he_uniform`` is
     w = (2 u - 1) sqrt(2 / fan_in), as the paper's authors have it, and ``kaiming_uniform`` is
     w = (2 u - 1) sqrt(6 / fan_in), whose variance is 2 / fan_in (He, Zhang, Ren and Sun, 2015). Biases are
-    zero and draw nothing.
+    zero and draw nothing, except with ``pytorch``: there weights and biases of a layer are
+    w = (2 u - 1) / sqrt(fan_in), the distribution, not the numbers, of PyTorch's nn.Linear and nn.Conv2d.
     """
     weights = []
-    for parameter in network.parameters:
-        if parameter.fan_in is None:
-            weights.append(np.zeros(parameter.shape, dtype=np.float32))
-            continue
-        u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
-        if network.init in _NUMERATORS:
-            limit = np.sqrt(np.float32(_NUMERATORS[network.init]) / np.float32(parameter.fan_in))
-            u = (np.float32(2) * u - np.float32(1)) * limit
-        weights.append(u)
+    for own in network.layer_parameters:
+        of_layer = own[0].fan_in if own and network.init == "pytorch" else None
+        for parameter in own:
+            fan_in = parameter.fan_in or of_layer
+            if fan_in is None:
+                weights.append(np.zeros(parameter.shape, dtype=np.float32))
+                continue
+            u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
+            if network.init in _NUMERATORS:
+                limit = np.sqrt(np.float32(_NUMERATORS[network.init]) / np.float32(fan_in))
+                u = (np.float32(2) * u - np.float32(1)) * limit
+            weights.append(u)
     return weights

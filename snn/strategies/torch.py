@@ -386,6 +386,7 @@ class TorchLoader(TorchPeer):
         self._model: Any = None
         self._loader: Any = None
         self._optimiser: Any = None
+        self._scheduler: Any = None
 
     def check_network(self, network: Network) -> None:
         super().check_network(network)
@@ -413,16 +414,10 @@ class TorchLoader(TorchPeer):
         self._loader = self._load_from(X, targets, sampler=self._sampler)
 
     def load(self, weights: list[np.ndarray]) -> None:
-        with self._torch.no_grad():
-            for parameter, W in zip(self._model.parameters(), weights, strict=True):
-                parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
+        set_parameters(self._torch, self._model, weights)
         self._optimiser.state.clear()
-        numbers = self.network.optimizer.schedule.numbers(self.network.run_steps)
-        for group in self._optimiser.param_groups:  # which a scheduler begins from
-            group["lr"] = group["initial_lr"] = self._rate
-        self._scheduler = self._torch.optim.lr_scheduler.LambdaLR(
-            self._optimiser, lambda done: float(factor(done, *numbers))
-        )
+        if self.network.optimizer.schedule != CONSTANT:
+            self._begin_schedule()
         if self._sampler:
             self._sampler.restart()
         self._losses = []
@@ -431,7 +426,7 @@ class TorchLoader(TorchPeer):
         model, criterion, optimiser, device = self._model, self._criterion, self._optimiser, self._device
         max_norm, losses = self.network.clip_norm, []
         clip_norm = self.network.optimizer.clip_norm
-        is_scheduled = self.network.optimizer.schedule != CONSTANT
+        scheduler = self._scheduler
         with translated(self._torch), _workers_of(self._loader) as batches:
             for inputs, targets in batches:
                 inputs, targets = inputs.to(device), targets.to(device)
@@ -444,10 +439,18 @@ class TorchLoader(TorchPeer):
                 if clip_norm is not None:
                     self._torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
                 optimiser.step()
-                if is_scheduled:
-                    self._scheduler.step()
+                if scheduler is not None:
+                    scheduler.step()
                 losses.append(loss.item() / (len(inputs) if self.network.reduction == "sum" else 1))
         self._losses = losses
+
+    def _begin_schedule(self) -> None:
+        """Have PyTorch's scheduler begin with the rate of the first step."""
+        numbers = self.network.optimizer.schedule.numbers(self.network.run_steps)
+        for group in self._optimiser.param_groups:
+            group["lr"] = group["initial_lr"] = self._rate
+        make = self._torch.optim.lr_scheduler.LambdaLR
+        self._scheduler = make(self._optimiser, lambda done: float(factor(done, *numbers)))
 
     def loss(self) -> float:
         return self._losses[-1] if self._losses else float("nan")
@@ -512,6 +515,13 @@ def modules(torch: Any, network: Network) -> list[Any]:
         else:
             made.append(getattr(nn, type(layer).__name__)())
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
+
+
+def set_parameters(torch: Any, model: Any, weights: Sequence[np.ndarray]) -> None:
+    """Copy a network's weights, as ``draw_weights`` returns them, to a model of its ``modules``."""
+    with torch.no_grad():
+        for parameter, W in zip(model.parameters(), weights, strict=True):
+            parameter.copy_(torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
 
 
 def _turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
