@@ -9,13 +9,12 @@
 // transposed. beside and WT may be null. It also defines the block's tile of C, for the sums of columns: TILE_ROWS,
 // TILE_COLS, tile_row() and tile_col().
 //
-// Compiled with -DTRAINING, a source has the kernels for biases, activation functions and Adam instead.
+// Compiled with -DTRAINING, a source has the kernels of training.cuh instead.
 
 #define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1) void  // 1 block per SM: no limit on registers
+#ifndef TRAINING
 #define A_AND_B const float *A, const float *B
 #define SIZES int m, int k, int n
-
-#ifndef TRAINING
 
 #include "bias_update.cuh"
 
@@ -86,72 +85,5 @@ KERNEL matmul_tn_update_both_bias(A_AND_B, float* W, float* WT, float* b, SIZES,
 }
 
 #else
-
-#include "activation_functions.cuh"
-#include "adam.cuh"
-#include "column_sums.cuh"
-
-KERNEL matmul_bias_activation(A_AND_B, float* C, const float* b, SIZES, int f)
-{
-    product<false, false>(A, B, m, k, n, nullptr, nullptr,
-                          [=](size_t at, float sum, float) { return C[at] = activated(f, sum + b[at % n]); });
-}
-
-KERNEL matmul_bias_activation_kept(A_AND_B, float* Z, const float* b, float* C, SIZES, int f)
-{
-    product<false, false>(A, B, m, k, n, nullptr, nullptr, [=](size_t at, float sum, float) {
-        Z[at] = sum + b[at % n];
-        return C[at] = activated(f, Z[at]);
-    });
-}
-
-KERNEL matmul_bias_error(A_AND_B, float* D, const float* b, const float* Y, float* E, SIZES, float scale)
-{
-    product<false, false>(A, B, m, k, n, Y, nullptr, [=](size_t at, float sum, float y) {
-        E[at] = sum + b[at % n] - y;
-        return D[at] = scale * E[at];
-    });
-}
-
-template <bool B_TRANSPOSED>
-__device__ void derived(A_AND_B, float* C, const float* H, SIZES, int f)
-{
-    product<false, B_TRANSPOSED>(A, B, m, k, n, H, nullptr, [=](size_t at, float sum, float h) {
-        return C[at] = differentiated(f, sum, h);
-    });
-}
-
-KERNEL matmul_derivative(A_AND_B, float* C, const float* H, SIZES, int f) { derived<false>(A, B, C, H, m, k, n, f); }
-KERNEL matmul_nt_derivative(A_AND_B, float* C, const float* H, SIZES, int f)
-{
-    derived<true>(A, B, C, H, m, k, n, f);
-}
-
-// A^T B and, if there is a row of blocks below, the sums of the columns of B as one more row: the gradients of a layer's
-// weights and of its biases. finish(at, sum) writes an element.
-template <class Finish>
-__device__ void gradients(A_AND_B, SIZES, Finish finish)
-{
-    if ((int)tile_row() * TILE_ROWS < m)
-        product<true, false>(A, B, m, k, n, nullptr, nullptr,
-                             [=](size_t at, float sum, float) { return finish(at, sum); });
-    else
-        sum_columns(B, k, n, (int)tile_col() * TILE_COLS, TILE_COLS,
-                    [=](int column, float sum) { finish((size_t)m * n + column, sum); });
-}
-
-KERNEL matmul_tn_sum(A_AND_B, float* G, SIZES, int)
-{
-    gradients(A, B, m, k, n, [=](size_t at, float sum) { return G[at] = sum; });
-}
-
-KERNEL matmul_tn_adam(A_AND_B, float* W, float* M, float* V, const float* T, SIZES, int, float rate, float gain1,
-                      float gain2, float eps, float decay, float shrink)
-{
-    gradients(A, B, m, k, n, [=](size_t at, float sum) {
-        const float w = W[at], gradient = followed(w, sum, T, decay);
-        return W[at] = stepped(w - rate * T[3] * shrink * w, gradient, M + at, V + at, T, rate, gain1, gain2, eps);
-    });
-}
-
+#include "training.cuh"
 #endif

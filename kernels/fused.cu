@@ -12,8 +12,7 @@
 //   matmul_mask, matmul_nt_mask    C = A B, A B^T where H > 0         dH1 and dZ1
 //   matmul_tn_update[_bias]        W = W - rate A^T B                 dW and the update [and that of the bias]
 //
-// Compiled with -DTRAINING, it has the kernels for biases, activation functions and Adam instead: see
-// snn/backends/ops.py.
+// Compiled with -DTRAINING, it has the kernels of training.cuh instead.
 //
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
@@ -137,74 +136,17 @@ extern "C" __global__ void matmul_tn_update_bias(const float* A, const float* B,
 
 #else
 
-#include "activation_functions.cuh"
-#include "adam.cuh"
-#include "column_sums.cuh"
+constexpr int TILE_ROWS = BLOCK_Y, TILE_COLS = BLOCK_X;
 
-extern "C" __global__ void matmul_bias_activation(const float* A, const float* B, float* C, const float* b, int m,
-                                                  int k, int n, int f)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
+__device__ void product(const float* A, const float* B, int m, int k, int n, const float* beside, float*, Finish finish)
 {
     const Element c = own_element(m, n);
-    if (c.inside) C[c.at] = activated(f, dot<false, false>(A, B, c, m, k, n) + b[c.col]);
+    if (c.inside) finish(c.at, dot<A_TRANSPOSED, B_TRANSPOSED>(A, B, c, m, k, n), beside ? beside[c.at] : 0.0f);
 }
 
-extern "C" __global__ void matmul_bias_activation_kept(const float* A, const float* B, float* Z, const float* b,
-                                                       float* C, int m, int k, int n, int f)
-{
-    const Element c = own_element(m, n);
-    if (!c.inside) return;
-    Z[c.at] = dot<false, false>(A, B, c, m, k, n) + b[c.col];
-    C[c.at] = activated(f, Z[c.at]);
-}
+#define KERNEL extern "C" __global__ void
 
-extern "C" __global__ void matmul_bias_error(const float* A, const float* B, float* D, const float* b,
-                                             const float* Y, float* E, int m, int k, int n, float scale)
-{
-    const Element c = own_element(m, n);
-    if (!c.inside) return;
-    const float error = dot<false, false>(A, B, c, m, k, n) + b[c.col] - Y[c.at];
-    E[c.at] = error;
-    D[c.at] = scale * error;
-}
-
-extern "C" __global__ void matmul_derivative(const float* A, const float* B, float* C, const float* H, int m, int k,
-                                             int n, int f)
-{
-    const Element c = own_element(m, n);
-    if (c.inside) C[c.at] = differentiated(f, dot<false, false>(A, B, c, m, k, n), H[c.at]);
-}
-
-extern "C" __global__ void matmul_nt_derivative(const float* A, const float* B, float* C, const float* H, int m,
-                                                int k, int n, int f)
-{
-    const Element c = own_element(m, n);
-    if (c.inside) C[c.at] = differentiated(f, dot<false, true>(A, B, c, m, k, n), H[c.at]);
-}
-
-// A^T B and, if there is a row of blocks below, the sums of the columns of B as one more row.
-template <class Finish>
-__device__ void gradients(const float* A, const float* B, int m, int k, int n, Finish finish)
-{
-    const Element c = own_element(m, n);
-    if (c.inside) finish(c.at, dot<true, false>(A, B, c, m, k, n));
-    if ((int)(tile_row() * blockDim.y) >= m)
-        sum_columns(B, k, n, tile_col() * blockDim.x, blockDim.x,
-                    [=](int column, float sum) { finish((size_t)m * n + column, sum); });
-}
-
-extern "C" __global__ void matmul_tn_sum(const float* A, const float* B, float* G, int m, int k, int n, int)
-{
-    gradients(A, B, m, k, n, [=](size_t at, float sum) { G[at] = sum; });
-}
-
-extern "C" __global__ void matmul_tn_adam(const float* A, const float* B, float* W, float* M, float* V,
-                                          const float* T, int m, int k, int n, int, float rate, float gain1,
-                                          float gain2, float eps, float decay, float shrink)
-{
-    gradients(A, B, m, k, n, [=](size_t at, float sum) {
-        const float w = W[at], gradient = followed(w, sum, T, decay);
-        W[at] = stepped(w - rate * T[3] * shrink * w, gradient, M + at, V + at, T, rate, gain1, gain2, eps);
-    });
-}
+#include "training.cuh"
 
 #endif

@@ -46,7 +46,7 @@ FUSED = (
 )
 BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
 TRAINING = [op for op, kind in OPS.items() if kind.of_training]
-OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution]
+OTHERS = [op for op, kind in OPS.items() if not (kind.is_product or kind.is_convolution or kind.of_training)]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in (*ELEMENTWISE, *OF_ROWS)]
 REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5, "momentum": 0.75, "decay": 0.25, "shrink": 0.5}
@@ -136,7 +136,7 @@ def run(backend, op, operands, numbers):
 def expected(op, operands, numbers, precision="fp32"):
     """The same by the oracle, in float64: of inputs that are rounded, but for the gradient of a bias."""
     found = [one.astype(np.float64) for one in operands]
-    if not OPS[op].is_product:
+    if not OPS[op].is_product or OPS[op].of_training:
         getattr(numpy_ops, op)(*found, *numbers)
     else:
         A, B = (rounded(one, precision).astype(np.float64) for one in operands[:2])
@@ -159,20 +159,35 @@ def drawn(op, numbers, random):
 
 
 @st.composite
-def products_for_training(draw):
-    """A product of biases, activation functions or Adam; its numbers; operands that no precision rounds."""
-    op, side = draw(st.sampled_from(TRAINING)), st.integers(1, 70)
-    ranges = dict.fromkeys("mkn", side) | {"bias": st.integers(0, 1), "activation": st.integers(0, 6)}
-    numbers = tuple(REALS[one] if one in REALS else draw(ranges[one]) for one in OPS[op].numbers)
+def products_for_training(draw, grouped):
+    """A product of biases, activation functions or Adam; its numbers; operands that no precision rounds.
+
+    ``grouped``: the gradients of several layers, or the others.
+    """
+    op = draw(st.sampled_from([op for op in TRAINING if OPS[op].is_grouped == grouped]))
+    ranges = dict.fromkeys("mkn", st.integers(1, 70))
+    ranges |= {"bias": st.integers(0, 1), "activation": st.integers(0, 6)}
+    numbers, at = [], 0
+    for name in OPS[op].numbers:
+        if name in REALS:
+            numbers.append(REALS[name])
+        elif name[:-1] == "at":
+            numbers.append(at)
+            m, n, bias = numbers[-4:-1]
+            at += (m + bias) * n + 5
+        else:
+            is_zero = (name == "m3" and draw(st.booleans())) or (name in ("n3", "bias3") and not numbers[-1])
+            numbers.append(0 if is_zero else draw(ranges[name.rstrip("0123")]))
     if op == "matmul_bias_activation":
-        numbers = (*numbers[:3], numbers[3] % FUSED_ACTIVATIONS.index(KEEPING_INPUTS[0]))
+        numbers[3] %= FUSED_ACTIVATIONS.index(KEEPING_INPUTS[0])
     random = np.random.default_rng(draw(seeds))
     operands = [random.standard_normal(size, dtype=np.float32) for size in OPS[op].elements(*numbers)]
-    for operand in operands[:2]:
-        operand[...] = random.integers(-2, 3, operand.size) / 8
-    for operand in operands[4:]:
-        np.abs(operand, out=operand)  # squares, and the number of a step
-    return op, numbers, operands
+    for name, operand in zip(OPS[op].operands, operands, strict=True):
+        if name[0] in "AB":
+            operand[...] = random.integers(-2, 3, operand.size) / 8
+        elif name in "VT":
+            np.abs(operand, out=operand)  # squares, and the number of a step
+    return op, tuple(numbers), operands
 
 
 def agree(op, found, oracle, bound):
@@ -195,7 +210,7 @@ def test_products(kernel, m, k, n, seed, data):
 
 
 @settings(max_examples=40)
-@given(drawn=products_for_training())
+@given(drawn=st.booleans().flatmap(products_for_training))
 def test_products_for_training(kernel, drawn):
     backend, ops, *_ = kernel
     op, numbers, operands = drawn

@@ -25,6 +25,7 @@ from snn.backends import kernel_source
 from snn.backends.access import Access
 from snn.backends.access import elements as visited
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
+from snn.backends.launches.operations import launch_shape
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.models.layers import parse
@@ -136,15 +137,14 @@ class TestProducts:
 
 @pytest.mark.parametrize("build", builds_for_training(), ids=str)
 @settings(max_examples=12)
-@given(drawn=products_for_training())
-def test_products_of_biases_activation_functions_and_adam(build, drawn):
-    op, numbers, operands = drawn
+@given(data=st.data())
+def test_products_of_biases_activation_functions_and_adam(build, data):
+    op, numbers, operands = data.draw(products_for_training(build.grouped))
     found = [one.copy() for one in operands]
-    kernel, (m, _, n, *_) = cuda_on_cpu.load(build.source, **build.defines)[op], numbers
-    across, down = build.grid(m, n)
-    below = numbers[3] if "bias" in OPS[op].numbers else 0
-    values = [np.float32(n) if isinstance(n, float) else n for n in numbers]
-    kernel((across, down + below), build.block, (*found, *values))
+    choice = {"source": "", "fused": False, "block": build.block, "work": build.work}
+    grid = launch_shape(op, numbers, choice, 132).grid
+    values = [np.float32(number) if isinstance(number, float) else number for number in numbers]
+    cuda_on_cpu.load(build.source, **build.defines)[op](grid, build.block, (*found, *values))
     agree(op, found, expected(op, operands, numbers), 2e-5)
 
 
@@ -152,7 +152,7 @@ def test_products_of_biases_activation_functions_and_adam(build, drawn):
 def test_every_kernel_can_wait_for_the_one_before(op):
     """So that it may begin while that one ends."""
     kind, sources = OPS[op], [ROOT / OPS[op].source]
-    if kind.is_product or kind.is_convolution:
+    if kind.is_product or kind.is_convolution or kind.of_training:
         sources = [*PRODUCT_SOURCES, *CONVOLUTIONS]
     waiting = rf"\b{op}\([^;{{}}]*\{{ asm volatile\(\"griddepcontrol\.wait;"
     texts = [kernel_source.text(source) for source in sources]

@@ -150,29 +150,33 @@ def test_convolutions_micro_batches_and_recomputed_outputs_with_kernels_of_every
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 @pytest.mark.parametrize(
-    ("kernel", "case", "clip_norm"),
+    ("kernel", "case", "order", "clip_norm"),
     [
-        ("naive", "adam", 0.5),
-        ("pretransposed", "nesterov", 0.5),
-        ("tiled_fused", "adamw", 0.5),
-        ("tiled_fused", "adam_decay", None),
-        ("fused", "adamw", None),
+        ("naive", "adam", "sequential", 0.5),
+        ("pretransposed", "nesterov", "sequential", 0.5),
+        ("tiled_fused", "adamw", "sequential", 0.5),
+        ("tiled_fused", "adam_decay", "sequential", None),
+        ("tiled_fused", "adamw", "simultaneous", None),
+        ("fused", "momentum", "simultaneous", None),
     ],
 )
-def test_the_kernels_themselves_on_a_cpu(kernel, case, clip_norm):
+def test_the_kernels_themselves_on_a_cpu(kernel, case, order, clip_norm):
     optimizer, _ = CASES[case]
-    network = replace(STACK, optimizer=optimizer, clip_norm=clip_norm)
+    network = replace(STACK, optimizer=optimizer, update_order=order, clip_norm=clip_norm)
     found = train("resident", EmulatedBackend(groups.load("kernel", kernel)), network, epochs=1)[0]
     agree(found, exact(network, case, 1))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("case", NAMES)
-@pytest.mark.parametrize("kernel", ["naive", "tiled_fused"])
+@pytest.mark.parametrize(
+    ("kernel", "order"),
+    [("naive", "sequential"), ("tiled_fused", "sequential"), ("tiled_fused", "simultaneous")],
+)
 @pytest.mark.parametrize("name", REMEDIES)
-def test_weights_on_a_gpu_are_those_of_float64(name, case, kernel):
+def test_weights_on_a_gpu_are_those_of_float64(name, case, kernel, order):
     optimizer, _ = CASES[case]
-    network = replace(STACK, optimizer=optimizer)
+    network = replace(STACK, optimizer=optimizer, update_order=order)
     first, second = train(name, backends.make("cuda", groups.load("kernel", kernel), ROOT), network, 2)
     agree(first, exact(network, case))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))

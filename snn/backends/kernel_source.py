@@ -26,7 +26,7 @@ def no_capture(kernel: str | None) -> str:
 
 def knows_tall_grids(source: str) -> bool:
     """Whether an expanded source can count rows of blocks in x (kernels/tile_place.cuh)."""
-    return "#ifdef TALL\n" in source
+    return "defined(TALL)\n" in source
 
 
 def knows_training(source: str) -> bool:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from snn.models.step import LAYERS_AT_ONCE
+
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
 
@@ -35,6 +37,9 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
     "inputs+1": lambda of: of["inputs"] + 1,
     "m+bias": lambda of: of["m"] + of["bias"],
+    "all": lambda of: max(
+        of[f"at{i}"] + (of[f"m{i}"] + of[f"bias{i}"]) * of[f"n{i}"] for i in range(LAYERS_AT_ONCE)
+    ),
 }
 """Factors of sizes, computed from an operation's numbers."""
 
@@ -65,6 +70,11 @@ class Op:
     def of_training(self) -> bool:
         """Whether it is a product whose kernels are compiled with -DTRAINING."""
         return self in _OF_TRAINING.values()
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether it is the gradients of several layers."""
+        return self.numbers[0] == "m0"
 
     @property
     def is_product(self) -> bool:
@@ -128,6 +138,9 @@ _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
 _SUMS = 8 + PARTIAL_SUMS
 _ADAM = "n rate gain1 gain2 eps decay"
 _LAYER = _MATRICES + "W:m+bias*n M:m+bias*n V:m+bias*n T:8"
+_STEP = "rate gain1 gain2 eps decay shrink"
+_LAYERS = " ".join(f"A{i}:k*m{i} B{i}:k*n{i}" for i in range(LAYERS_AT_ONCE))
+_EACH = " ".join(f"m{i} n{i} bias{i} at{i}" for i in range(LAYERS_AT_ONCE)) + " k"
 
 _OF_TRAINING = {
     "matmul_bias_activation": _op(_MATRICES + "C:m*n b:n", "m k n activation"),  # C = f(A B + b)
@@ -141,7 +154,11 @@ _OF_TRAINING = {
     # G = A^T B and, if bias is 1 and not 0, the sums of the columns of B as one more row
     "matmul_tn_sum": _op(_MATRICES + "G:m+bias*n", "m k n bias"),
     # With that G, W -= rate shrink W, then adam_update
-    "matmul_tn_adam": _op(_LAYER, "m k n bias rate gain1 gain2 eps decay shrink"),
+    "matmul_tn_adam": _op(_LAYER, f"m k n bias {_STEP}"),
+    # The same of several layers, each from its element ``at`` of G, or of W, M and V, on; without elements it
+    # is left out
+    "matmul_tn_sum_layers": _op(f"{_LAYERS} G:all", _EACH),
+    "matmul_tn_adam_layers": _op(f"{_LAYERS} W:all M:all V:all T:8", f"{_EACH} {_STEP}"),
 }
 
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"

@@ -86,12 +86,9 @@ class Optimizer(ABC):
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
         """Launch the update of a parameter, or of several side by side, of this size with its gradient."""
 
-    def follow_product(self, step: Step, A: str, B: str, W: str, sizes: tuple[int, ...]) -> bool:
-        """Launch the update of a layer's parameters by the product that computes their gradients.
-
-        ``sizes``: the first numbers of ``matmul_tn_sum``. False if no kernel does.
-        """
-        return False
+    def product_numbers(self, rate: float) -> tuple[float, ...] | None:
+        """The last numbers of ``matmul_tn_adam``, the product that updates; None if none does."""
+        return None
 
     def begin(self, step: Step) -> None:
         """Launch what comes before a step's first update."""
@@ -192,12 +189,9 @@ class Adam(Optimizer):
         numbers = size, step.rate, *self.gains, self.eps, self.weight_decay
         step.launch(f"{self.name}_update", (W, dW, *self.held(step, W)), numbers)
 
-    def follow_product(self, step: Step, A: str, B: str, W: str, sizes: tuple[int, ...]) -> bool:
-        decoupled = isinstance(self, AdamW)
-        decays = (0.0, self.weight_decay) if decoupled else (self.weight_decay, 0.0)
-        numbers = *sizes, step.rate, *self.gains, self.eps, *decays
-        step.launch("matmul_tn_adam", (A, B, W, *self.held(step, W)), numbers)
-        return True
+    def product_numbers(self, rate: float) -> tuple[float, ...]:
+        decays = (0.0, self.weight_decay) if isinstance(self, AdamW) else (self.weight_decay, 0.0)
+        return rate, *self.gains, self.eps, *decays
 
 
 @dataclass(frozen=True)

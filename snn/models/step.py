@@ -44,6 +44,15 @@ class Launch(NamedTuple):
     label: str = ""
 
 
+class Product(NamedTuple):
+    """The gradient A^T B of a layer's weights, of this shape; with a bias, its gradient is one more row."""
+
+    A: str
+    B: str
+    parameters: tuple[str, ...]
+    shape: Shape
+
+
 def transposed(W: str) -> str:
     """The buffer of W^T, if that is kept."""
     return f"{W}^T"
@@ -51,6 +60,9 @@ def transposed(W: str) -> str:
 
 FUSED_ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "elu", "silu", "gelu")
 """Activation functions that a product's kernel applies, by their number among its numbers."""
+
+LAYERS_AT_ONCE = 4
+"""Most layers whose gradients a launch computes."""
 
 KEEPING_INPUTS = ("silu", "gelu")
 """Those whose derivative is computed from their input; of the others, from their output."""
@@ -110,6 +122,7 @@ class Step:
     buffer with the position of each window's maximum, and the side of a window.
     ``places``: the offset and size of each parameter in a buffer of all, if one launch is to update all whose
     gradients are known; such runs of parameters are in ``runs``, and those that wait for it in ``pending``.
+    ``products``: the gradients of linear layers that are launched with that update, or right before it.
     Then the steps of an optimiser are counted before an epoch.
     ``layers``: for each layer the number of launches before it, and its output's buffer; ``forward``: the
     number of launches before the loss. ``transient``: buffers that hold nothing from the forward part to
@@ -131,6 +144,7 @@ class Step:
     places: Mapping[str, Place] = field(default_factory=dict)
     runs: dict[str, Place] = field(default_factory=dict)
     pending: dict[str, tuple[Shape, bool]] = field(default_factory=dict)
+    products: list["Product"] = field(default_factory=list)
     layers: list[tuple[int, str]] = field(default_factory=list)
     forward: int = 0
     transient: set[str] = field(default_factory=set)
@@ -229,27 +243,45 @@ class Step:
         return name, end - start
 
     def follow_product(self, A: str, B: str, parameters: Sequence[str], shape: Shape) -> bool:
-        """Launch the gradients A^T B of weights of this shape, and those of their biases, and what follows.
+        """Let the gradients A^T B of weights of this shape, and those of their biases, be computed later.
 
-        An optimiser may update with them in the same launch. False if no kernel does all of that.
+        Then parameters are updated with them, perhaps in the same launch. False if no kernel does all that.
         """
         if not (self.fused and self.places) or self.part == LATER:
             return False
-        name, _ = self.run(parameters)
-        sizes = shape[0], self.rows, shape[1], len(parameters) - 1
-        if (
-            self.part == WHOLE
-            and self.clip_norm is None
-            and self.optimizer.follow_product(self, A, B, name, sizes)
-        ):
-            return True
-        self.launch("matmul_tn_sum", (A, B, self.gradient(name)), sizes)
-        for W, own in zip(parameters, (shape, shape[1:]), strict=False):
-            self.descend(W, self.gradient(W), own)
+        self.products.append(Product(A, B, tuple(parameters), shape))
         return True
+
+    def follow_products(self) -> None:
+        """Launch the gradients that wait for it, and what follows."""
+        while self.products:
+            some, self.products = self.products[:LAYERS_AT_ONCE], self.products[LAYERS_AT_ONCE:]
+            names = sorted((W for one in some for W in one.parameters), key=self.places.__getitem__)
+            run, start = self.run(names)[0], self.places[names[0]][0]
+            is_followed = self.part == WHOLE and self.clip_norm is None
+            numbers = self.optimizer.product_numbers(self.rate) if is_followed else None
+            sizes: tuple[int, ...] = ()
+            for one in some:
+                m, n, bias = *one.shape, len(one.parameters) - 1
+                at = self.places[one.parameters[0]][0] - start
+                sizes += (m, self.rows, n, bias) if len(some) == 1 else (m, n, bias, at)
+            several = ""
+            if len(some) > 1:
+                several, left = "_layers", LAYERS_AT_ONCE - len(some)
+                sizes, some = (*sizes, *4 * left * [0], self.rows), [*some, *left * some[-1:]]
+            pairs = [name for one in some for name in (one.A, one.B)]
+            if numbers is not None:
+                operands = *pairs, run, *self.optimizer.held(self, run)
+                self.launch(f"matmul_tn_adam{several}", operands, (*sizes, *numbers))
+                continue
+            self.launch(f"matmul_tn_sum{several}", (*pairs, self.gradient(run)), sizes)
+            for one in dict.fromkeys(some):
+                for W, shape in zip(one.parameters, (one.shape, one.shape[1:]), strict=False):
+                    self.descend(W, self.gradient(W), shape)
 
     def update_pending(self) -> None:
         """Launch the update of the parameters whose gradients have been written since the last one."""
+        self.follow_products()
         if not self.pending:
             return
         if self.places:

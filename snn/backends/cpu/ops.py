@@ -13,7 +13,7 @@ from snn.models import host_ops
 from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order as order_of
 from snn.models.schedules import factor
-from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS
+from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS, LAYERS_AT_ONCE
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
@@ -411,6 +411,26 @@ def matmul_tn_adam(A, B, W, M, V, T, m, k, n, bias, rate, gain1, gain2, eps, dec
     if shrink:
         W[:size] -= np.float32(rate * shrink) * T[3] * W[:size]
     _adam(W, g, M, V, T, size, rate, gain1, gain2, eps)
+
+
+def matmul_tn_sum_layers(*operands_and_numbers):
+    _each_layer(matmul_tn_sum, operands_and_numbers, 1, ())
+
+
+def matmul_tn_adam_layers(*operands_and_numbers):
+    _each_layer(matmul_tn_adam, operands_and_numbers[:-6], 3, operands_and_numbers[-6:])
+
+
+def _each_layer(compute, given, laid_out, step):
+    """``laid_out``: how many arrays hold the parameters of all layers."""
+    *matrices, k = given
+    matrices, sizes = matrices[: -4 * LAYERS_AT_ONCE], matrices[-4 * LAYERS_AT_ONCE :]
+    pairs, others = matrices[: 2 * LAYERS_AT_ONCE], matrices[2 * LAYERS_AT_ONCE :]
+    for layer in range(LAYERS_AT_ONCE):
+        m, n, bias, at = sizes[4 * layer : 4 * layer + 4]
+        if m:
+            own = [array[at:] for array in others[:laid_out]]
+            compute(*pairs[2 * layer : 2 * layer + 2], *own, *others[laid_out:], m, k, n, bias, *step)
 
 
 def matmul_mask(A, B, C, H, m, k, n):
