@@ -114,8 +114,8 @@ def repeated(graph: int, counter: int) -> int:
         _call("cuCtxGetCurrent", ctypes.byref(context))
         _call("cuGraphConditionalHandleCreate", ctypes.byref(handle), whole, context, 1, _ASSIGN_DEFAULT)
         loop = _Node(kind=_CONDITIONAL)
-        loop.conditional.handle, loop.conditional.kind, loop.conditional.size = handle, _WHILE, 1
-        loop.conditional.context = context
+        loop.conditional.handle, loop.conditional.kind, loop.conditional.size = handle.value, _WHILE, 1
+        loop.conditional.context = context.value
         _call("cuGraphAddNode", ctypes.byref(node), whole, None, none, ctypes.byref(loop))
         body = ctypes.c_void_p(loop.conditional.bodies[0])
         _call("cuGraphAddChildGraphNode", ctypes.byref(epoch), body, None, none, ctypes.c_void_p(graph))
