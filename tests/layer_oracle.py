@@ -169,6 +169,68 @@ class MaxPool2d:
         return dx
 
 
+class LayerNorm:
+    def __init__(self, W, b):
+        self.parameters = [W, b]
+
+    def forward(self, x):
+        self.shape, rows = x.shape, x.reshape(len(x), -1)
+        self.deviation = np.array([math.sqrt(np.var(row) + 1e-5) for row in rows])
+        self.normed = np.array(
+            [(row - np.mean(row)) / d for row, d in zip(rows, self.deviation, strict=True)]
+        )
+        return (self.normed * self.parameters[0] + self.parameters[1]).reshape(x.shape)
+
+    def gradients(self, dy):
+        dy = dy.reshape(len(dy), -1)
+        return [(dy * self.normed).sum(axis=0), dy.sum(axis=0)]
+
+    def backward(self, dy):
+        dx = []
+        for g, n, d in zip(dy.reshape(len(dy), -1), self.normed, self.deviation, strict=True):
+            slopes = (np.eye(len(n)) - 1 / len(n) - np.outer(n, n) / len(n)) / d  # of each output, by inputs
+            dx.append(slopes @ (g * self.parameters[0]))
+        return np.array(dx).reshape(self.shape)
+
+
+def philox(a, b, c, key):
+    """Random123's philox4x32-10 of the counter (a, b, c, 0) and a key of two words."""
+    counter, key = [a, b, c, 0], list(key)
+    for _ in range(10):
+        one, two = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [
+            (two >> 32) ^ counter[1] ^ key[0],
+            two % 2**32,
+            (one >> 32) ^ counter[3] ^ key[1],
+            one % 2**32,
+        ]
+        key = [(k + w) % 2**32 for k, w in zip(key, (0x9E3779B9, 0xBB67AE85), strict=True)]
+    return counter
+
+
+class Dropout:
+    """The layer of this number in the network: a step is a forward pass, until ``trains`` is false."""
+
+    parameters = ()
+    trains = True
+
+    def __init__(self, p, number, seed):
+        self.p, self.number, self.seed, self.step = float(np.float32(p)), number, seed, 0
+
+    def forward(self, x):
+        if not self.trains:
+            return x
+        words = [philox(e // 4, self.step, self.number, (self.seed, 1))[e % 4] for e in range(x.size)]
+        self.scale = np.array([0.0 if w < self.p * 2**32 else 1 / (1 - self.p) for w in words]).reshape(
+            x.shape
+        )
+        self.step += 1
+        return x * self.scale
+
+    def backward(self, dy):
+        return dy * self.scale
+
+
 def predict(layers, x):
     """The outputs for images or columns x, (n, outputs)."""
     for layer in layers:

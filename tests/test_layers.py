@@ -19,7 +19,17 @@ from snn.errors import ConfigError, Unsupported
 from snn.measurement.accuracy import accuracy, predicted
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, PublishedNaive
-from snn.models.layers import ACTIVATIONS, Conv2d, Linear, MaxPool2d, ReLU, check_order, parse
+from snn.models.layers import (
+    ACTIVATIONS,
+    Conv2d,
+    Dropout,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    check_order,
+    parse,
+)
 from snn.models.losses import LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.models.training_step import prediction_step, training_step
@@ -27,9 +37,9 @@ from snn.strategies import factory
 
 TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strategy", name)).any_network]
 OTHERS = [name for name in STRATEGIES if name not in TRAINERS]
-OF_ROWS = ("row_order", "take_rows")
-"""Their operands are not all real numbers: ``test_row_order`` tests them."""
-OF_LAYERS = [n for n, op in OPS.items() if op.source.startswith("kernels/layers/") and n not in OF_ROWS]
+WHOLE = ("row_order", "take_rows", "dropout", "dropout_gradient", "count_dropout")
+"""Their operands are not all real numbers: ``test_row_order`` and ``test_norms`` test them."""
+OF_LAYERS = [n for n, op in OPS.items() if op.source.startswith("kernels/layers/") and n not in WHOLE]
 
 
 def fits(*layers):
@@ -58,6 +68,7 @@ def networks(draw):
         choices += 2 * [st.just(ReLU())] if layers and fits(*layers, ReLU()) else []
         activations = [layer() for layer in ACTIVATIONS.values() if fits(*layers, layer())]
         choices += 2 * [st.sampled_from(activations)]
+        choices.append(st.just(LayerNorm()))
         layers.append(draw(st.one_of(choices)))
         shape = layers[-1].output(shape)
     layers.append(Linear(3 if loss.name == "cross_entropy" else 1))
@@ -79,11 +90,15 @@ def oracles_of(network, weights):
     """The oracle's layers, with the network's weights in float64."""
     wide = iter([W.astype(np.float64) for W in weights])
     made = []
-    for layer in network.layers:
+    for number, layer in enumerate(network.layers):
         if isinstance(layer, Linear):
             made.append(oracle.Linear(next(wide), next(wide) if layer.bias else None))
         elif isinstance(layer, Conv2d):
             made.append(oracle.Conv2d(next(wide), next(wide), layer.kernel, layer.padding))
+        elif isinstance(layer, LayerNorm):
+            made.append(oracle.LayerNorm(next(wide), next(wide)))
+        elif isinstance(layer, Dropout):
+            made.append(oracle.Dropout(layer.p, number, network.dropout_seed))
         else:
             made.append(getattr(oracle, type(layer).__name__)(*astuple(layer)))
     return made

@@ -11,23 +11,10 @@
 //
 // Launch, with 256 threads per block: row_order a thread per row, take_rows a thread per element of U and V.
 
+#include "../philox.cuh"
+
 constexpr int THREADS = 256;
 constexpr int ROUNDS = 8;
-
-__device__ unsigned philox(unsigned a, unsigned b, unsigned c, unsigned k0)
-{
-    unsigned d = 0, k1 = 0;
-    for (int i = 0; i < 10; ++i) {
-        const unsigned long long p = 0xD2511F53ull * a, q = 0xCD9E8D57ull * c;
-        a = (unsigned)(q >> 32) ^ b ^ k0;
-        b = (unsigned)q;
-        c = (unsigned)(p >> 32) ^ d ^ k1;
-        d = (unsigned)p;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return a;
-}
 
 extern "C" __global__ void row_order(const unsigned* __restrict__ C, unsigned* __restrict__ I, int rows, int seed)
 {
@@ -41,8 +28,8 @@ extern "C" __global__ void row_order(const unsigned* __restrict__ C, unsigned* _
     do {
         unsigned L = place >> right, R = place & of_R;
         for (unsigned round = 0; round < ROUNDS; round += 2) {
-            L ^= philox(R, round, epoch, seed) & of_L;
-            R ^= philox(L, round + 1, epoch, seed) & of_R;
+            L ^= philox(R, round, epoch, seed, 0).of[0] & of_L;
+            R ^= philox(L, round + 1, epoch, seed, 0).of[0] & of_R;
         }
         place = L << right | R;
     } while (place >= rows);

@@ -34,11 +34,13 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "W+b in 32s": lambda of: 32 * math.ceil(_DERIVED["W+b"](of) / 32),
     "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
     "inputs+1": lambda of: of["inputs"] + 1,
+    "n by 4": lambda of: of["n"] // 4 + 2,
+    "width by 8": lambda of: math.ceil(of["width"] / 8),
 }
 """Factors of sizes, computed from an operation's numbers."""
 
 
-_REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps")
+_REALS = ("drop", "scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps")
 """Numbers that are float32; the others are whole."""
 
 
@@ -119,6 +121,7 @@ _MATRICES = "A:m*k B:k*n "
 _PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
 _MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
 _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
+_DROPOUT = "n first layer seed turn drop"
 _ADAM = "n rate gain1 gain2 eps decay"
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
 
@@ -168,6 +171,23 @@ OPS = {
     **{f"{name}_gradient": _layer("activations", "D:n H:n", "n", "n") for name in _IN_PLACE},
     **{f"{name}_forward": _layer("activations", "X:n Z:n", "n", "n") for name in ("silu", "gelu")},
     **{f"{name}_gradient": _layer("activations", "D:n X:n", "n", "n") for name in ("silu", "gelu")},
+    # Norms, with eps 1e-5: M has the mean and 1 / sqrt(variance + eps) of each row of X.
+    # Z = W (X - mean) / sqrt(variance + eps) + b
+    "layernorm": _layer(
+        "norms", "X:rows*width W:width b:width Z:rows*width M:2*rows", "rows width", "32*rows"
+    ),
+    # the gradients of W and b, and of X
+    "layernorm_wgrad": _layer(
+        "norms", "G:rows*width X:rows*width M:2*rows dW:width db:width", "rows width", f"{THREADS}*width by 8"
+    ),
+    "layernorm_dgrad": _layer(
+        "norms", "G:rows*width X:rows*width M:2*rows W:width D:rows*width", "rows width", "32*rows"
+    ),
+    # Z = 0 where an element is dropped, else X / (1 - drop), and the same in place; snn/models/dropout.py
+    # says which, and what C and turn are.
+    "dropout": _layer("dropout", "X:n Z:n C:2", _DROPOUT, "n by 4"),
+    "dropout_gradient": _layer("dropout", "D:n C:2", _DROPOUT, "n by 4"),
+    "count_dropout": _layer("dropout", "C:2", "", "1"),  # C[0] += 1
     # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
     "softmax_cross_entropy": _layer("softmax", *_SOFTMAX),
     # T_i = A_i^T, of each of so many matrices

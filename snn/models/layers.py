@@ -9,9 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from snn.errors import ConfigError, shown
+from snn.models.dropout import STEPS as DROPOUT_STEPS
 from snn.models.step import Shape, Step, Tensor, transposed
 
 LARGEST_DIRECT = 16
@@ -23,11 +24,12 @@ WEIGHT_GRADIENT_PARTS = 128
 
 @dataclass(frozen=True)
 class Parameter:
-    """A trainable array of a layer. ``fan_in`` scales its initial values; None: it starts at zero."""
+    """A trainable array of a layer. ``fan_in`` scales its initial values; None: all of them are ``start``."""
 
     name: str
     shape: Shape
     fan_in: int | None = None
+    start: float = 0.0
 
 
 class Layer(ABC):
@@ -358,6 +360,59 @@ class MaxPool2d(Layer):
         return dx
 
 
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    """W (Z - m) / sqrt(v + 1e-5) + b, with the mean m and the variance v of each row (Ba, Kiros and Hinton,
+    2016); W and b have an element for each of a row."""
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+    def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
+        size = (prod(shape),)
+        return Parameter(f"W{i}", size, start=1.0), Parameter(f"b{i}", size)
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z, moments = step.activation(i, x.shape), step.buffer(f"M{i}", "activations")
+        step.launch("layernorm", (x.name, f"W{i}", f"b{i}", z.name, moments), (step.rows, x.size))
+        return z
+
+    def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
+        gradients = dW, db = step.parameter_gradient(f"W{i}"), step.parameter_gradient(f"b{i}")
+        step.launch("layernorm_wgrad", (dy, x.name, f"M{i}", *gradients), (step.rows, x.size))
+        step.descend(f"W{i}", dW, (x.size,))
+        step.descend(f"b{i}", db, (x.size,))
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        dx = step.gradient(x.name)
+        step.launch("layernorm_dgrad", (dy, x.name, f"M{i}", f"W{i}", dx), (step.rows, x.size))
+        return dx
+
+
+@dataclass(frozen=True)
+class Dropout(Layer):
+    """0 with the probability ``p``, else Z / (1 - p); Z itself in a prediction (``snn.models.dropout``)."""
+
+    p: float
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        if step.predicts:
+            return x
+        z = step.activation(i, x.shape)
+        step.launch("dropout", (x.name, z.name, step.state(DROPOUT_STEPS)), self._numbers(step, i, x))
+        return z
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        step.launch("dropout_gradient", (dy, DROPOUT_STEPS), self._numbers(step, i, x))
+        return dy
+
+    def _numbers(self, step: Step, i: int, x: Tensor) -> tuple[float, ...]:
+        return (step.rows * x.size, step.first_row * x.size, i, step.dropout_seed, 0, self.p)
+
+
 def _sides(layer: str, shape: Shape) -> Shape:
     """Height and width. Raises ConfigError for an input that is not an image."""
     if len(shape) != 3:
@@ -366,11 +421,11 @@ def _sides(layer: str, shape: Shape) -> Shape:
     return shape[1:]
 
 
-_WHOLE = re.compile("[0-9]{1,9}")
+_WORDS = {int: re.compile("[0-9]{1,9}"), float: re.compile("0?[.][0-9]{1,6}")}
 
 
 def parse(text: object) -> Layer:
-    """A layer from its text: its name and integers in order, such as ``conv2d 16 3`` or ``relu``.
+    """A layer from its text: its name and numbers in order, such as ``conv2d 16 3`` or ``relu``.
 
     Raises ConfigError, with the valid forms.
     """
@@ -381,10 +436,15 @@ def parse(text: object) -> Layer:
         raise ConfigError(f"{given} a layer: one of {', '.join(map(_usage, known.values()))}")
     numbers = _numbers(known[name])
     required = [field for field in numbers if field.default is MISSING]
-    values = [int(word) for word in words if _WHOLE.fullmatch(word)]
-    fit = len(values) == len(words) and len(required) <= len(words) <= len(numbers)
+    kinds: list[Any] = [field.type for field in numbers]
+    pairs = list(zip(kinds, words, strict=False))
+    values = [kind(word) for kind, word in pairs if _WORDS[kind].fullmatch(word)]
+    fit = len(values) == len(words) and len(required) <= len(words)
     if not fit or 0 in values[: len(required)]:
-        raise ConfigError(f"{given} right: it must be {_usage(known[name])}, in whole numbers, at least 1")
+        which = (
+            "with a decimal fraction between 0 and 1" if float in kinds else "in whole numbers, at least 1"
+        )
+        raise ConfigError(f"{given} right: it must be {_usage(known[name])}, {which}")
     return known[name](**{field.name: value for field, value in zip(numbers, values, strict=False)})
 
 
@@ -393,9 +453,10 @@ def check_order(layers: Sequence[Layer]) -> None:
 
     That is the data, or the output of another such activation, whose derivative is computed from it.
     """
-    if layers[0].in_place:
-        name = layers[0].name
-        raise ConfigError(f"network.layers begins with {name}, which would overwrite the data: leave it out")
+    first = next((layer for layer in layers if not isinstance(layer, Dropout)), layers[0])
+    if first.in_place:
+        what = f"network.layers begins with {first.name}, which would overwrite the data"
+        raise ConfigError(f"{what}: leave it out")
     applied: Layer | None = None
     for layer in layers:
         if isinstance(layer, InPlace):
@@ -426,4 +487,4 @@ def _usage(layer: type[Layer]) -> str:
 
 def _numbers(layer: type[Layer]) -> list[Field]:
     """The fields of a layer that its text gives."""
-    return [field for field in fields(layer) if field.type is int]  # type: ignore[arg-type]
+    return [field for field in fields(layer) if field.type in _WORDS]  # type: ignore[arg-type]

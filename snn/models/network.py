@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import gradients, optimizers, remedies
+from snn.models import dropout, gradients, optimizers, remedies
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layers import ACTIVATIONS, Layer, Linear, Parameter, check_order, parse
+from snn.models.layers import ACTIVATIONS, Dropout, Layer, Linear, Parameter, check_order, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
@@ -37,8 +37,9 @@ class Network:
     batch's losses or of their sum; a reported loss is always the mean. A batch is computed as
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
     in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
-    takes the rows (``snn.models.row_order``), None for the order of the file. Raises ConfigError if a layer
-    does not fit the one before it, or a remedy the network.
+    takes the rows (``snn.models.row_order``), None for the order of the file; ``dropout_seed``: what decides
+    which elements are dropped (``snn.models.dropout``). Raises ConfigError if a layer does not fit the one
+    before it, or a remedy the network.
     """
 
     inputs: Shape
@@ -53,6 +54,7 @@ class Network:
     optimizer: Optimizer = PLAIN
     recompute: tuple[int, ...] = ()
     order_seed: int | None = None
+    dropout_seed: int = 0
 
     def __post_init__(self) -> None:
         if not self.parameters:
@@ -93,8 +95,9 @@ class Network:
 
     @property
     def state(self) -> dict[str, int]:
-        """The elements of each buffer of the optimiser's state."""
-        return self.optimizer.state_sizes(self.parameters)
+        """The elements of each buffer that lives from step to step, 0 when a run starts."""
+        has_dropout = any(isinstance(layer, Dropout) for layer in self.layers)
+        return self.optimizer.state_sizes(self.parameters) | (dropout.STATE if has_dropout else {})
 
     @property
     def outputs(self) -> int:
@@ -130,8 +133,8 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
     ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
-    fields ``reduction``, ``gradient``, ``accumulate``, ``optimizer`` and ``order_seed``, as ``trained`` makes
-    them.
+    fields ``reduction``, ``gradient``, ``accumulate``, ``optimizer``, ``order_seed`` and ``dropout_seed``, as
+    ``trained`` makes them.
     """
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     rest["recompute"] = remedies.layers(settings)
@@ -145,9 +148,10 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     """The network of a cell as its section ``training`` has it trained. Raises ConfigError."""
     training = cell["training"]
     gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
-    rest = {key: training[key] for key in ("reduction", "accumulate")}
+    seed = cell["network"]["seed"]
+    rest = {key: training[key] for key in ("reduction", "accumulate")} | {"dropout_seed": seed}
     if training.get("shuffle") == EPOCH:
-        rest["order_seed"] = cell["network"]["seed"]
+        rest["order_seed"] = seed
     return build(cell["network"], inputs, gradient=gradient, optimizer=optimizers.of(training), **rest)
 
 
@@ -187,12 +191,12 @@ def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
     With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it), ``he_uniform`` is
     w = (2 u - 1) sqrt(2 / fan_in), as the paper's authors have it, and ``kaiming_uniform`` is
     w = (2 u - 1) sqrt(6 / fan_in), whose variance is 2 / fan_in (He, Zhang, Ren and Sun, 2015). Biases are
-    zero and draw nothing.
+    0, the weights of a norm 1, and they draw nothing.
     """
     weights = []
     for parameter in network.parameters:
         if parameter.fan_in is None:
-            weights.append(np.zeros(parameter.shape, dtype=np.float32))
+            weights.append(np.full(parameter.shape, parameter.start, dtype=np.float32))
             continue
         u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
         if network.init in _NUMERATORS:

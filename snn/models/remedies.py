@@ -94,7 +94,7 @@ def compute_again(step: Step, outputs: Collection[str]) -> None:
     for number, block in enumerate(blocks):
         for launch in step.launches[block.first : block.end]:
             for name in launch.operands:
-                if name in step.purposes:
+                if step.purposes.get(name, "optimizer") != "optimizer":
                     made_by.setdefault(name, number)
     dropped = {number for number, block in enumerate(blocks) if block.output in outputs}
     backward: list[Launch] = []

@@ -6,6 +6,7 @@ and does the rest on the host.
 
 import numpy as np
 
+from snn.models import dropout
 from snn.models.network import Network
 from snn.models.remedies import compute_again
 from snn.models.step import FIRST, LATER, WHOLE, Step, Tensor
@@ -41,21 +42,24 @@ def batch_steps(
     Their gradients are added up, and the last step ends with the update of all parameters.
     """
 
-    def empty(rows: int, part: str = WHOLE) -> Step:
+    def empty(rows: int, part: str = WHOLE, first_row: int = 0) -> Step:
         step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, part=part)
+        step.first_row, step.dropout_seed = first_row, network.dropout_seed
         step.fused, step.pretransposed = fused, pretransposed
         step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
         step.keeps_unpooled = network.gradient.reads_unpooled
         return step
 
-    sizes = [min(micro, rows - start) for start in range(0, rows, micro)]
+    starts = range(0, rows, micro)
+    sizes = [min(micro, rows - start) for start in starts]
     parts = [WHOLE] if len(sizes) == 1 else [FIRST, *[LATER] * (len(sizes) - 1)]
-    steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, strict=True)]
+    steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, starts, strict=True)]
     last, update = steps[-1], empty(rows)
     for name, (shape, with_transposed, label) in steps[0].due.items():
         update.label = label.replace("backward", "update")
         update.descend(name, update.gradient(name), shape, with_transposed)
     last.launches, last.purposes = last.launches + update.launches, last.purposes | update.purposes
+    dropout.count(last)
     return steps
 
 
@@ -92,7 +96,7 @@ def prediction_step(
     network: Network, rows: int, fused: bool = False, convolves: bool = False
 ) -> tuple[Step, str]:
     """The forward part alone, and the name of the buffer with its outputs, (rows, outputs)."""
-    step = Step(rows, 0.0, fused=fused, convolves=convolves)
+    step = Step(rows, 0.0, fused=fused, convolves=convolves, predicts=True)
     return step, _forward(step, network)[1].name
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.cpu.ops import EPS
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.layers import GELU, Conv2d, Layer, Linear, MaxPool2d
+from snn.models.layers import GELU, Conv2d, Layer, LayerNorm, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
@@ -147,6 +148,11 @@ def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
         for view in views[1:]:  # of equal values the first has the gradient; a maximum would divide it
             largest = jnp.where(view > largest, view, largest)
         return largest
+    if isinstance(layer, LayerNorm):
+        rows = x.reshape(len(x), -1)
+        centred = rows - rows.mean(1, keepdims=True)
+        scale = jax.lax.rsqrt((centred * centred).mean(1, keepdims=True) + EPS)
+        return (centred * scale * W[0] + W[1]).reshape(x.shape)
     return jax.nn.gelu(x, approximate=False) if isinstance(layer, GELU) else getattr(jax.nn, layer.name)(x)
 
 

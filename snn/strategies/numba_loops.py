@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.backends.cpu.ops import LEAK, count_step
+from snn.backends.cpu.ops import EPS, LEAK, count_dropout, count_step, turned
 from snn.backends.ops import PARTIAL_SUMS
 from snn.errors import Unsupported
 from snn.files.cache import writable
+from snn.models.row_order import MULTIPLIERS, WEYL
 from snn.strategies.base import required
 
 _STRIP = 16  # rows of dW whose elements of H share a cache line: 64 bytes of float32
@@ -146,12 +147,10 @@ _CHUNK = 4096  # elements of an element-wise operation that a thread takes at a 
 
 def operation(parallel: bool, name: str) -> Callable[..., None]:
     """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if it has no loop."""
-    loops = _layer_loops(parallel)
-    if name not in loops:
-        loops = _optimizer_loops(parallel)
-    if name not in loops:
-        raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")
-    return loops[name]
+    for loops in (_layer_loops, _optimizer_loops, _norm_loops):
+        if name in loops(parallel):
+            return loops(parallel)[name]
+    raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")
 
 
 @cache
@@ -414,6 +413,87 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
         found[f"{name}_forward"] = partial(forward_in_place if is_in_place else activate, kind)
         found[f"{name}_gradient"] = partial(differentiate, kind)
     return found
+
+
+@cache
+def _norm_loops(parallel: bool) -> dict[str, Callable[..., None]]:
+    """The compiled loops of norms and dropout by the names of their operations."""
+    numba = required("numba")
+    jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
+    flat, count, real, zero, one = float32[::1], numba.int64, numba.float64, float32(0), float32(1)
+    small, low, half = float32(EPS), np.uint64(0xFFFFFFFF), np.uint64(32)
+    m0, m1, w0, w1 = map(np.uint64, (*MULTIPLIERS, *WEYL))
+
+    @jit(flat, flat, flat, flat, flat, count, count)
+    def layernorm(X, W, b, Z, M, rows, width):
+        for r in prange(rows):
+            x, z = X[r * width : (r + 1) * width], Z[r * width : (r + 1) * width]
+            total, squares = zero, zero
+            for j in range(width):
+                total += x[j]
+            mean = total / float32(width)
+            for j in range(width):
+                squares += (x[j] - mean) * (x[j] - mean)
+            scale = one / float32(sqrt(squares / float32(width) + small))
+            for j in range(width):
+                z[j] = (x[j] - mean) * scale * W[j] + b[j]
+            M[2 * r], M[2 * r + 1] = mean, scale
+
+    @jit(flat, flat, flat, flat, flat, count, count, divided=False)
+    def layernorm_wgrad(G, X, M, dW, db, rows, width):
+        for j in range(width):
+            dW[j] = db[j] = zero
+        for r in range(rows):
+            g, x, mean, scale = G[r * width :], X[r * width :], M[2 * r], M[2 * r + 1]
+            for j in range(width):
+                dW[j] += g[j] * (x[j] - mean) * scale
+                db[j] += g[j]
+
+    @jit(flat, flat, flat, flat, flat, count, count)
+    def layernorm_dgrad(G, X, M, W, D, rows, width):
+        for r in prange(rows):
+            g, x, d = G[r * width :], X[r * width :], D[r * width : (r + 1) * width]
+            mean, scale, total, products = M[2 * r], M[2 * r + 1], zero, zero
+            for j in range(width):
+                total += g[j] * W[j]
+                products += g[j] * W[j] * (x[j] - mean) * scale
+            total, products = total / float32(width), products / float32(width)
+            for j in range(width):
+                d[j] = scale * (g[j] * W[j] - total - (x[j] - mean) * scale * products)
+
+    @jit(flat, flat, *(5 * [count]), real)
+    def drop_of(X, Z, n, first, layer, seed, step, p):
+        least, scale = np.uint64(p * 2.0**32), one / (one - float32(p))
+        for group in prange(first // 4, (first + n + 3) // 4):
+            a, b, c, d = np.uint64(group) & low, np.uint64(step), np.uint64(layer), np.uint64(0)
+            k0, k1 = np.uint64(seed) & low, np.uint64(1)
+            for _ in range(10):
+                high, other = m0 * a, m1 * c
+                a, b, c, d = (other >> half) ^ b ^ k0, other & low, (high >> half) ^ d ^ k1, high & low
+                k0, k1 = (k0 + w0) & low, (k1 + w1) & low
+            for k, word in enumerate((a, b, c, d)):
+                i = 4 * group + k - first
+                if 0 <= i < n:
+                    Z[i] = zero if word < least else X[i] * scale
+
+    def dropout(
+        X: np.ndarray,
+        Z: np.ndarray,
+        C: np.ndarray,
+        n: int,
+        first: int,
+        layer: int,
+        seed: int,
+        *turn_and_p: Any,
+    ) -> None:
+        turn, p = turn_and_p
+        drop_of(X, Z, n, first, layer, seed, turned(C, turn), float(np.float32(p)))
+
+    def dropout_gradient(D: np.ndarray, C: np.ndarray, *numbers: Any) -> None:
+        dropout(D, D, C, *numbers)
+
+    loops: list[Any] = [layernorm, layernorm_wgrad, layernorm_dgrad, dropout, dropout_gradient, count_dropout]
+    return {loop.__name__: loop for loop in loops}
 
 
 @cache

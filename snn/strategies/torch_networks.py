@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.cpu.ops import EPS
 from snn.errors import OutOfMemory, Unsupported
 from snn.hardware.devices import usable_processors
 from snn.models.layers import (
@@ -18,6 +19,7 @@ from snn.models.layers import (
     Conv2d,
     Identity,
     Layer,
+    LayerNorm,
     LeakyReLU,
     Linear,
     MaxPool2d,
@@ -101,7 +103,7 @@ class _Op(ABC):
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
         """The outputs, and what else the backward pass needs."""
 
-    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
         return []
 
     @abstractmethod
@@ -123,7 +125,7 @@ class _Linear(_Op):
         rows = self._rows(x)
         return (self.torch.addmm(W[1], rows, W[0]) if self.layer.bias else rows @ W[0]), None
 
-    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
         dW = self._rows(x).t() @ dy
         return [dW, dy.sum(0)] if self.layer.bias else [dW]
 
@@ -149,7 +151,7 @@ class _Conv2d(_Op):
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
         return self.torch.conv2d(x, W[0], W[1], padding=self.layer.padding), None
 
-    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
         return list(self._backward(W, x, dy, [False, True, True])[1:])
 
     def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
@@ -198,7 +200,29 @@ class _MaxPool2d(_Op):
         return backward(dy, x, size, size, padding, dilation, False, kept)
 
 
+class _LayerNorm(_Op):
+    def form(self, shape: Shape) -> tuple[Any, Shape]:
+        return slice(None), self.shape
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        y, *moments = self.torch.ops.aten.native_layer_norm(x, x.shape[1:], *W, EPS)
+        return y, moments
+
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
+        return list(self._backward(W, x, kept, dy, [False, True, True])[1:])
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        return self._backward(W, x, kept, dy, [True, False, False])[0]
+
+    def _backward(
+        self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor, wanted: list[bool]
+    ) -> tuple[Tensor, ...]:
+        backward = self.torch.ops.aten.native_layer_norm_backward
+        return backward(dy.contiguous(), x, x.shape[1:], *kept, *W, wanted)
+
+
 _OPS: dict[type[Layer], type[_Op]] = {Linear: _Linear, Conv2d: _Conv2d, MaxPool2d: _MaxPool2d}
+_OPS[LayerNorm] = _LayerNorm
 _OPS |= dict.fromkeys(ACTIVATIONS.values(), _Activation)
 
 
@@ -267,7 +291,7 @@ class TorchLayers:
         sequential = self._network.update_order == "sequential"
         for i in range(len(self._ops) - 1, self._first - 1, -1):
             op, own, x = self._ops[i], self._own[i], inputs[i]
-            gradients[own] = op.gradients(W[own], x, dy)
+            gradients[own] = op.gradients(W[own], x, activations[i][1], dy)
             if sequential and gradients[own]:
                 new[own] = descend(W[own], gradients[own])
             if i > self._first:

@@ -10,6 +10,7 @@ import numpy as np
 
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
+from snn.models.dropout import dropped
 from snn.models.row_order import row_order as order_of
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
@@ -309,6 +310,60 @@ def _erf(X):
     X = np.clip(X, -4, 4)
     over, under = (reduce(lambda sum, c: sum * (X * X) + c, of) for of in (_ERF_OVER, _ERF_UNDER))
     return X * over / under
+
+
+# ---- norms and dropout
+
+EPS = 1e-5
+"""What norms add to a variance: PyTorch's default."""
+
+
+def layernorm(X, W, b, Z, M, rows, width):
+    x, moments = as_matrix(X, rows, width), as_matrix(M, rows, 2)
+    moments[:, 0] = x.mean(axis=1)
+    moments[:, 1] = 1 / np.sqrt(np.square(x - moments[:, :1]).mean(axis=1) + X.dtype.type(EPS))
+    as_matrix(Z, rows, width)[...] = _normed(x, moments) * W[:width] + b[:width]
+
+
+def layernorm_wgrad(G, X, M, dW, db, rows, width):
+    g, normed = as_matrix(G, rows, width), _normed(as_matrix(X, rows, width), as_matrix(M, rows, 2))
+    np.sum(g * normed, axis=0, out=dW[:width])
+    np.sum(g, axis=0, out=db[:width])
+
+
+def layernorm_dgrad(G, X, M, W, D, rows, width):
+    moments = as_matrix(M, rows, 2)
+    g, normed = as_matrix(G, rows, width) * W[:width], _normed(as_matrix(X, rows, width), moments)
+    slope = (g * normed).mean(axis=1, keepdims=True)
+    inner = g - g.mean(axis=1, keepdims=True) - normed * slope
+    np.multiply(inner, moments[:, 1:], out=as_matrix(D, rows, width))
+
+
+def _normed(x, moments):
+    return (x - moments[:, :1]) * moments[:, 1:]
+
+
+def dropout(X, Z, C, *numbers):
+    Z[: numbers[0]] = X[: numbers[0]]
+    dropout_gradient(Z, C, *numbers)
+
+
+def dropout_gradient(D, C, n, first, layer, seed, turn, drop):
+    is_dropped = dropped(first, n, layer, seed, turned(C, turn), drop)
+    D[:n] *= np.float32(1) / (np.float32(1) - np.float32(drop))
+    D[:n][is_dropped] = 0
+
+
+def turned(C, turn):
+    """The number of the step, C[turn]; writes the other one as a launch with this turn does."""
+    counts = C[:2].view(np.uint32)
+    step = int(counts[turn])
+    counts[1 - turn] = (step + turn) % 2**32
+    return step
+
+
+def count_dropout(C):
+    C[:1].view(np.uint32)[...] += np.uint32(1)
 
 
 # ---- products, with the operations that follow them in the same kernel
