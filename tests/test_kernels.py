@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import train
 from rounding import rounded
-from test_layers import NUMBERS, OF_ROWS
+from test_layers import NUMBERS, WHOLE
 from test_persistent_on_cpu import H200, SMALL, made, plan_for
 
 from snn import backends
@@ -46,7 +46,7 @@ FUSED = (
 BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
 OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
-OF_LAYERS = [op for op in OTHERS if op not in (*ELEMENTWISE, *OF_ROWS)]
+OF_LAYERS = [op for op in OTHERS if op not in (*ELEMENTWISE, *WHOLE)]
 LAYER_SIZES = NUMBERS | {
     "rows": st.integers(1, 40),
     "cols": st.integers(1, 70),

@@ -21,8 +21,10 @@ from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, PublishedNaive
 from snn.models.layers import (
     ACTIVATIONS,
+    AvgPool2d,
     Conv2d,
     Dropout,
+    Flatten,
     LayerNorm,
     Linear,
     MaxPool2d,
@@ -63,12 +65,14 @@ def networks(draw):
         if sides:
             padding = draw(st.integers(0, 1))
             kernels = st.integers(1, min(3, sides + 2 * padding))
-            choices += 2 * [st.builds(Conv2d, st.integers(1, 3), kernels, st.just(padding))]
-            choices.append(st.builds(MaxPool2d, st.integers(1, min(3, sides))))
+            strides = st.integers(1, 3)
+            choices += 2 * [st.builds(Conv2d, st.integers(1, 3), kernels, st.just(padding), strides)]
+            choices += [st.builds(kind, st.integers(1, min(3, sides))) for kind in (MaxPool2d, AvgPool2d)]
+            choices.append(st.just(Flatten()))
         choices += 2 * [st.just(ReLU())] if layers and fits(*layers, ReLU()) else []
         activations = [layer() for layer in ACTIVATIONS.values() if fits(*layers, layer())]
         choices += 2 * [st.sampled_from(activations)]
-        choices.append(st.just(LayerNorm()))
+        choices += [st.just(LayerNorm())] if np.prod(shape) > 4 else []
         layers.append(draw(st.one_of(choices)))
         shape = layers[-1].output(shape)
     layers.append(Linear(3 if loss.name == "cross_entropy" else 1))
@@ -94,9 +98,10 @@ def oracles_of(network, weights):
         if isinstance(layer, Linear):
             made.append(oracle.Linear(next(wide), next(wide) if layer.bias else None))
         elif isinstance(layer, Conv2d):
-            made.append(oracle.Conv2d(next(wide), next(wide), layer.kernel, layer.padding))
-        elif isinstance(layer, LayerNorm):
-            made.append(oracle.LayerNorm(next(wide), next(wide)))
+            sizes = layer.kernel, layer.padding, layer.stride
+            made.append(oracle.Conv2d(next(wide), next(wide), *sizes))
+        elif layer_parameters := network.layer_parameters[number]:
+            made.append(getattr(oracle, type(layer).__name__)(*(next(wide) for _ in layer_parameters)))
         elif isinstance(layer, Dropout):
             made.append(oracle.Dropout(layer.p, number, network.dropout_seed))
         else:
@@ -247,6 +252,7 @@ NUMBERS = {
     "width": st.integers(3, 300),
     "kernel": st.integers(1, 3),
     "padding": st.integers(0, 2),
+    "stride": st.integers(1, 3),
     "size": st.integers(1, 3),
     "filters": st.integers(1, 40),
     "n": st.integers(1, 700),
@@ -261,6 +267,7 @@ NUMBERS = {
     "gain2": st.sampled_from([1.0, 0.0625]),
     "eps": st.just(0.01),
     "parts": st.integers(1, 20),
+    "pixels": st.sampled_from([1, 1, 2, 40]),
     "weights": st.integers(1, 100),
     "biases": st.integers(1, 9),
 }

@@ -1,6 +1,7 @@
 """Networks with norms and dropout, by every strategy, against loops in float64."""
 
 from functools import cache
+from math import prod
 
 import cuda_on_cpu
 import layer_oracle as oracle
@@ -10,6 +11,7 @@ from conftest import PEERS, ROOT
 from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_kernels import run
 from test_layers import TRAINERS, oracles_of
 from test_other_trainers import SLOW_TO_COMPILE
 
@@ -29,8 +31,12 @@ from snn.models.training_step import training_step
 from snn.strategies import factory
 
 FEATURES, ROWS, BATCH, RATE, SEED = 5, 22, 8, 0.02, 2**31 - 2
+IMAGES = 2, 5, 6
 PLACES = {
     "layernorm": ("linear 7", "layernorm", "relu", "linear 6", "tanh", "layernorm", "linear 1"),
+    "batchnorm1d": ("batchnorm1d", "linear 7", "batchnorm1d", "relu", "linear 6", "tanh", "linear 1"),
+    "batchnorm2d": ("batchnorm2d", "conv2d 3 3", "batchnorm2d", "relu", "linear 1"),
+    "images": ("conv2d 4 3 1 2", "relu", "avgpool2d 2", "flatten", "linear 6", "layernorm", "linear 1"),
     "dropout": ("linear 7", "relu", "dropout 0.25", "linear 3", "tanh", "dropout .5", "linear 1"),
     "dropout of the data": ("dropout 0.25", "linear 7", "tanh", "linear 1"),
     "both": ("dropout 0.1", "layernorm", "linear 7", "gelu", "dropout 0.5", "linear 1"),
@@ -39,13 +45,17 @@ PLACES = {
 
 def network_of(place, **further):
     return Network(
-        (FEATURES,), tuple(map(parse, PLACES[place])), init="he_uniform", dropout_seed=SEED, **further
+        IMAGES if place in ("images", "batchnorm2d") else (FEATURES,),
+        tuple(map(parse, PLACES[place])),
+        init="he_uniform",
+        dropout_seed=SEED,
+        **further,
     )
 
 
 def data_and_weights(network):
     random = np.random.default_rng(3)
-    X = random.uniform(-1, 1, (ROWS, FEATURES)).astype(np.float32)
+    X = random.uniform(-1, 1, (ROWS, prod(network.inputs))).astype(np.float32)
     return X, random.normal(size=(ROWS, 1)).astype(np.float32), draw_weights(network, GlibcRandom(7))
 
 
@@ -54,13 +64,14 @@ def expected(place, update_order):
     """Weights, last loss and outputs of 51 steps of the oracle."""
     network = network_of(place)
     X, Y, weights = data_and_weights(network)
-    layers, X = oracles_of(network, weights), X.astype(np.float64)
+    layers, X = oracles_of(network, weights), X.astype(np.float64).reshape(ROWS, *network.inputs)
     plain = {"clip_norm": None, "cross_entropy": False, "sequential": update_order == "sequential"}
     rate, targets = float(np.float32(RATE)), Y[:, 0].astype(np.float64)
     losses = oracle.train(layers, X, targets, steps=17, batch_size=BATCH, rate=rate, **plain)
     for layer in layers:
         layer.trains = False
-    return [W for layer in layers for W in layer.parameters], losses[-1], oracle.predict(layers, X)
+    arrays = [W for layer in layers for W in (*layer.parameters, *getattr(layer, "running", ()))]
+    return arrays, losses[-1], oracle.predict(layers, X)
 
 
 def train_and_compare(name, backend, place, update_order="sequential", **further):
@@ -103,6 +114,10 @@ def test_fifty_steps_on_streams_that_lag(name, place):
 def test_micro_batches_and_layers_that_are_computed_again_drop_the_same_elements(
     place, accumulate, recompute
 ):
+    if accumulate > 1 and any(name.startswith("batchnorm") for name in PLACES[place]):
+        with pytest.raises(ConfigError, match=r"training\.accumulate"):
+            network_of(place, accumulate=accumulate, update_order="simultaneous")
+        return
     again = [i - 1 for i in choices({"layers": PLACES[place]})] if recompute else ()
     further = {"accumulate": accumulate, "recompute": again, "update_order": "simultaneous"}
     train_and_compare("resident", DeferredBackend(True, True), place, **further)
@@ -158,6 +173,18 @@ def test_the_kernel_drops_what_numpy_drops(op, n, first, steps, data):
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", ["dropout", "dropout_gradient", "count_dropout"])
+@pytest.mark.parametrize(("n", "first", "turn"), [(1, 0, 0), (1_000_003, 6, 1), (4096, 3, 0)])
+def test_a_gpu_drops_what_numpy_drops(op, n, first, turn, cuda_backend):
+    C, X = np.array([7, 9], np.uint32).view(np.float32), np.random.default_rng(n).random(n, np.float32)
+    numbers = (n, first, 3, SEED, turn, 0.25) if op != "count_dropout" else ()
+    operands = [X for _ in OPS[op].operands[1:]] + [C]
+    found, right = run(cuda_backend, op, operands, numbers), run(CpuBackend(), op, operands, numbers)
+    for one, other in zip(found, right, strict=True):
+        np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
+
+
 def test_a_cell_names_its_dropout_and_its_seed_decides():
     cell = composed(["network=layers", "network.layers=[linear 4, dropout 0.5, linear 1]", "network.seed=9"])
     network = trained(cell, (4,))
@@ -174,6 +201,8 @@ def test_a_cell_names_its_dropout_and_its_seed_decides():
         ("linear 2, dropout 0.5 2, linear 1", ["dropout 0.5 2"]),
         ("linear 2, layernorm 3, linear 1", ["layernorm 3"]),
         ("dropout 0.5, relu, linear 1", ["relu", "overwrite the data"]),
+        ("linear 2, batchnorm2d, linear 1", ["batchnorm2d", "images"]),
+        ("conv2d 2 3 0 0, linear 1", ["conv2d 2 3 0 0", "[STRIDE]"]),
     ],
 )
 def test_what_is_wrong_is_named(layers, named):

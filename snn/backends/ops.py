@@ -22,8 +22,9 @@ _IMAGES = "rows channels height width"
 _CONVOLUTION = _IMAGES + " filters kernel padding"
 
 _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
-    "high": lambda of: of["height"] + 2 * of["padding"] - of["kernel"] + 1,  # of a convolution's outputs
-    "wide": lambda of: of["width"] + 2 * of["padding"] - of["kernel"] + 1,
+    # of a convolution's outputs; only those by im2col have a stride
+    "high": lambda of: (of["height"] + 2 * of["padding"] - of["kernel"]) // of.get("stride", 1) + 1,
+    "wide": lambda of: (of["width"] + 2 * of["padding"] - of["kernel"]) // of.get("stride", 1) + 1,
     "high/size": lambda of: _DERIVED["high"](of) // of["size"],  # their pooling windows
     "wide/size": lambda of: _DERIVED["wide"](of) // of["size"],
     "height/size": lambda of: of["height"] // of["size"],
@@ -35,6 +36,7 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
     "inputs+1": lambda of: of["inputs"] + 1,
     "n by 4": lambda of: of["n"] // 4 + 2,
+    "blocks of channels": lambda of: of["channels"] if of["pixels"] > 1 else math.ceil(of["channels"] / 8),
     "width by 8": lambda of: math.ceil(of["width"] / 8),
 }
 """Factors of sizes, computed from an operation's numbers."""
@@ -121,6 +123,8 @@ _MATRICES = "A:m*k B:k*n "
 _PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
 _MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
 _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
+_PIXELS = "rows*channels*pixels"
+_OF_CHANNELS = "rows channels pixels", f"{THREADS}*blocks of channels"
 _DROPOUT = "n first layer seed turn drop"
 _ADAM = "n rate gain1 gain2 eps decay"
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
@@ -183,6 +187,26 @@ OPS = {
     "layernorm_dgrad": _layer(
         "norms", "G:rows*width X:rows*width M:2*rows W:width D:rows*width", "rows width", "32*rows"
     ),
+    # The same with the mean and the variance of each channel of (rows, channels, pixels)
+    "batchnorm": _layer(
+        "norms", f"X:{_PIXELS} W:channels b:channels Z:{_PIXELS} M:2*channels", *_OF_CHANNELS
+    ),
+    # the gradients of W and b; A and V, as snn/models/layers.py says
+    "batchnorm_wgrad": _layer(
+        "norms",
+        f"G:{_PIXELS} X:{_PIXELS} M:2*channels dW:channels db:channels A:channels V:channels",
+        *_OF_CHANNELS,
+    ),
+    "batchnorm_dgrad": _layer(
+        "norms", f"G:{_PIXELS} X:{_PIXELS} M:2*channels W:channels D:{_PIXELS}", *_OF_CHANNELS
+    ),
+    # Z = W (X - A) / sqrt(V + eps) + b
+    "batchnorm_predict": _layer(
+        "norms",
+        f"X:{_PIXELS} W:channels b:channels A:channels V:channels Z:{_PIXELS}",
+        "rows channels pixels",
+        _PIXELS,
+    ),
     # Z = 0 where an element is dropped, else X / (1 - drop), and the same in place; snn/models/dropout.py
     # says which, and what C and turn are.
     "dropout": _layer("dropout", "X:n Z:n C:2", _DROPOUT, "n by 4"),
@@ -194,12 +218,15 @@ OPS = {
     "transpose_each": _layer(
         "im2col", "A:count*rows*cols T:count*rows*cols", "count rows cols", "count*rows*cols"
     ),
-    # a row of P for each position of the kernel on the padded X: the covered elements
-    "im2col": _layer("im2col", f"X:{_IMAGE} P:{_PATCHES}", _IMAGES + " kernel padding", _PATCHES),
+    # a row of P for each position of the kernel on the padded X, in steps of stride: the covered elements
+    "im2col": _layer("im2col", f"X:{_IMAGE} P:{_PATCHES}", _IMAGES + " kernel padding stride", _PATCHES),
     # X = for each element the sum of its copies in P, the transposed map of im2col
-    "col2im": _layer("im2col", f"P:{_PATCHES} X:{_IMAGE}", _IMAGES + " kernel padding", _IMAGE),
+    "col2im": _layer("im2col", f"P:{_PATCHES} X:{_IMAGE}", _IMAGES + " kernel padding stride", _IMAGE),
     # Z = the largest of each window of size x size
     "max_pool2d": _layer("pooling", f"X:{_IMAGE} Z:{_WINDOWS}", _IMAGES + " size", _WINDOWS),
+    # Z = the mean of each window; D = G / size^2 in a window, else 0
+    "avg_pool2d": _layer("pooling", f"X:{_IMAGE} Z:{_WINDOWS}", _IMAGES + " size", _WINDOWS),
+    "avg_pool2d_gradient": _layer("pooling", f"G:{_WINDOWS} D:{_IMAGE}", _IMAGES + " size", _IMAGE),
     # D = G at the first largest element of each window, else 0
     "max_pool2d_gradient": _layer(
         "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE

@@ -16,7 +16,9 @@ from snn.models.layers import (
     ACTIVATIONS,
     ELU,
     GELU,
+    AvgPool2d,
     Conv2d,
+    Flatten,
     Identity,
     Layer,
     LayerNorm,
@@ -149,7 +151,7 @@ class _Conv2d(_Op):
         return slice(None), shape if len(shape) == 1 else (shape[0], self.shape[0], kernel, kernel)
 
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
-        return self.torch.conv2d(x, W[0], W[1], padding=self.layer.padding), None
+        return self.torch.conv2d(x, W[0], W[1], self.layer.stride, self.layer.padding), None
 
     def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
         return list(self._backward(W, x, dy, [False, True, True])[1:])
@@ -159,8 +161,8 @@ class _Conv2d(_Op):
 
     def _backward(self, W: list[Tensor], x: Tensor, dy: Tensor, wanted: list[bool]) -> tuple[Tensor, ...]:
         """The gradients of images, filters and biases that are wanted."""
-        padding, zero = 2 * [self.layer.padding], [0, 0]
-        sizes = ([1, 1], padding, [1, 1], False, zero, 1)  # stride, padding, dilation, not transposed, groups
+        stride, padding, zero = 2 * [self.layer.stride], 2 * [self.layer.padding], [0, 0]
+        sizes = (stride, padding, [1, 1], False, zero, 1)  # stride, padding, dilation, not transposed, groups
         return self.torch.ops.aten.convolution_backward(dy, x, W[0], [len(W[0])], *sizes, wanted)
 
 
@@ -200,6 +202,26 @@ class _MaxPool2d(_Op):
         return backward(dy, x, size, size, padding, dilation, False, kept)
 
 
+class _AvgPool2d(_Op):
+    layer: AvgPool2d
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        return self.torch.nn.functional.avg_pool2d(x, self.layer.size), None
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        size = 2 * [self.layer.size]
+        backward = self.torch.ops.aten.avg_pool2d_backward
+        return backward(dy.contiguous(), x, size, size, [0, 0], False, True, None)
+
+
+class _Flatten(_Op):
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        return x.reshape(len(x), -1), None
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        return dy.reshape(x.shape)
+
+
 class _LayerNorm(_Op):
     def form(self, shape: Shape) -> tuple[Any, Shape]:
         return slice(None), self.shape
@@ -222,7 +244,7 @@ class _LayerNorm(_Op):
 
 
 _OPS: dict[type[Layer], type[_Op]] = {Linear: _Linear, Conv2d: _Conv2d, MaxPool2d: _MaxPool2d}
-_OPS[LayerNorm] = _LayerNorm
+_OPS |= {LayerNorm: _LayerNorm, AvgPool2d: _AvgPool2d, Flatten: _Flatten}
 _OPS |= dict.fromkeys(ACTIVATIONS.values(), _Activation)
 
 
