@@ -113,7 +113,8 @@ template <int CHANNELS, class Function>
 __device__ void each_of_channel(size_t c, int rows, int channels, int pixels, Function function)
 {
     if (c >= channels) return;
-    for (size_t e = threadIdx.x / CHANNELS; e < (size_t)rows * pixels; e += THREADS / CHANNELS) {
+    const unsigned n = rows * pixels;
+    for (unsigned e = threadIdx.x / CHANNELS; e < n; e += THREADS / CHANNELS) {
         function((e / pixels * channels + c) * pixels + e % pixels);
     }
 }
@@ -176,7 +177,7 @@ extern "C" __global__ void batchnorm(const float* __restrict__ X, const float* _
                                      int rows, int channels, int pixels)
 {
     if (pixels > 1) normalise<1>(X, W, b, Z, M, rows, channels, pixels);
-    else normalise<COLUMNS>(X, W, b, Z, M, rows, channels, pixels);
+    else normalise<COLUMNS>(X, W, b, Z, M, rows, channels, 1);
 }
 
 extern "C" __global__ void batchnorm_wgrad(const float* __restrict__ G, const float* __restrict__ X,
@@ -185,7 +186,7 @@ extern "C" __global__ void batchnorm_wgrad(const float* __restrict__ G, const fl
                                            int rows, int channels, int pixels)
 {
     if (pixels > 1) sum_gradients<1>(G, X, M, dW, db, A, V, rows, channels, pixels);
-    else sum_gradients<COLUMNS>(G, X, M, dW, db, A, V, rows, channels, pixels);
+    else sum_gradients<COLUMNS>(G, X, M, dW, db, A, V, rows, channels, 1);
 }
 
 extern "C" __global__ void batchnorm_dgrad(const float* __restrict__ G, const float* __restrict__ X,
@@ -193,7 +194,7 @@ extern "C" __global__ void batchnorm_dgrad(const float* __restrict__ G, const fl
                                            float* __restrict__ D, int rows, int channels, int pixels)
 {
     if (pixels > 1) propagate<1>(G, X, M, W, D, rows, channels, pixels);
-    else propagate<COLUMNS>(G, X, M, W, D, rows, channels, pixels);
+    else propagate<COLUMNS>(G, X, M, W, D, rows, channels, 1);
 }
 
 extern "C" __global__ void batchnorm_predict(const float* __restrict__ X, const float* __restrict__ W,
