@@ -26,6 +26,7 @@ from snn.models.layers import ACTIVATIONS, parse  # noqa: E402
 from snn.models.losses import LOSSES  # noqa: E402
 from snn.models.network import Network, mlp  # noqa: E402
 from snn.models.optimizers import Adam, AdamW, Sgd  # noqa: E402
+from snn.models.schedules import Cosine  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
 from snn.strategies.factory import Job, own_runtime  # noqa: E402
 
@@ -104,10 +105,9 @@ def train(
 
 def layers() -> None:
     """A network with every layer, by every kernel and precision, two epochs of two batches."""
-    random, texts = (
-        np.random.default_rng(7),
-        ["conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2"],
-    )
+    random, texts = np.random.default_rng(7), ["conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2"]
+    texts += ["batchnorm2d", "conv2d 4 2 1 2", "avgpool2d 2", "flatten", "batchnorm1d", "layernorm"]
+    texts.append("dropout 0.3")
     for activation in ACTIVATIONS:
         texts += ["linear 10", activation]
     texts.append("linear 3")
@@ -164,11 +164,13 @@ def remedies() -> None:
 
 
 def optimizers() -> None:
-    """Every optimiser, with clipped gradients."""
+    """Every optimiser, with gradients clipped one by one or together."""
     random = np.random.default_rng(8)
     X, Y = (random.uniform(-1, 1, (83, width)).astype(np.float32) for width in (31, 1))
-    for optimizer in (Sgd(weight_decay=0.1), Sgd(0.9), Sgd(0.9, True), Adam(), AdamW()):
-        network = mlp((31, 45, 129, 1), init="he_uniform", clip_norm=0.5, optimizer=optimizer)
+    together = Adam(schedule=Cosine(2), clip_norm=0.5)
+    for optimizer in (Sgd(weight_decay=0.1), Sgd(0.9), Sgd(0.9, True), Adam(), AdamW(), together):
+        rest = {"update_order": "simultaneous"} if optimizer is together else {"clip_norm": 0.5}
+        network = mlp((31, 45, 129, 1), init="he_uniform", optimizer=optimizer, **rest)
         for kernel, strategy in (
             ("naive", "graph"),
             ("pretransposed", "resident"),

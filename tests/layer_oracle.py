@@ -376,14 +376,18 @@ def train(
     summed=False,
     kept=None,
     descend=None,
+    factors=None,
+    clip_together=None,
 ):
     """The losses of the last epoch's batches, each before its update; layers hold what was trained.
 
     ``summed``: along the gradient of the sum of a batch's losses. ``kept``: how many of the outputs'
     gradients, row by row, are not taken for 0; a function of the rows. ``descend``: an optimiser.
+    ``factors``: of the rate, one for each step. ``clip_together``: most norm of all gradients together.
     """
     descend = descend or Sgd()
     starts = range(0, len(X), batch_size)
+    factors = iter(factors or itertools.repeat(1))
     for _ in range(steps):
         losses = []
         for start in starts:
@@ -401,6 +405,7 @@ def train(
             dy = dy * len(y) if summed else dy
             if kept is not None:
                 dy.reshape(-1)[kept(len(y)) :] = 0
+            rate_now, due = rate * next(factors), []
             for layer in reversed(layers):
                 gradients = layer.gradients(dy) if layer.parameters else []
                 dx = None if sequential else layer.backward(dy)
@@ -408,6 +413,12 @@ def train(
                     norm = np.sqrt((gradient**2).sum())
                     if clip_norm is not None and norm > clip_norm:
                         gradient = gradient * clip_norm / (norm + 1e-6)
-                    descend(parameter, gradient, rate)
+                    due.append((parameter, gradient))
+                if clip_together is None:
+                    while due:
+                        descend(*due.pop(0), rate_now)
                 dy = layer.backward(dy) if sequential else dx
+            norm = np.sqrt(sum((gradient**2).sum() for _, gradient in due))
+            for parameter, gradient in due:
+                descend(parameter, gradient * min(1, clip_together / (norm + 1e-6)), rate_now)
     return losses

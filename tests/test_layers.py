@@ -41,7 +41,8 @@ TRAINERS = [name for name in STRATEGIES if factory.class_of(groups.load("strateg
 OTHERS = [name for name in STRATEGIES if name not in TRAINERS]
 WHOLE = ("row_order", "take_rows", "dropout", "dropout_gradient", "count_dropout")
 """Their operands are not all real numbers: ``test_row_order`` and ``test_norms`` test them."""
-OF_LAYERS = [n for n, op in OPS.items() if op.source.startswith("kernels/layers/") and n not in WHOLE]
+LAYERS = "kernels/layers/"
+OF_LAYERS = [n for n, op in OPS.items() if op.source.startswith(LAYERS) and n not in (*WHOLE, "add_squares")]
 
 
 def fits(*layers):
@@ -266,6 +267,10 @@ NUMBERS = {
     "gain1": st.sampled_from([1.0, 0.125]),
     "gain2": st.sampled_from([1.0, 0.0625]),
     "eps": st.just(0.01),
+    "form": st.integers(0, 2),
+    "warmup": st.integers(0, 3),
+    "length": st.integers(1, 3),
+    "end": st.sampled_from([0.5, 0.0]),
     "parts": st.integers(1, 20),
     "pixels": st.sampled_from([1, 1, 2, 40]),
     "weights": st.integers(1, 100),

@@ -1,14 +1,17 @@
 """Networks: their names, their initial weights from the C library's generator, and layers in a grid."""
 
 import ctypes
+import re
 import sys
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
 from snn.errors import ConfigError, DataError
+from snn.measurement.accuracy import predicted
 from snn.models.glibc_random import RAND_MAX, GlibcRandom
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import LOSSES
@@ -51,6 +54,24 @@ def test_kaiming_uniform_draws_the_weights_of_the_published_programs():
     np.testing.assert_allclose(W2[0, :3], [-0.17805809, -0.1355007, -0.14443323], rtol=2e-6)
     np.testing.assert_allclose(W3[0, :3], [-0.02184996, 0.00504784, 0.02947984], rtol=2e-6)
     assert not any(b.any() for b in (b1, b2, b3))
+
+
+def test_pytorchs_initialiser_draws_weights_and_biases_up_to_one_over_the_root_of_fan_in():
+    layers = tuple(map(parse, ("conv2d 9 3", "relu", "linear 30")))
+    network = Network((2, 6, 6), layers, LOSSES["cross_entropy"], init="pytorch")
+    for parameter, fan_in in zip(draw_weights(network, GlibcRandom(3)), (18, 18, 144, 144), strict=True):
+        assert 0.5 < np.abs(parameter).max() * np.sqrt(fan_in) <= 1
+        assert np.abs(parameter.mean()) * np.sqrt(fan_in) < 0.5
+
+
+def test_the_how_to_starts_pytorch_from_the_same_weights():
+    pytest.importorskip("torch")
+    page = (ROOT / "docs/howto/same_weights.md").read_text(encoding="utf-8")
+    made = {}
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], made)
+    X = np.random.default_rng(1).uniform(-1, 1, (5, 32)).astype(np.float32)
+    found = made["model"](made["torch"].from_numpy(X)).detach().numpy()
+    np.testing.assert_allclose(found, predicted(made["network"], made["weights"], X), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,12 @@ H200, MEDIUM = "NVIDIA H200", ["--dataset", "medium", "--hidden", "1024"]
         (H200, ["--network", "cnn"], r"(?s)^(?!.*similar networks)(.*conv16x3-relu-conv32x3-){2}"),
         *(
             (H200, ["--hidden", "64,64", setting], f"Nothing is published for {H200} with {setting}.")
-            for setting in ("training.optimizer=adam", "training.shuffle=epoch", "network.activation=tanh")
+            for setting in (
+                "training.optimizer=adam",
+                "training.schedule=cosine",
+                "training.shuffle=epoch",
+                "network.activation=tanh",
+            )
         ),
         (H200, MEDIUM, r"(?s)this network on .*:\n  large, 1024.*similar networks .*:\n  medium, 256"),
     ],

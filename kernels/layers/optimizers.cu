@@ -3,22 +3,42 @@
 //
 //   zero              Z = 0
 //   clip              G scaled to a norm of at most max_norm; partial holds shares of its sum of squares
+//   start_steps       T of n elements when a run starts: 0, but T[1] to T[4] are 1
+//   count_step        T[3] = the factor of the rate in step T[0] of a run, counted from 0; then T[0] = T[0] + 1,
+//                     T[1] = 1 / (1 - beta1^T[0]), T[2] = 1 / sqrt(1 - beta2^T[0])
+//   add_squares       T[8 + b] += block b's share of the sum of squares of G
+//   clip_together     T[4] = min(1, max_norm / (norm + 1e-6)) with the root of the sum of T[8] to T[263], which
+//                     are 0 afterwards
 //   decay_update      W = W - rate (G + decay W)
 //   momentum_update   M = momentum M + (G + decay W), W = W - rate M
 //   nesterov_update   the same M, W = W - rate ((G + decay W) + momentum M)
-//   count_step        T[0] = T[0] + 1, T[1] = 1 / (1 - beta1^T[0]), T[2] = 1 / sqrt(1 - beta2^T[0])
 //   adam_update       M and V are means of G + decay W and of its square, W = W - rate T[1] M / (sqrt(V) T[2] + eps)
 //   adamw_update      W = W - rate decay W, then the same with means of G
 //
-// gain is 1 - beta, of which float32 has more digits than of beta. The number of the step is in memory, so that
-// a graph that is captured once counts on; powers are in double precision, since 1 - beta2 is small.
+// In updates rate is rate T[3], and G is T[4] G. gain is 1 - beta, of which float32 has more digits than of beta.
+// What changes from step to step is in memory, so that a graph that is captured once goes on; it is computed in
+// double precision, since 1 - beta2 is small.
 //
-// Launch, with 256 threads per block, a thread per element; count_step with one block.
+// Launch, with 256 threads per block, a thread per element; count_step and clip_together with one block,
+// add_squares with 256.
 
 constexpr int THREADS = 256;
 constexpr int PARTIALS = 256;
 
 __device__ size_t own_element() { return (size_t)blockIdx.x * THREADS + threadIdx.x; }
+
+// The sum over a block, for each of its threads.
+__device__ float sum_of_block(float value)
+{
+    __shared__ float sums[THREADS];
+    sums[threadIdx.x] = value;
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    __syncthreads();
+    return sums[0];
+}
 
 extern "C" __global__ void zero(float* __restrict__ Z, int n)
 {
@@ -28,51 +48,89 @@ extern "C" __global__ void zero(float* __restrict__ Z, int n)
 
 extern "C" __global__ void clip(float* __restrict__ G, const float* __restrict__ partial, int n, float max_norm)
 {
-    __shared__ float sums[PARTIALS];
-    sums[threadIdx.x] = partial[threadIdx.x];
-    for (int half = PARTIALS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-    }
-    __syncthreads();
-    const float norm = sqrtf(sums[0]);
+    static_assert(PARTIALS == THREADS, "a thread takes one partial sum");
+    const float norm = sqrtf(sum_of_block(partial[threadIdx.x]));
     const size_t i = own_element();
     if (i < n && norm > max_norm) G[i] *= max_norm / (norm + 1e-6f);
 }
 
-extern "C" __global__ void decay_update(float* __restrict__ W, const float* __restrict__ G, int n, float rate,
-                                        float decay)
+extern "C" __global__ void start_steps(float* __restrict__ T, int n)
 {
     const size_t i = own_element();
-    if (i < n) W[i] -= rate * (G[i] + decay * W[i]);
+    if (i < n) T[i] = i >= 1 && i <= 4 ? 1.0f : 0.0f;
 }
 
-extern "C" __global__ void momentum_update(float* __restrict__ W, const float* __restrict__ G,
-                                           float* __restrict__ M, int n, float rate, float momentum, float decay)
+enum Form { LINEAR, STEP, COSINE };
+
+// The rate after so many steps, divided by the full one: snn/models/schedules.py.
+__device__ double rate_factor(double done, int form, int warmup, int length, double end)
 {
-    const size_t i = own_element();
-    if (i >= n) return;
-    const float m = M[i] = momentum * M[i] + (G[i] + decay * W[i]);
-    W[i] -= rate * m;
+    if (done < warmup) return (done + 1.0) / warmup;
+    const double after = done - warmup, share = fmin(after / length, 1.0);
+    if (form == STEP) return pow(end, floor(after / length));
+    if (form == COSINE) return end + (1.0 - end) * (1.0 + cospi(share)) / 2.0;
+    return 1.0 + (end - 1.0) * share;  // LINEAR, and to 1 a constant rate
 }
 
-extern "C" __global__ void nesterov_update(float* __restrict__ W, const float* __restrict__ G,
-                                           float* __restrict__ M, int n, float rate, float momentum, float decay)
-{
-    const size_t i = own_element();
-    if (i >= n) return;
-    const float gradient = G[i] + decay * W[i];
-    const float m = M[i] = momentum * M[i] + gradient;
-    W[i] -= rate * (gradient + momentum * m);
-}
-
-extern "C" __global__ void count_step(float* __restrict__ T, float gain1, float gain2)
+extern "C" __global__ void count_step(float* __restrict__ T, float gain1, float gain2, int form, int warmup,
+                                      int length, float end)
 {
     if (own_element() > 0) return;
+    T[3] = (float)rate_factor((double)T[0], form, warmup, length, (double)end);
     const double t = (double)T[0] + 1.0;
     T[0] = (float)t;
     T[1] = (float)(1.0 / (1.0 - pow(1.0 - (double)gain1, t)));
     T[2] = (float)(1.0 / sqrt(1.0 - pow(1.0 - (double)gain2, t)));
+}
+
+constexpr int SUMS = 8;  // where they begin in T
+
+extern "C" __global__ void add_squares(const float* __restrict__ G, float* __restrict__ T, int n)
+{
+    float sum = 0.0f;
+    for (size_t i = own_element(); i < n; i += PARTIALS * THREADS) sum += G[i] * G[i];
+    sum = sum_of_block(sum);
+    if (threadIdx.x == 0) T[SUMS + blockIdx.x] += sum;
+}
+
+extern "C" __global__ void clip_together(float* __restrict__ T, float max_norm)
+{
+    const float sum = sum_of_block(T[SUMS + threadIdx.x]);
+    T[SUMS + threadIdx.x] = 0.0f;
+    if (threadIdx.x > 0) return;
+    const float scale = max_norm / (sqrtf(sum) + 1e-6f);
+    T[4] = scale > 1.0f ? 1.0f : scale;  // a NaN stays
+}
+
+// The gradient of an element, clipped, with decay.
+__device__ float followed(float w, float g, const float* T, float decay) { return T[4] * g + decay * w; }
+
+extern "C" __global__ void decay_update(float* __restrict__ W, const float* __restrict__ G,
+                                        const float* __restrict__ T, int n, float rate, float decay)
+{
+    const size_t i = own_element();
+    if (i < n) W[i] -= rate * T[3] * followed(W[i], G[i], T, decay);
+}
+
+extern "C" __global__ void momentum_update(float* __restrict__ W, const float* __restrict__ G,
+                                           float* __restrict__ M, const float* __restrict__ T, int n, float rate,
+                                           float momentum, float decay)
+{
+    const size_t i = own_element();
+    if (i >= n) return;
+    const float m = M[i] = momentum * M[i] + followed(W[i], G[i], T, decay);
+    W[i] -= rate * T[3] * m;
+}
+
+extern "C" __global__ void nesterov_update(float* __restrict__ W, const float* __restrict__ G,
+                                           float* __restrict__ M, const float* __restrict__ T, int n, float rate,
+                                           float momentum, float decay)
+{
+    const size_t i = own_element();
+    if (i >= n) return;
+    const float gradient = followed(W[i], G[i], T, decay);
+    const float m = M[i] = momentum * M[i] + gradient;
+    W[i] -= rate * T[3] * (gradient + momentum * m);
 }
 
 // Part of the way from a mean to a new value, gain of it; the form of which the larger share is exact.
@@ -87,7 +145,7 @@ __device__ float stepped(float w, float gradient, float* M, float* V, const floa
 {
     const float m = *M = moved(*M, gradient, gain1);
     const float v = *V = moved(*V, gradient * gradient, gain2);
-    return w - rate * T[1] * (m / (sqrtf(v) * T[2] + eps));
+    return w - rate * T[3] * T[1] * (m / (sqrtf(v) * T[2] + eps));
 }
 
 extern "C" __global__ void adam_update(float* __restrict__ W, const float* __restrict__ G, float* __restrict__ M,
@@ -95,7 +153,7 @@ extern "C" __global__ void adam_update(float* __restrict__ W, const float* __res
                                        float gain1, float gain2, float eps, float decay)
 {
     const size_t i = own_element();
-    if (i < n) W[i] = stepped(W[i], G[i] + decay * W[i], M + i, V + i, T, rate, gain1, gain2, eps);
+    if (i < n) W[i] = stepped(W[i], followed(W[i], G[i], T, decay), M + i, V + i, T, rate, gain1, gain2, eps);
 }
 
 extern "C" __global__ void adamw_update(float* __restrict__ W, const float* __restrict__ G, float* __restrict__ M,
@@ -104,6 +162,6 @@ extern "C" __global__ void adamw_update(float* __restrict__ W, const float* __re
 {
     const size_t i = own_element();
     if (i >= n) return;
-    const float w = W[i] - rate * decay * W[i];
-    W[i] = stepped(w, G[i], M + i, V + i, T, rate, gain1, gain2, eps);
+    const float w = W[i] - rate * T[3] * decay * W[i];
+    W[i] = stepped(w, T[4] * G[i], M + i, V + i, T, rate, gain1, gain2, eps);
 }

@@ -22,6 +22,7 @@ from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import IN_FILE
+from snn.models.schedules import CONSTANT
 from snn.profiling.memory import PURPOSES
 from snn.records import store
 from snn.records.origin import Origin, origin
@@ -150,6 +151,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     row.setdefault("training.shuffle", IN_FILE)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
     row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
+    row.setdefault("training.schedule", CONSTANT.name)
     members = max(len(first.get("members", [])), 1)
     by_number = {record["round"]: record for record in records}
     in_turn = [by_number.get(number) for number in range(1, max(by_number) + 1)]

@@ -42,7 +42,7 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
 """Factors of sizes, computed from an operation's numbers."""
 
 
-_REALS = ("drop", "scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps")
+_REALS = ("drop", "scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "end")
 """Numbers that are float32; the others are whole."""
 
 
@@ -126,6 +126,7 @@ _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
 _PIXELS = "rows*channels*pixels"
 _OF_CHANNELS = "rows channels pixels", f"{THREADS}*blocks of channels"
 _DROPOUT = "n first layer seed turn drop"
+_SUMS = 8 + PARTIAL_SUMS
 _ADAM = "n rate gain1 gain2 eps decay"
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
 
@@ -231,17 +232,23 @@ OPS = {
     "max_pool2d_gradient": _layer(
         "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE
     ),
-    # Of optimisers, snn/models/optimizers.py: T is the number of steps, 1 / (1 - beta1^T),
-    # 1 / sqrt(1 - beta2^T) and unused, with gain = 1 - beta.
+    # Of optimisers, snn/models/optimizers.py: T is the number of steps, 1 / (1 - beta1^T) and
+    # 1 / sqrt(1 - beta2^T) with gain = 1 - beta, the factors of the rate and of the gradients, 3 unused, and
+    # partial sums of squares.
     "zero": _layer("optimizers", "Z:n", "n", "n"),  # Z = 0
     # G scaled, as clipped_update does
     "clip": _layer("optimizers", f"G:n S:{PARTIAL_SUMS}", "n max_norm", "n"),
-    "decay_update": _layer("optimizers", "W:n G:n", "n rate decay", "n"),
-    "momentum_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
-    "nesterov_update": _layer("optimizers", "W:n G:n M:n", "n rate momentum decay", "n"),
-    "count_step": _layer("optimizers", "T:4", "gain1 gain2", "1"),  # the next step
-    "adam_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
-    "adamw_update": _layer("optimizers", "W:n G:n M:n V:n T:4", _ADAM, "n"),
+    "start_steps": _layer("optimizers", "T:n", "n", "n"),  # T when a run starts
+    # the next step, and the factor of its rate (snn/models/schedules.py)
+    "count_step": _layer("optimizers", "T:8", "gain1 gain2 form warmup length end", "1"),
+    "add_squares": _layer("optimizers", f"G:n T:{_SUMS}", "n", f"{THREADS}*{PARTIAL_SUMS}"),  # sums += G^2
+    # the factor of the gradients, as clip_grad_norm_ has it, from the sums, which are 0 afterwards
+    "clip_together": _layer("optimizers", f"T:{_SUMS}", "max_norm", "1"),
+    "decay_update": _layer("optimizers", "W:n G:n T:8", "n rate decay", "n"),
+    "momentum_update": _layer("optimizers", "W:n G:n M:n T:8", "n rate momentum decay", "n"),
+    "nesterov_update": _layer("optimizers", "W:n G:n M:n T:8", "n rate momentum decay", "n"),
+    "adam_update": _layer("optimizers", "W:n G:n M:n V:n T:8", _ADAM, "n"),
+    "adamw_update": _layer("optimizers", "W:n G:n M:n V:n T:8", _ADAM, "n"),
     # The published programs' replacements of a gradient: see snn/models/gradients.py.
     "keep_first": _layer("published", "G:n", "n kept", "n"),  # G = G in its first elements, else 0
     # dW and db of a convolution: 0 but for every 32nd, a sum over 32 parameters

@@ -20,7 +20,7 @@ from snn.config.cell import ANY, NONE, SECTIONS, Cell
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.hardware.devices import BACKENDS
-from snn.models import optimizers, remedies
+from snn.models import optimizers, remedies, schedules
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import ACTIVATIONS, parse
@@ -193,6 +193,7 @@ _ABOVE_0 = Range(*_FLOAT32, real=True)
 _BELOW_1 = 1 - 2**-24
 _MEANS = "a mean of earlier steps that gave them more weight would grow without bound"
 _USUAL = "PyTorch's default"
+_STEPS = "a schedule counts steps in float32"
 _SIDE = Range(1, 4096, "larger images are not meant for such networks")
 _WIDTH = Range(1, 2**20, _IN_32_BITS)
 _THREADS = Range(1, 1024, "a block has at most 1024 threads")
@@ -325,6 +326,12 @@ KINDS: Mapping[str, Kind] = {
     "training.beta2": Range(0, _BELOW_1, _MEANS, real=True, or_null=_USUAL),
     "training.eps": Range(*_FLOAT32, real=True, or_null=_USUAL),
     "training.weight_decay": Range(0, 1e30, _FLOAT32[2], real=True, or_null=_USUAL),
+    "training.clip_norm": Range(*_FLOAT32, real=True, or_null="no clipping"),
+    "training.schedule": one_of(schedules.SCHEDULES),
+    "training.warmup_steps": Range(0, schedules.MOST_STEPS, _STEPS, or_null="none"),
+    "training.step_size": Range(1, schedules.MOST_STEPS, _STEPS, or_null="none"),
+    "training.gamma": Range(0, 1, "the rate would grow without bound", real=True, or_null=_USUAL),
+    "training.end_factor": Range(0, 1e6, _FLOAT32[2], real=True, or_null="its default, 0"),
     "protocol.runs": _RUNS,
     "protocol.min_runs": _RUNS,
     "protocol.rounds": Range(1, MOST_ROUNDS, "each round is a job of the workflow"),
@@ -397,7 +404,8 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     remedies.check_divides(training["accumulate"], batch)
     gradient = gradient_of(training["gradient"], kernel["block"])
     remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
-    optimizers.check(optimizers.of(training), gradient.name)
+    limit = network["clip_norm"]
+    optimizers.check(optimizers.of(training), gradient.name, network["update_order"], limit)
 
 
 def _check_section(section: str, values: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from snn.backends.ops import OPS
 from snn.config import groups
 from snn.config.cell import Cell
 from snn.config.groups import ROOT
+from snn.models import optimizers
 from snn.models.network import MLP_DEFAULTS
 
 _ASSETS = (".css", ".html", ".js", ".yaml", ".mplstyle")
@@ -54,7 +55,10 @@ def cell_sources(cell: Cell) -> Sources:
         return Sources(sorted(files))
     if cell["kernel"]["fused"]:
         files.update(_of_kernel(kernel_source.SPLIT_K))
-    is_other = cell["network"].keys() & {"layers", *MLP_DEFAULTS} or "optimizer" in cell["training"]
+    is_other = (
+        cell["network"].keys() & {"layers", *MLP_DEFAULTS}
+        or optimizers.of(cell["training"]) != optimizers.PLAIN
+    )
     if is_other:  # also launched for other networks
         convolution = kernel_source.convolution(kernel, ROOT)
         files.update(operation.source for operation in OPS.values())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import dropout, gradients, optimizers, remedies
+from snn.models import dropout, gradients, optimizers, remedies, schedules
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import ACTIVATIONS, BatchNorm, Dropout, Layer, Linear, Parameter, check_order, parse
@@ -19,8 +19,8 @@ from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
 from snn.models.step import Shape
 
-INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform")
-_NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6}
+INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform", "pytorch")
+_NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6, "pytorch": 1}
 MLP_DEFAULTS = {"bias": False, "activation": "relu"}
 """Keys of an MLP that cells name only if they differ from these values, the paper's."""
 UPDATE_ORDERS = ("sequential", "simultaneous")
@@ -38,7 +38,8 @@ class Network:
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
     in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
     takes the rows (``snn.models.row_order``), None for the order of the file; ``dropout_seed``: what decides
-    which elements are dropped (``snn.models.dropout``). Raises ConfigError if a layer does not fit the one
+    which elements are dropped (``snn.models.dropout``). ``run_steps``: the steps of a run, from which the
+    optimiser's schedule follows. Raises ConfigError if a layer does not fit the one
     before it, or a remedy the network.
     """
 
@@ -55,6 +56,7 @@ class Network:
     recompute: tuple[int, ...] = ()
     order_seed: int | None = None
     dropout_seed: int = 0
+    run_steps: int = 0
 
     def __post_init__(self) -> None:
         if not self.parameters:
@@ -67,7 +69,8 @@ class Network:
                 "which micro-batches do not have: choose training.accumulate=1, or layernorm"
             )
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
-        optimizers.check(self.optimizer, self.gradient.name)
+        optimizers.check(self.optimizer, self.gradient.name, self.update_order, self.clip_norm)
+        schedules.check(self.optimizer.schedule, self.run_steps)
 
     @cached_property
     def layer_shapes(self) -> tuple[Shape, ...]:
@@ -197,16 +200,21 @@ def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
     With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it), ``he_uniform`` is
     w = (2 u - 1) sqrt(2 / fan_in), as the paper's authors have it, and ``kaiming_uniform`` is
     w = (2 u - 1) sqrt(6 / fan_in), whose variance is 2 / fan_in (He, Zhang, Ren and Sun, 2015). Biases are
-    0, the weights of a norm 1, and they draw nothing.
+    0, the weights of a norm 1, and they draw nothing, except with ``pytorch``: there weights and biases of
+    linear layers and convolutions are w = (2 u - 1) / sqrt(fan_in), the distribution, not the numbers, of
+    PyTorch's nn.Linear and nn.Conv2d.
     """
     weights = []
-    for parameter in network.parameters:
-        if parameter.fan_in is None:
-            weights.append(np.full(parameter.shape, parameter.start, dtype=np.float32))
-            continue
-        u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
-        if network.init in _NUMERATORS:
-            limit = np.sqrt(np.float32(_NUMERATORS[network.init]) / np.float32(parameter.fan_in))
-            u = (np.float32(2) * u - np.float32(1)) * limit
-        weights.append(u)
+    for own in network.layer_parameters:
+        of_layer = own[0].fan_in if own and network.init == "pytorch" else None
+        for parameter in own:
+            fan_in = parameter.fan_in or of_layer
+            if fan_in is None:
+                weights.append(np.full(parameter.shape, parameter.start, dtype=np.float32))
+                continue
+            u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
+            if network.init in _NUMERATORS:
+                limit = np.sqrt(np.float32(_NUMERATORS[network.init]) / np.float32(fan_in))
+                u = (np.float32(2) * u - np.float32(1)) * limit
+            weights.append(u)
     return weights

@@ -75,10 +75,10 @@ ADDING = -1.0
 class Step:
     """The launches of one step on ``rows`` samples, and what each buffer is for.
 
-    ``rate`` is the learning rate of ``optimizer``; ``clip_norm`` bounds the L2 norm of each parameter's
-    gradient; ``label`` names the layer that launches now. ``part``: ``WHOLE``, or which micro-batch it
-    computes; the parameters in ``due``, with their shapes and whether W^T is kept, are updated after the last
-    one.
+    ``rate`` is the learning rate of ``optimizer``, which may change in the ``run_steps`` steps of a run;
+    ``clip_norm`` bounds the L2 norm of each parameter's gradient; ``label`` names the layer that launches
+    now. ``part``: ``WHOLE``, or which micro-batch it computes; the parameters in ``due``, with their shapes
+    and whether W^T is kept, are updated after the last one.
     ``fused``: the kernel computes the pairs of ``FUSED`` in one launch. ``pretransposed``: each linear layer
     but the first keeps W^T as well as W, so that a plain product propagates a gradient.
     ``rounds_once``: an update is one fused multiply-add, if nothing else is done with it.
@@ -97,6 +97,7 @@ class Step:
     rate: float
     clip_norm: float | None = None
     optimizer: Optimizer = PLAIN
+    run_steps: int = 0
     fused: bool = False
     pretransposed: bool = False
     rounds_once: bool = False

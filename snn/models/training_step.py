@@ -4,6 +4,8 @@ A device-driven strategy launches each of them; a host-driven one sends the prod
 and does the rest on the host.
 """
 
+from math import prod
+
 import numpy as np
 
 from snn.models import dropout
@@ -39,12 +41,13 @@ def batch_steps(
 ) -> list[Step]:
     """The steps of a batch in micro-batches of ``micro`` rows; the last may be smaller.
 
-    Their gradients are added up, and the last step ends with the update of all parameters.
+    Their gradients are added up, and the last step ends with the update of all parameters. So does a step on
+    a whole batch if all gradients are clipped together.
     """
 
     def empty(rows: int, part: str = WHOLE, first_row: int = 0) -> Step:
-        step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, part=part)
-        step.first_row, step.dropout_seed = first_row, network.dropout_seed
+        step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, network.run_steps)
+        step.part, step.first_row, step.dropout_seed = part, first_row, network.dropout_seed
         step.fused, step.pretransposed = fused, pretransposed
         step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
         step.keeps_unpooled = network.gradient.reads_unpooled
@@ -52,10 +55,15 @@ def batch_steps(
 
     starts = range(0, rows, micro)
     sizes = [min(micro, rows - start) for start in starts]
-    parts = [WHOLE] if len(sizes) == 1 else [FIRST, *[LATER] * (len(sizes) - 1)]
+    is_whole = len(sizes) == 1 and network.optimizer.clip_norm is None
+    parts = [WHOLE] if is_whole else [FIRST, *[LATER] * (len(sizes) - 1)]
     steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, starts, strict=True)]
     last, update = steps[-1], empty(rows)
-    for name, (shape, with_transposed, label) in steps[0].due.items():
+    due = steps[0].due
+    network.optimizer.clip(
+        update, [(update.gradient(name), prod(shape)) for name, (shape, *_) in due.items()]
+    )
+    for name, (shape, with_transposed, label) in due.items():
         update.label = label.replace("backward", "update")
         update.descend(name, update.gradient(name), shape, with_transposed)
     last.launches, last.purposes = last.launches + update.launches, last.purposes | update.purposes

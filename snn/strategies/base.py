@@ -61,6 +61,9 @@ class Strategy(ABC):
     any_optimizer: bool = False
     """Whether it trains with every optimiser, or by plain gradient descent alone."""
 
+    any_schedule: bool = False
+    """Whether the rate can change from step to step, and all gradients be clipped together."""
+
     plan: str | None = None
     """How it trains and why, in words, if ``setup`` chooses that."""
 
@@ -103,6 +106,11 @@ class Strategy(ABC):
             raise Unsupported(
                 f"{network.optimizer.setting} is not supported: this strategy's update is plain gradient "
                 "descent: choose resident, graph, pipelined, synchronous or a host-driven strategy"
+            )
+        if not self.any_schedule and (setting := network.optimizer.further_setting):
+            raise Unsupported(
+                f"{setting} is not supported: this strategy's rate is constant and its gradients are not "
+                "clipped together: choose resident, graph, pipelined, synchronous or a host-driven strategy"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(

@@ -12,7 +12,7 @@ from snn.backends.cpu import ops
 from snn.backends.ops import OPS
 from snn.errors import Unsupported
 from snn.hardware.devices import usable_processors
-from snn.models import host_ops
+from snn.models import host_ops, optimizers
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import Orders, copy_rows
@@ -132,9 +132,9 @@ class Layers:
         return self._arrays["E"][: rows * self._network.loss.errors(self._network.outputs)]
 
     def reset(self) -> None:
-        """Set the optimiser's state to 0."""
+        """Set the optimiser's state to its start."""
         for name in self._network.state:
-            self._arrays[name].fill(0)
+            optimizers.start(name, self._arrays[name])
 
     def outputs(self, X: np.ndarray) -> np.ndarray:
         """The outputs of at most a batch of rows, which the next step overwrites."""
@@ -175,7 +175,7 @@ class CpuBaseline(Strategy):
     """
 
     on_host = True
-    any_network = any_optimizer = shuffles = True
+    any_network = any_optimizer = any_schedule = shuffles = True
     own_step = "a CPU baseline"
 
     convolves: bool

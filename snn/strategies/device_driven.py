@@ -10,6 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
+from snn.models.optimizers import STEPS
 from snn.models.remedies import sharing
 from snn.models.row_order import Batches, copy_rows, rows_of
 from snn.models.step import Launch, Step, transposed
@@ -63,7 +64,7 @@ class DeviceDriven(Strategy):
     parameters. The buffers of layers that are computed again share memory.
     """
 
-    any_network = any_optimizer = remedies = shuffles = True
+    any_network = any_optimizer = any_schedule = remedies = shuffles = True
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -124,7 +125,8 @@ class DeviceDriven(Strategy):
                 W_T = self._named[transposed(parameter.name)]
                 self.backend.launch("transpose", (W, W_T), fresh.shape, self._stream)
         for name, elements in self.network.state.items():
-            self.backend.launch("zero", (self._named[name],), (elements,), self._stream)
+            op = "start_steps" if name == STEPS else "zero"
+            self.backend.launch(op, (self._named[name],), (elements,), self._stream)
         self.backend.stream_synchronize(self._stream)
         self._rows = self._trained = 0
 

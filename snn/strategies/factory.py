@@ -1,7 +1,8 @@
 """A strategy from its choice in ``config/strategy``, its traits, and a strategy set up for a job."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -110,10 +111,11 @@ def start(job: Job, backend: Backend) -> Strategy:
     Raises Unsupported if the strategy cannot train the network, or the backend cannot run it.
     """
     strategy = make(job.strategy, backend)
-    strategy.check_network(job.network)
+    network = replace(job.network, run_steps=job.epochs * math.ceil(len(job.X) / job.batch_size))
+    strategy.check_network(network)
     strategy.keeps_losses = job.is_classification
     try:
-        strategy.setup(job.network, job.X, job.Y, job.batch_size, job.learning_rate)
+        strategy.setup(network, job.X, job.Y, job.batch_size, job.learning_rate)
     except BaseException:
         strategy.close()
         raise

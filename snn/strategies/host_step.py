@@ -11,7 +11,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS
-from snn.models import host_ops
+from snn.models import host_ops, optimizers
 from snn.models.host_ops import transpose
 from snn.models.network import Network
 from snn.models.row_order import Batches, rows_of
@@ -37,7 +37,7 @@ class HostDriven(Strategy):
     ``close`` also frees what a strategy keeps in ``_buffers`` and ``_stream``.
     """
 
-    any_network = any_optimizer = shuffles = True
+    any_network = any_optimizer = any_schedule = shuffles = True
 
     purpose: str
     """Purpose of the memory of the results that are computed now."""
@@ -109,8 +109,8 @@ class HostDriven(Strategy):
     def load(self, weights: list[np.ndarray]) -> None:
         for parameter, fresh in zip(self._parameters.values(), weights, strict=True):
             parameter[...] = fresh
-        for array in self._state.values():
-            array.fill(0)
+        for name, array in self._state.items():
+            optimizers.start(name, array)
         self._batches.restart()
         self._loss = float("nan")
 

@@ -16,12 +16,13 @@ from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import tables, walked
+from snn.models.schedules import CONSTANT, factor
 from snn.strategies.base import PEERS, Peer
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 """The new parameters and the errors E of a batch, from the parameters, X and Y.
 
-Behind the parameters is the optimiser's state: its arrays for each parameter, then the number of Adam's step.
+Behind the parameters is the optimiser's state: its arrays for each parameter, then the number of steps.
 """
 
 
@@ -69,7 +70,7 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
     jnp, layers, own = jax.numpy, network.layers, network.slices
     first = network.gradient.lowest(layers, network.layer_shapes)
     sequential, summed = network.update_order == "sequential", network.reduction == "sum"
-    descend = _descent(jnp, network, rate)
+    descend, clip_norm = _descent(jnp, network, rate), network.optimizer.clip_norm
 
     def gradient(outputs: Any, Y: Any) -> tuple[Any, Any]:
         """The errors E, and the gradient of the outputs."""
@@ -82,7 +83,8 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
 
     def step(W: Any, X: Any, Y: Any) -> Any:
         x, new, inputs, pulls = X.reshape(len(X), *network.inputs), list(W), [], []
-        if isinstance(network.optimizer, Adam):
+        due: list[tuple[int, Any]] = []
+        if network.optimizer.counts:
             new[-1] = W[-1] + 1
         for layer, some in zip(layers, own, strict=True):
             inputs.append(x)
@@ -94,22 +96,31 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
             some = own[i]
             gradients, dx = pulls[i](dy)
             for number, dW in zip(range(some.start, some.stop), gradients, strict=True):
-                descend(new, number, _clipped(jnp, dW, network.clip_norm))
+                due.append((number, _clipped(jnp, dW, network.clip_norm)))
+            while due and clip_norm is None:
+                descend(new, *due.pop(0))
             if sequential and new[some]:
                 forward = partial(_forward, jax, layers[i], tuple(new[some]))
                 (dx,) = jax.vjp(forward, inputs[i])[1](dy)
             dy = dx
+        if due:
+            norm = jnp.sqrt(sum((dW * dW).sum() for _, dW in due))
+            for number, dW in due:
+                descend(new, number, dW * jnp.minimum(1.0, clip_norm / (norm + 1e-6)))
         return tuple(new), errors
 
     return step
 
 
-def _descent(jnp: Any, network: Network, rate: float) -> Callable[[list[Any], int, Any], None]:
+def _descent(jnp: Any, network: Network, full_rate: float) -> Callable[[list[Any], int, Any], None]:
     """A function that replaces the parameter of a number, and its state, in a list of both."""
     optimizer = network.optimizer
     count, kept = len(network.parameters), len(optimizer.state)
+    schedule = optimizer.schedule.numbers(network.run_steps)
 
     def descend(W: list[Any], number: int, gradient: Any) -> None:
+        is_constant = optimizer.schedule == CONSTANT
+        rate = full_rate if is_constant else full_rate * factor(W[-1] - 1, *schedule, jnp)
         own = slice(count + kept * number, count + kept * (number + 1))
         w = W[number]
         if isinstance(optimizer, AdamW):
@@ -184,7 +195,7 @@ class JaxScan(Peer):
     """
 
     own_runtime = "jax"
-    any_optimizer = True
+    any_optimizer = any_schedule = True
     own_step = "JAX"
     at_once = shuffles = True
 
@@ -286,7 +297,7 @@ class JaxScan(Peer):
         """The parameters, and behind them a new state of the optimiser."""
         optimizer = self.network.optimizer
         state = [np.zeros_like(W) for W in weights for _ in optimizer.state]
-        return [*weights, *state, *([np.zeros((), np.float32)] if isinstance(optimizer, Adam) else [])]
+        return [*weights, *state, *([np.zeros((), np.float32)] if optimizer.counts else [])]
 
     def _put(self, array: np.ndarray) -> Any:
         """A copy of the array on the device; also on the CPU, since weights are overwritten."""

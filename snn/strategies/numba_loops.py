@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.backends.cpu.ops import EPS, LEAK, MOMENTUM, count_dropout, count_step, turned
+from snn.backends.cpu.ops import EPS, LEAK, MOMENTUM, clip_together, count_dropout, count_step, turned
 from snn.backends.ops import PARTIAL_SUMS
 from snn.errors import Unsupported
 from snn.files.cache import writable
+from snn.models.optimizers import PARTIALS_FROM
 from snn.models.row_order import MULTIPLIERS, WEYL
 from snn.strategies.base import required
 
@@ -641,33 +642,41 @@ def _optimizer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
         for i in prange(n):
             G[i] *= scale
 
-    @jit(flat, flat, count, real, real)
-    def decay_update(W, G, n, rate, decay):
-        step, kept = float32(rate), float32(decay)
-        for i in prange(n):
-            W[i] -= step * (G[i] + kept * W[i])
+    @jit(flat, flat, count, divided=False)
+    def add_squares(G, T, n):
+        total = float32(0)
+        for i in range(n):
+            total += G[i] * G[i]
+        T[PARTIALS_FROM] += total
 
-    @jit(flat, flat, flat, count, real, real, real)
-    def momentum_update(W, G, M, n, rate, momentum, decay):
-        step, again, kept = float32(rate), float32(momentum), float32(decay)
+    @jit(flat, flat, flat, count, real, real)
+    def decay_update(W, G, T, n, rate, decay):
+        step, scale, kept = float32(rate) * T[3], T[4], float32(decay)
         for i in prange(n):
-            M[i] = again * M[i] + (G[i] + kept * W[i])
+            W[i] -= step * (scale * G[i] + kept * W[i])
+
+    @jit(*(4 * [flat]), count, real, real, real)
+    def momentum_update(W, G, M, T, n, rate, momentum, decay):
+        step, scale, again, kept = float32(rate) * T[3], T[4], float32(momentum), float32(decay)
+        for i in prange(n):
+            M[i] = again * M[i] + (scale * G[i] + kept * W[i])
             W[i] -= step * M[i]
 
-    @jit(flat, flat, flat, count, real, real, real)
-    def nesterov_update(W, G, M, n, rate, momentum, decay):
-        step, again, kept = float32(rate), float32(momentum), float32(decay)
+    @jit(*(4 * [flat]), count, real, real, real)
+    def nesterov_update(W, G, M, T, n, rate, momentum, decay):
+        step, scale, again, kept = float32(rate) * T[3], T[4], float32(momentum), float32(decay)
         for i in prange(n):
-            g = G[i] + kept * W[i]
+            g = scale * G[i] + kept * W[i]
             M[i] = again * M[i] + g
             W[i] -= step * (g + again * M[i])
 
     @jit(*(5 * [flat]), count, *(6 * [real]))
     def adam(W, G, M, V, T, n, rate, gain1, gain2, eps, decay, shrinking):
-        step, first, second = float32(rate) * T[1], float32(gain1), float32(gain2)
-        small, kept, lost = float32(eps), float32(decay), float32(shrinking)
+        step, first, second = float32(rate) * T[3] * T[1], float32(gain1), float32(gain2)
+        small, kept, lost = float32(eps), float32(decay), float32(shrinking) * T[3]
+        scale = T[4]
         for i in prange(n):
-            g = G[i] + kept * W[i]
+            g = scale * G[i] + kept * W[i]
             m, v = M[i], V[i]
             M[i] = m + first * (g - m) if first < half else g - (one - first) * (g - m)
             V[i] = v + second * (g * g - v) if second < half else g * g - (one - second) * (g * g - v)
@@ -681,7 +690,8 @@ def _optimizer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
         adam(*others, 0.0, others[-4] * decay)
 
     loops: list[Any] = [clip, decay_update, momentum_update, nesterov_update, adam_update, adamw_update]
-    return {loop.__name__: loop for loop in loops} | {"count_step": count_step}
+    loops += [add_squares, count_step, clip_together]
+    return {loop.__name__: loop for loop in loops}
 
 
 def _matrix(flat: np.ndarray, rows: int, columns: int) -> np.ndarray:

@@ -213,6 +213,7 @@ class OneLaunch(DeviceDriven):
 
     by_epoch = at_once = True
     any_optimizer = remedies = shuffles = False
+    any_schedule = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -397,6 +398,7 @@ class Persistent(Strategy):
     """
 
     by_epoch = at_once = any_network = any_optimizer = shuffles = True
+    any_schedule = True
 
     fallback: type[Strategy] | None = Graph
     """The strategy that trains if no launch can; None: ``setup`` raises Unsupported or OutOfMemory."""

@@ -17,6 +17,7 @@ from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import Orders
+from snn.models.schedules import CONSTANT, factor
 from snn.strategies.base import PEERS, Peer, required
 from snn.strategies.torch_networks import (
     TorchLayers,
@@ -35,7 +36,7 @@ class TorchPeer(Peer):
     """PyTorch with the settings that a cell needs; ``close`` restores the former ones."""
 
     own_runtime = "torch"
-    any_optimizer = True
+    any_optimizer = any_schedule = True
     own_step = "PyTorch"
     shuffles = True
     as_published = False
@@ -291,7 +292,7 @@ class TorchCompile(TorchStrategy):
     processes with the same step, device and versions load them.
     """
 
-    any_optimizer = False
+    any_optimizer = any_schedule = False
     grad_mode = "no_grad"  # inference mode would make PyTorch compile again outside of it
 
     def __init__(
@@ -386,6 +387,7 @@ class TorchLoader(TorchPeer):
         self._model: Any = None
         self._loader: Any = None
         self._optimiser: Any = None
+        self._scheduler: Any = None
 
     def check_network(self, network: Network) -> None:
         super().check_network(network)
@@ -405,18 +407,18 @@ class TorchLoader(TorchPeer):
         is_classification = network.loss is CROSS_ENTROPY
         criterion = torch.nn.CrossEntropyLoss if is_classification else torch.nn.MSELoss
         self._criterion = criterion(reduction=network.reduction)
-        parameters, rate = self._model.parameters(), float(np.float32(rate))
-        self._optimiser = pytorchs_optimizer(torch, network, parameters, rate)
+        parameters, self._rate = self._model.parameters(), float(np.float32(rate))
+        self._optimiser = pytorchs_optimizer(torch, network, parameters, self._rate)
         targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
         if network.order_seed is not None:
             self._sampler = _Sampler(len(X), network.order_seed)
         self._loader = self._load_from(X, targets, sampler=self._sampler)
 
     def load(self, weights: list[np.ndarray]) -> None:
-        with self._torch.no_grad():
-            for parameter, W in zip(self._model.parameters(), weights, strict=True):
-                parameter.copy_(self._torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
+        set_parameters(self._torch, self._model, weights)
         self._optimiser.state.clear()
+        if self.network.optimizer.schedule != CONSTANT:
+            self._begin_schedule()
         if self._sampler:
             self._sampler.restart()
         self._losses = []
@@ -424,6 +426,8 @@ class TorchLoader(TorchPeer):
     def epoch(self) -> None:
         model, criterion, optimiser, device = self._model, self._criterion, self._optimiser, self._device
         max_norm, losses = self.network.clip_norm, []
+        clip_norm = self.network.optimizer.clip_norm
+        scheduler = self._scheduler
         with translated(self._torch), _workers_of(self._loader) as batches:
             for inputs, targets in batches:
                 inputs, targets = inputs.to(device), targets.to(device)
@@ -433,9 +437,21 @@ class TorchLoader(TorchPeer):
                 if max_norm is not None:
                     for parameter in model.parameters():
                         self._torch.nn.utils.clip_grad_norm_(parameter, max_norm)
+                if clip_norm is not None:
+                    self._torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
                 optimiser.step()
+                if scheduler is not None:
+                    scheduler.step()
                 losses.append(loss.item() / (len(inputs) if self.network.reduction == "sum" else 1))
         self._losses = losses
+
+    def _begin_schedule(self) -> None:
+        """Have PyTorch's scheduler begin with the rate of the first step."""
+        numbers = self.network.optimizer.schedule.numbers(self.network.run_steps)
+        for group in self._optimiser.param_groups:
+            group["lr"] = group["initial_lr"] = self._rate
+        make = self._torch.optim.lr_scheduler.LambdaLR
+        self._scheduler = make(self._optimiser, lambda done: float(factor(done, *numbers)))
 
     def loss(self) -> float:
         return self._losses[-1] if self._losses else float("nan")
@@ -502,6 +518,13 @@ def modules(torch: Any, network: Network) -> list[Any]:
         else:
             made.append(getattr(nn, type(layer).__name__)())
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
+
+
+def set_parameters(torch: Any, model: Any, weights: Sequence[np.ndarray]) -> None:
+    """Copy a network's weights, as ``draw_weights`` returns them, to a model of its ``modules``."""
+    with torch.no_grad():
+        for parameter, W in zip(model.parameters(), weights, strict=True):
+            parameter.copy_(torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
 
 
 def _turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:

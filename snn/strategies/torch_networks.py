@@ -33,6 +33,7 @@ from snn.models.layers import (
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.models.optimizers import Adam, AdamW, Sgd
+from snn.models.schedules import CONSTANT, factor
 from snn.models.step import Shape
 from snn.strategies.base import PEERS
 
@@ -429,8 +430,10 @@ class TorchOptimizer:
 
     def __init__(self, torch: Any, network: Network, W: Sequence[Tensor]) -> None:
         self._torch, self._optimizer = torch, network.optimizer
+        self._schedule = network.optimizer.schedule.numbers(network.run_steps)
         self._state = {id(w): [torch.zeros_like(w) for _ in network.optimizer.state] for w in W}
         self._steps = torch.zeros((), dtype=torch.float64, device=W[0].device)
+        self._factor: Any = 1.0
 
     def reset(self) -> None:
         """Set the state to 0."""
@@ -439,6 +442,8 @@ class TorchOptimizer:
 
     def count(self) -> None:
         """Begin a step."""
+        if self._optimizer.schedule != CONSTANT:
+            self._factor = factor(self._steps, *self._schedule, self._torch).float()
         self._steps += 1
         if isinstance(self._optimizer, Adam):
             self._corrections = [
@@ -446,11 +451,13 @@ class TorchOptimizer:
                 for beta in (self._optimizer.beta1, self._optimizer.beta2)
             ]
 
-    def descend(self, W: list[Tensor], gradients: list[Tensor], rate: float) -> None:
+    def descend(self, W: list[Tensor], gradients: list[Tensor], full_rate: float) -> None:
+        gradients = clipped_together(self._torch, gradients, self._optimizer.clip_norm)
+        rate = full_rate * self._factor
         for w, gradient in zip(W, gradients, strict=True):
             w.sub_(rate * self._direction(w, gradient, rate))
 
-    def _direction(self, w: Tensor, gradient: Tensor, rate: float) -> Tensor:
+    def _direction(self, w: Tensor, gradient: Tensor, rate: Any) -> Tensor:
         optimizer, held = self._optimizer, self._state[id(w)]
         assert isinstance(optimizer, (Sgd, Adam))
         if isinstance(optimizer, AdamW):
@@ -472,7 +479,7 @@ class TorchOptimizer:
 
 def pytorchs_optimizer(torch: Any, network: Network, parameters: Any, rate: float) -> Any:
     """PyTorch's optimiser of the network."""
-    keys = dict(vars(network.optimizer))
+    keys = network.optimizer.keys
     if isinstance(network.optimizer, Adam):
         keys["betas"] = keys.pop("beta1"), keys.pop("beta2")
     optimizers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -486,3 +493,12 @@ def clipped(torch: Any, gradients: list[Any], max_norm: float | None) -> list[An
     norms = map(torch.linalg.vector_norm, gradients)
     pairs = zip(gradients, norms, strict=True)
     return [g * torch.where(norm > max_norm, max_norm / (norm + 1e-6), 1.0) for g, norm in pairs]
+
+
+def clipped_together(torch: Any, gradients: list[Any], max_norm: float | None) -> list[Any]:
+    """Gradients times min(1, max_norm / (norm + 1e-6)), with the L2 norm of all."""
+    if max_norm is None:
+        return gradients
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+    scale = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    return [g * scale for g in gradients]

@@ -210,6 +210,7 @@ inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float a) { return std::exp(a); }
 inline float __frcp_rn(float a) { return 1.0f / a; }
 inline float rsqrtf(float a) { return 1.0f / std::sqrt(a); }
+inline double cospi(double a) { return std::cos(3.14159265358979324 * a); }
 inline float __saturatef(float a) { return a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f; }
 
 inline unsigned __float_as_uint(float a) { return cuda_on_cpu::bits_as<unsigned>(a); }

@@ -11,7 +11,9 @@ import numpy as np
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
 from snn.models.dropout import dropped
+from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order as order_of
+from snn.models.schedules import factor
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
@@ -150,44 +152,62 @@ def clip(G, S, n, max_norm):
     G[:n] *= _clipping(S, max_norm)
 
 
-def decay_update(W, G, n, rate, decay):
-    update(W, _with_decay(W, G, n, decay), n, rate)
+def start_steps(T, n):
+    T[:n] = 0
+    T[FACTORS] = 1
 
 
-def momentum_update(W, G, M, n, rate, momentum, decay):
-    M[:n] = np.float32(momentum) * M[:n] + _with_decay(W, G, n, decay)
-    update(W, M, n, rate)
-
-
-def nesterov_update(W, G, M, n, rate, momentum, decay):
-    g = _with_decay(W, G, n, decay)
-    M[:n] = np.float32(momentum) * M[:n] + g
-    update(W, g + np.float32(momentum) * M[:n], n, rate)
-
-
-def _with_decay(W, G, n, decay):
-    return G[:n] + np.float32(decay) * W[:n] if decay else G[:n]
-
-
-def count_step(T, gain1, gain2):
+def count_step(T, gain1, gain2, form, warmup, length, end):
+    T[3] = factor(float(T[0]), form, warmup, length, end)
     T[0] += 1
     beta1, beta2 = (1.0 - float(np.float32(gain)) for gain in (gain1, gain2))
     T[1], T[2] = 1 / (1 - beta1 ** float(T[0])), 1 / math.sqrt(1 - beta2 ** float(T[0]))
 
 
+def add_squares(G, T, n):
+    T[PARTIALS_FROM] += np.vdot(G[:n], G[:n])
+
+
+def clip_together(T, max_norm):
+    sums = T[PARTIALS_FROM : PARTIALS_FROM + PARTIAL_SUMS]
+    scale = max_norm / (np.sqrt(sums.sum()) + 1e-6)
+    T[4], sums[:] = (1 if scale > 1 else scale), 0
+
+
+def decay_update(W, G, T, n, rate, decay):
+    update(W, _followed(W, G, T, n, decay), n, rate * T[3])
+
+
+def momentum_update(W, G, M, T, n, rate, momentum, decay):
+    M[:n] = np.float32(momentum) * M[:n] + _followed(W, G, T, n, decay)
+    update(W, M, n, rate * T[3])
+
+
+def nesterov_update(W, G, M, T, n, rate, momentum, decay):
+    g = _followed(W, G, T, n, decay)
+    M[:n] = np.float32(momentum) * M[:n] + g
+    update(W, g + np.float32(momentum) * M[:n], n, rate * T[3])
+
+
+def _followed(W, G, T, n, decay=0.0):
+    """The gradient, clipped, with decay."""
+    g = G[:n] if T[4] == 1 else T[4] * G[:n]
+    return g + np.float32(decay) * W[:n] if decay else g
+
+
 def adam_update(W, G, M, V, T, n, rate, gain1, gain2, eps, decay):
-    _adam(W, _with_decay(W, G, n, decay), M, V, T, n, rate, gain1, gain2, eps)
+    _adam(W, _followed(W, G, T, n, decay), M, V, T, n, rate, gain1, gain2, eps)
 
 
 def adamw_update(W, G, M, V, T, n, rate, gain1, gain2, eps, decay):
-    W[:n] -= np.float32(rate * decay) * W[:n]
-    _adam(W, G[:n], M, V, T, n, rate, gain1, gain2, eps)
+    W[:n] -= np.float32(rate * decay * T[3]) * W[:n]
+    _adam(W, _followed(W, G, T, n), M, V, T, n, rate, gain1, gain2, eps)
 
 
 def _adam(W, g, M, V, T, n, rate, gain1, gain2, eps):
     _move(M[:n], g, gain1)
     _move(V[:n], g * g, gain2)
-    W[:n] -= np.float32(rate) * T[1] * (M[:n] / (np.sqrt(V[:n]) * T[2] + np.float32(eps)))
+    W[:n] -= np.float32(rate * T[3]) * T[1] * (M[:n] / (np.sqrt(V[:n]) * T[2] + np.float32(eps)))
 
 
 def _move(mean, value, gain):

@@ -1,0 +1,298 @@
+"""Schedules of the rate, and gradients that are clipped together, by every strategy that trains with them."""
+
+import math
+from contextlib import closing
+from dataclasses import replace
+from functools import cache
+
+import cuda_on_cpu
+import layer_oracle as oracle
+import numpy as np
+import pytest
+from conftest import PEERS, ROOT, STRATEGIES
+from deferred import DeferredBackend
+from emulated import EmulatedBackend
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_layers import oracles_of
+from test_optimizers import BATCH, IMAGES, KERNELS, RATE, ROWS, STACK, agree, backend_of, begun, data_of
+
+from snn import backends
+from snn.backends.cpu import ops
+from snn.backends.cpu.backend import CpuBackend
+from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS
+from snn.config import compose, groups
+from snn.errors import ConfigError, Unsupported
+from snn.models import optimizers, schedules
+from snn.models.network import Network, mlp
+from snn.models.optimizers import Adam, AdamW, Sgd
+from snn.models.schedules import CONSTANT, Cosine, Linear, Schedule, Step
+from snn.models.training_step import training_step
+from snn.strategies import factory
+from snn.strategies.factory import Job
+
+EPOCHS = 17
+STEPS = EPOCHS * math.ceil(ROWS / BATCH)
+ORDERED = replace(STACK, update_order="simultaneous", run_steps=STEPS)
+CASES = {
+    "cosine": (Adam(schedule=Cosine(5, 0.1), clip_norm=0.5), oracle.Adam()),
+    "step": (Sgd(schedule=Step(0, 7, 0.6)), oracle.Sgd()),
+    "linear": (Sgd(0.9, schedule=Linear(3), clip_norm=0.3), oracle.Sgd(0.9)),
+    "warm-up": (AdamW(schedule=Schedule(20)), oracle.AdamW()),
+}
+"""Optimisers, each with its oracle."""
+
+TRAINERS = [
+    name for name in (*STRATEGIES, *PEERS) if factory.class_of(groups.load("strategy", name)).any_schedule
+]
+OTHERS = [name for name in groups.names("strategy") if name not in TRAINERS]
+
+
+def factor(schedule, done, steps):
+    """The rate of a step after so many, as PyTorch's documentation defines it, divided by the full one."""
+    warmup = schedule.warmup_steps
+    if done < warmup:
+        return (1 + done) / warmup
+    after, rest = done - warmup, max(steps - warmup, 1)
+    if isinstance(schedule, Step):
+        return schedule.gamma ** (after // schedule.step_size)
+    if isinstance(schedule, Cosine):
+        eta_min = schedule.end_factor
+        return eta_min + (1 - eta_min) / 2 * (1 + math.cos(math.pi * min(after, rest) / rest))
+    if isinstance(schedule, Linear):
+        return (1 * (rest - min(after, rest)) + schedule.end_factor * min(after, rest)) / rest
+    return 1
+
+
+def train(name, backend, network, runs=1):
+    """The weights after each of several runs from the same start."""
+    X, Y, _, weights = data_of(network)
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
+        strategy.check_network(network)
+        strategy.setup(network, X, Y, BATCH, RATE)
+        found = []
+        for _ in range(runs):
+            strategy.load(weights)
+            for _ in range(network.run_steps // math.ceil(ROWS / BATCH)):
+                strategy.epoch()
+            found.append(strategy.weights())
+        return found
+
+
+@cache
+def exact(network, case):
+    """The same in float64."""
+    X, _, labels, weights = data_of(network)
+    layers, (optimizer, descend) = oracles_of(network, weights), CASES[case]
+    descend.kept.clear()
+    oracle.train(
+        layers,
+        X.astype(np.float64).reshape(ROWS, *network.inputs),
+        labels if network.outputs == 3 else labels.astype(np.float32).astype(np.float64),
+        steps=network.run_steps // math.ceil(ROWS / BATCH),
+        batch_size=BATCH,
+        rate=float(np.float32(RATE)),
+        sequential=network.update_order == "sequential",
+        clip_norm=None,
+        cross_entropy=network.outputs == 3,
+        descend=descend,
+        factors=[factor(optimizer.schedule, done, network.run_steps) for done in range(network.run_steps)],
+        clip_together=optimizer.clip_norm,
+    )
+    return [W for layer in layers for W in layer.parameters]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", TRAINERS)
+def test_weights_after_50_steps_are_those_of_float64(name, case):
+    """Also in a second run, which starts with its first step."""
+    network = replace(ORDERED, optimizer=CASES[case][0])
+    first, second = train(name, backend_of(name), network, runs=2)
+    agree(first, exact(network, case))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("name", ["reference", "graph", "blas"])
+def test_a_schedule_with_sequential_updates(name):
+    network = replace(ORDERED, optimizer=CASES["step"][0], update_order="sequential")
+    agree(train(name, backend_of(name), network)[0], exact(network, "step"))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_convolutions_micro_batches_and_recomputed_outputs_with_kernels_of_every_kind(kernel):
+    network = replace(ORDERED, inputs=IMAGES.inputs, layers=IMAGES.layers, loss=IMAGES.loss)
+    network = replace(network, optimizer=CASES["cosine"][0])
+    right = exact(network, "cosine")
+    for changed in (network, replace(network, accumulate=3), replace(network, recompute=(0,))):
+        agree(train("resident", DeferredBackend(*kernel), changed)[0], right, 2e-5)
+
+
+@pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+def test_the_kernels_themselves_on_a_cpu():
+    network = replace(ORDERED, optimizer=CASES["linear"][0], run_steps=3)
+    agree(
+        train("resident", EmulatedBackend(groups.load("kernel", "naive")), network)[0],
+        exact(network, "linear"),
+    )
+
+
+@pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+def test_a_kernels_sums_of_squares_agree_with_numpy():
+    """Each of its blocks has a sum."""
+    kernels, random = cuda_on_cpu.load(ROOT / OPS["add_squares"].source), np.random.default_rng(3)
+    gradients = [random.standard_normal(n, dtype=np.float32) for n in (1, 700)]
+    T, right = begun(264), begun(264)
+    for G in gradients:
+        kernels["add_squares"]((PARTIAL_SUMS,), (THREADS,), (G, T, len(G)))
+        ops.add_squares(G, right, len(G))
+    np.testing.assert_allclose(T.sum(), right.sum(), rtol=1e-6)
+    kernels["clip_together"]((1,), (THREADS,), (T, np.float32(2)))
+    ops.clip_together(right, 2.0)
+    np.testing.assert_allclose(T, right, rtol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", ["resident", "graph", "pipelined", "persistent", "reference"])
+def test_weights_on_a_gpu_are_those_of_float64(name, case):
+    network = replace(ORDERED, optimizer=CASES[case][0])
+    first, second = train(name, backends.make("cuda", groups.load("kernel", "naive"), ROOT), network, 2)
+    agree(first, exact(network, case))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pytorch_has_the_same_rates_and_clips_alike(case):
+    torch = pytest.importorskip("torch")
+    from torch.optim import lr_scheduler
+
+    schedule = CASES[case][0].schedule
+    descend = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+    warmup, rest = schedule.warmup_steps, max(STEPS - schedule.warmup_steps, 1)
+    after = {
+        "step": lambda: lr_scheduler.StepLR(descend, schedule.step_size, schedule.gamma),
+        "cosine": lambda: lr_scheduler.CosineAnnealingLR(descend, rest, schedule.end_factor),
+        "linear": lambda: lr_scheduler.LinearLR(descend, 1, schedule.end_factor, rest),
+        "constant": lambda: lr_scheduler.ConstantLR(descend, 1.0),
+    }[schedule.name]()
+    if warmup:
+        grows = lr_scheduler.LinearLR(descend, 1 / warmup, 1, warmup - 1)
+        after = lr_scheduler.SequentialLR(descend, [grows, after], [warmup])
+    rates = []
+    for _ in range(STEPS):
+        rates.append(descend.param_groups[0]["lr"])
+        descend.step()
+        after.step()
+    mine = [float(schedules.factor(done, *schedule.numbers(STEPS))) for done in range(STEPS)]
+    np.testing.assert_allclose(mine, rates, rtol=1e-6, atol=1e-9)
+
+
+SCHEDULES = st.one_of(
+    st.builds(Schedule, st.integers(0, 9)),
+    st.builds(Step, st.integers(0, 9), st.integers(1, 9), st.floats(0, 1)),
+    st.builds(Cosine, st.integers(0, 9), st.floats(0, 2)),
+    st.builds(Linear, st.integers(0, 9), st.floats(0, 2)),
+)
+
+
+@settings(max_examples=100)
+@given(SCHEDULES, st.integers(1, 60))
+def test_the_factors_of_a_rate(schedule, steps):
+    numbers = schedule.numbers(steps)
+    mine = schedules.factor(np.arange(float(steps)), *numbers)
+    expected = [factor(schedule, done, steps) for done in range(steps)]
+    np.testing.assert_allclose(mine, expected, rtol=1e-12, atol=1e-12)
+    beyond = schedules.factor(np.arange(steps, 2.0 * steps), *numbers)
+    if not isinstance(schedule, Step) and steps > schedule.warmup_steps:  # the last rate stays
+        np.testing.assert_allclose(beyond, beyond[0])
+
+
+@settings(max_examples=50)
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=9), st.floats(0.125, 1e6, width=32))
+def test_a_clipped_norm_is_at_most_the_limit_and_smaller_ones_stay(gradient, limit):
+    G, T = np.array(gradient, np.float32), begun(264)
+    norm = np.linalg.norm(G.astype(np.float64))
+    ops.add_squares(G, T, len(G))
+    ops.clip_together(T, limit)
+    assert T[4] == pytest.approx(min(1, limit / (norm + 1e-6)), rel=1e-5)
+    assert not T[8:].any()
+
+
+def test_all_gradients_are_clipped_by_two_kinds_of_launches():
+    network = replace(ORDERED, optimizer=Sgd(clip_norm=1.0))
+    launched = [launch.op for launch in training_step(network, 4, RATE, fused=True).launches]
+    count = len(network.parameters)
+    assert launched[-2 * count - 1 :] == [
+        *count * ["add_squares"],
+        "clip_together",
+        *count * ["decay_update"],
+    ]
+
+
+@pytest.mark.parametrize("optimizer", [Sgd(schedule=Cosine()), Sgd(clip_norm=1.0), Adam(clip_norm=1.0)])
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_strategy_that_cannot_says_so(name, optimizer):
+    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    with pytest.raises(Unsupported, match=r"training\.(schedule|clip_norm|optimizer)"):
+        strategy.check_network(mlp((3, 4, 1), optimizer=optimizer, update_order="simultaneous"))
+
+
+@pytest.mark.parametrize("optimizer", [Sgd(schedule=Cosine()), Sgd(clip_norm=1.0)])
+def test_persistent_falls_back_to_graph_and_says_why(optimizer):
+    network = mlp((5, 9, 1), optimizer=optimizer, update_order="simultaneous")
+    X, Y, *_ = data_of(network)
+    with closing(factory.make(groups.load("strategy", "persistent"), DeferredBackend())) as strategy:
+        strategy.setup(network, X, Y, BATCH, RATE)
+        assert strategy.plan.startswith("graph: ") and optimizer.further_setting in strategy.plan
+
+
+@pytest.mark.parametrize(("epochs", "end"), [(2, 6), (5, 15)])
+def test_the_steps_of_a_run_follow_from_epochs_and_batches(epochs, end):
+    network = replace(ORDERED, optimizer=Sgd(schedule=Linear()), run_steps=0)
+    X, Y, *_ = data_of(network)
+    job = Job(groups.load("strategy", "resident"), network, X, Y, 1, epochs, BATCH, RATE)
+    with closing(factory.start(job, DeferredBackend())) as strategy:
+        assert strategy.network.run_steps == end
+
+
+def training_of(*given):
+    return compose.composed(["dataset=small", "network.update_order=simultaneous", *given])["training"]
+
+
+def test_a_cell_has_the_keys_of_its_schedule_and_none_of_a_constant_rate():
+    plain, schedule = training_of(), "training.schedule=cosine"
+    assert not {"clip_norm", "schedule", *schedules.KEYS} & plain.keys()
+    assert training_of("training.schedule=constant", "training.warmup_steps=0") == plain
+    cosine = training_of(schedule)
+    assert cosine == plain | {"schedule": "cosine", "warmup_steps": 0, "end_factor": 0.0}
+    assert training_of("training.clip_norm=1") == plain | {"clip_norm": 1.0}
+    assert training_of("training.warmup_steps=9") == plain | {"schedule": "constant", "warmup_steps": 9}
+    both = training_of(schedule, "training.optimizer=adam", "training.clip_norm=2")
+    assert optimizers.of(both) == Adam(schedule=Cosine(), clip_norm=2.0)
+    assert optimizers.settled(both) == both
+    assert optimizers.of(plain).schedule == CONSTANT
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["training.schedule=exponential"], "training.schedule"),
+        (["training.schedule=step"], "training.step_size"),
+        (["training.schedule=cosine", "training.gamma=0.5"], "training.gamma"),
+        (["training.end_factor=0.5"], "training.end_factor"),
+        (["training.schedule=step", "training.step_size=0"], "training.step_size"),
+        (["training.warmup_steps=-1"], "training.warmup_steps"),
+        (["training.clip_norm=0"], "training.clip_norm"),
+        (["training.clip_norm=1", "network.clip_norm=1"], "network.clip_norm"),
+        (["training.clip_norm=1", "network.update_order=sequential"], "network.update_order"),
+        (["training.schedule=cosine", "training.gradient=published_naive"], "training.gradient"),
+    ],
+)
+def test_values_that_do_not_go_together_are_rejected(given, named):
+    with pytest.raises(ConfigError, match=named):
+        training_of(*given)
+
+
+def test_more_steps_than_can_be_counted_are_rejected():
+    with pytest.raises(ConfigError, match=r"training\.schedule=cosine"):
+        Network((5,), STACK.layers, optimizer=Sgd(schedule=Cosine()), run_steps=schedules.MOST_STEPS + 1)
