@@ -154,7 +154,7 @@ def clip(G, S, n, max_norm):
 
 def start_steps(T, n):
     T[:n] = 0
-    T[FACTORS] = 1
+    T[:n][FACTORS] = 1
 
 
 def count_step(T, gain1, gain2, form, warmup, length, end):
