@@ -50,12 +50,17 @@ IMAGES = Network(
 CLASSIFIERS = [
     Network(
         (19,),
-        tuple(map(parse, ("linear 45", "relu", f"linear {width}", "relu", "linear 10"))),
+        tuple(map(parse, ("linear 45", function, f"linear {width}", function, "linear 10"))),
         LOSSES["cross_entropy"],
         init="he_uniform",
         update_order=order,
+        **further,
     )
-    for order, width in (("sequential", 30), ("simultaneous", 2048))
+    for order, width, function, further in (
+        ("sequential", 30, "relu", {}),
+        ("simultaneous", 2048, "relu", {}),
+        ("simultaneous", 30, "gelu", {"optimizer": Adam(), "order_seed": 1}),
+    )
 ]
 """Networks with biases and several outputs that are trained in one launch."""
 

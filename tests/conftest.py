@@ -33,7 +33,7 @@ from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.files import cache  # noqa: E402
 from snn.hardware import devices  # noqa: E402
-from snn.strategies.factory import own_runtime  # noqa: E402
+from snn.strategies.factory import own_runtime, side_by_side  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 
@@ -61,8 +61,10 @@ LONGEST = (
 )
 """Groups that begin first, so that at the end no process waits for the other."""
 
-PEERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
-STRATEGIES = [name for name in groups.names("strategy") if name not in PEERS]
+OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
+STRATEGIES = [name for name in groups.names("strategy") if name not in OF_OTHERS]
+PEERS = [name for name in OF_OTHERS if not side_by_side(groups.load("strategy", name))]
+"""Those that train one network; ``test_members`` has the others."""
 
 
 @functools.cache

@@ -1,7 +1,6 @@
 """A launch of a whole training, run on the CPU."""
 
 import cuda_on_cpu
-import numpy as np
 from conftest import ROOT
 
 from snn.backends import kernel_source
@@ -20,11 +19,13 @@ def launched(launch, buffers, steps, source=None, **further):
     """Train steps in these buffers as one launch does; ``further`` defines are added to its own."""
     kernels = cuda_on_cpu.load(source or ROOT / launch.source, **dict(launch.defines), **further)
     assert kernels["workspace_floats"] <= buffers[-1].size
-    reals = steps[3:4] if launch.kernel in ("layers", "convolution") else steps[3:]
+    numbers = steps[3:4] if launch.kernel in ("layers", "convolution") else steps[3:5]
+    if launch.kernel == "layers":
+        numbers += steps.epoch, steps.seed, *(*steps.numbers, *4 * [0.0])[:4], *steps.schedule
     kernels["train_persistent"](
         (launch.blocks,),
         (launch.threads,),
-        (*buffers, *steps[:3], *map(np.float32, reals)),
+        (*buffers, *steps[:3], *numbers),
         dynamic_shared=kernels["shared_bytes"],
         cooperative=not launch.cluster,
         cluster=launch.cluster or 1,

@@ -217,12 +217,14 @@ _OF_IMAGES = [
     (ConvolutionalShape(20, True, 2, 12, 13, 48, 3, 1, 20, 2, 0, 1, 32), ("sm_90",)),
 ]
 
-_LAYERED = [  # widths, batch, sequential, cross-entropy, architectures
+_LAYERED = [  # widths, batch, sequential, cross-entropy, architectures; with Adam, shuffled: a function
     ((784, 256, 128, 10), 256, False, True, _ALL),
     ((32, 256, 1), 256, True, False, ("sm_90",)),
     ((1024, 2048, 2048, 100), 1024, True, True, ("sm_90", "sm_120")),
     ((30, 1000, 48, 8, 256), 97, True, True, ("sm_80",)),
     ((64, 96, 192, 32, 1), 416, True, False, ("sm_90", "sm_100")),
+    ((17, 256, 256, 6), 256, False, False, ("sm_75", "sm_90"), "tanh"),
+    ((100, 1000, 2048, 10), 500, True, True, ("sm_90",), "gelu"),
 ]
 
 
@@ -238,9 +240,11 @@ def trainings() -> list[tuple[Training, str]]:
             chosen = (one for one in reversed(plans) if one.cluster or "layers" in one.source)
             found.append((_training(next(chosen, plans[-1]), architectures), architecture))
     shapes = [*_OF_IMAGES]
-    for (features, *widths), batch, sequential, cross_entropy, architectures in _LAYERED:
-        layers = tuple(LinearLayer(width, True, i < len(widths) - 1) for i, width in enumerate(widths))
-        shapes.append((LayeredShape(batch, sequential, True, cross_entropy, features, layers), architectures))
+    for (features, *widths), batch, sequential, cross_entropy, architectures, *function in _LAYERED:
+        hidden = [LinearLayer(width, True, *(function or ["relu"])) for width in widths[:-1]]
+        flags, layers = (sequential, True, cross_entropy), (*hidden, LinearLayer(widths[-1], True))
+        further = ("adam_update", 2, True, True) if function else ()
+        shapes.append((LayeredShape(batch, *flags, features, layers, *further), architectures))
     for further, architectures in shapes:
         found += [
             (_training(_plans(further, architecture)[0], architectures), architecture)

@@ -1,17 +1,23 @@
 """Stacks of linear layers that are trained in one launch, their data and oracle, their kernel on the CPU."""
 
+from dataclasses import replace
+
 import emulated_launch
+import layer_oracle
 import numpy as np
 
 from snn.backends.cpu import trainings
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps
 from snn.backends.launches.linear import LayeredShape, LinearLayer
-from snn.models.layers import Linear, ReLU
+from snn.models.layers import ACTIVATIONS, Linear
 from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.network import Network
+from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
+from snn.models.row_order import row_order
+from snn.models.schedules import CONSTANT, Cosine, factor
 from snn.strategies.one_launch import in_batches
 
-RATE = 0.05
+RATE, SEED = 0.05, 7
 
 H200, FEW, TURING = (
     DeviceCapability(132, 232448, (9, 0)),
@@ -20,21 +26,48 @@ H200, FEW, TURING = (
 )
 
 
-def shape(batch, features, *widths, cross_entropy=True, sequential=False, mean=True, bare=(), plain=()):
-    """``bare``: layers without biases; ``plain``: hidden layers without ReLU."""
+OPTIMIZERS = {
+    one.op: one
+    for one in (PLAIN, Sgd(weight_decay=0.1), Sgd(0.9), Sgd(0.9, True, 0.01), Adam(), AdamW(weight_decay=0.1))
+}
+"""Optimisers by their updates."""
+
+RUN, SCHEDULE = 60, Cosine(warmup_steps=3, end_factor=0.1)
+"""Steps of a run, and the schedule of those that have one."""
+
+
+def shape(
+    *sizes,
+    cross_entropy=True,
+    sequential=False,
+    mean=True,
+    bare=(),
+    activations=("relu",),
+    update="update",
+    scheduled=False,
+    shuffled=False,
+):
+    """``bare``: layers without biases; ``activations``: of the hidden layers, again and again."""
+    batch, features, *widths = sizes
     layers = (
-        LinearLayer(width, i not in bare, i not in plain and i < len(widths) - 1)
+        LinearLayer(
+            width, i not in bare, activations[i % len(activations)] if i < len(widths) - 1 else "identity"
+        )
         for i, width in enumerate(widths)
     )
-    return LayeredShape(batch, sequential, mean, cross_entropy, features, tuple(layers))
+    states = len(OPTIMIZERS[update].state)
+    flags = sequential, mean, cross_entropy
+    return LayeredShape(batch, *flags, features, tuple(layers), update, states, scheduled, shuffled)
 
 
 # Widths that no tile divides, layers with and without biases and ReLU, one layer, several tiles per block.
 SHAPES = {
     "classifier": shape(20, 17, 24, 10),
     "in turn": shape(20, 17, 24, 10, sequential=True),
-    "deep": shape(33, 20, 70, 9, 40, 3, bare=(1,), plain=(2,)),
-    "deep in turn": shape(33, 20, 70, 9, 40, 3, sequential=True, bare=(1,), plain=(2,)),
+    "deep": shape(33, 20, 70, 9, 40, 3, bare=(1,), activations=("relu", "relu", "identity")),
+    "deep in turn": shape(
+        33, 20, 70, 9, 40, 3, sequential=True, bare=(1,), activations=("relu", "relu", "identity")
+    ),
     "regression": shape(40, 33, 24, 1, cross_entropy=False, sequential=True),
     "outputs": shape(7, 5, 13, 19, cross_entropy=False, mean=False),
     "one layer": shape(18, 30, 4),
@@ -44,16 +77,43 @@ SHAPES = {
 }
 
 
+FURTHER = {
+    "momentum": shape(20, 17, 24, 10, activations=("leaky_relu",), update="momentum_update"),
+    "nesterov": shape(20, 17, 24, 10, activations=("elu",), update="nesterov_update", sequential=True),
+    "decay": shape(70, 17, 24, 10, activations=("gelu",), update="decay_update", scheduled=True),
+    "shuffled": shape(20, 17, 24, 10, shuffled=True),
+    "adam": shape(
+        *(33, 17, 70, 24, 6),
+        **{"activations": ("tanh",), "cross_entropy": False, "update": "adam_update", "shuffled": True},
+    ),
+    "adamw in turn": shape(
+        *(16, 5, 24, 40, 20, 1),
+        **{"activations": ("sigmoid", "silu", "gelu"), "cross_entropy": False, "update": "adamw_update"},
+        **{"sequential": True, "shuffled": True, "scheduled": True, "bare": (1,)},
+    ),
+}
+"""With other activation functions and optimisers, and in another order of the rows in each epoch."""
+
+
 def network_of(one, **others):
     layers = []
     for layer in one.layers:
-        layers += [Linear(layer.width, layer.bias)] + [ReLU()] * layer.relu
+        layers += [Linear(layer.width, layer.bias), ACTIVATIONS[layer.activation]()]
     given = {
+        "optimizer": replace(OPTIMIZERS[one.update], schedule=SCHEDULE if one.scheduled else CONSTANT),
+        "run_steps": RUN,
+        "order_seed": SEED if one.shuffled else None,
         "loss": CROSS_ENTROPY if one.cross_entropy else MEAN_SQUARED_ERROR,
         "update_order": "sequential" if one.sequential else "simultaneous",
         "reduction": "mean" if one.mean else "sum",
     }
-    return Network((one.features,), tuple(layers), **(given | others))
+    return Network((one.features,), tuple(layers[:-1]), **(given | others))
+
+
+def steps_of(one, rows, epochs, rate=RATE):
+    number = epochs * -(-rows // one.batch)
+    numbers, schedule = OPTIMIZERS[one.update].numbers, SCHEDULE if one.scheduled else CONSTANT
+    return Steps(rows, 0, number, rate, seed=SEED, numbers=numbers, schedule=schedule.numbers(RUN))
 
 
 def plan_for(one, limits=FEW):
@@ -92,38 +152,46 @@ def buffers_of(one, X, Y, weights):
     E, S = (np.full(size, np.nan, np.float32) for size in one.elements(len(X))[-2:])
     S[:32] = 0  # the head
     inputs, *_, outputs = one.padded_widths
-    X, Y = (in_batches(M, one.batch, n, one.rows) for M, n in ((X, inputs), (Y, outputs)))
-    return [X, Y, np.concatenate(flat), E, S]
+    together = (len(X), len(X)) if one.shuffled else (one.batch, one.rows)
+    X, Y = (in_batches(M, together[0], n, together[1]) for M, n in ((X, inputs), (Y, outputs)))
+    W = np.concatenate(flat)
+    M = [np.zeros(one.states * W.size, np.float32)] if one.states else []
+    return [X, Y, W, *M, E, S]
 
 
 def launched(one, buffers, rows, epochs, rate=RATE, limits=FEW, source=None, **further):
-    steps = epochs * -(-rows // one.batch)
-    emulated_launch.launched(plan_for(one, limits), buffers, Steps(rows, 0, steps, rate), source, **further)
+    steps = steps_of(one, rows, epochs, rate)
+    emulated_launch.launched(plan_for(one, limits), buffers, steps, source, **further)
 
 
 def by_numpy(one, buffers, rows, epochs, rate=RATE):
-    steps = epochs * -(-rows // one.batch)
-    trainings.train(one, [b.reshape(-1) for b in buffers], Steps(rows, 0, steps, rate))
+    trainings.train(one, [b.reshape(-1) for b in buffers], steps_of(one, rows, epochs, rate))
 
 
 def oracle(one, X, Y, weights, epochs, rate=RATE):
     """Parameters in float64, and E of the last epoch, by plain formulae; Y as the kernel has it."""
     parameters, errors = [W.astype(np.float64) for W in weights], []
-    for _ in range(epochs):
+    optimizer = OPTIMIZERS[one.update]
+    descend, done = getattr(layer_oracle, type(optimizer).__name__)(**optimizer.keys), 0
+    for epoch in range(epochs):
         errors = []
+        order = row_order(len(X), SEED, epoch) if one.shuffled else np.arange(len(X))
         for start in range(0, len(X), one.batch):
-            x, y = (M[start : start + one.batch].astype(np.float64) for M in (X, Y))
-            errors += oracle_step(one, parameters, x, y, rate)
+            x, y = (M[order[start : start + one.batch]].astype(np.float64) for M in (X, Y))
+            now = rate * float(factor(done, *SCHEDULE.numbers(RUN))) if one.scheduled else rate
+            errors += oracle_step(one, parameters, x, y, lambda W, dW, now=now: descend(W, dW, now))
+            done += 1
     return parameters, np.array(errors)
 
 
-def oracle_step(one, parameters, x, y, rate):
-    inputs, of_layer, at = [], [], 0
+def oracle_step(one, parameters, x, y, descend):
+    inputs, of_layer, functions, at = [], [], [], 0
     for layer in one.layers:
         of_layer.append(parameters[at : at + 1 + layer.bias])
         inputs.append(x)
         x = x @ parameters[at] + (parameters[at + 1] if layer.bias else 0)
-        x = np.maximum(x, 0) if layer.relu else x
+        functions.append(getattr(layer_oracle, ACTIVATIONS[layer.activation].__name__)())
+        x = functions[-1].forward(x)
         at += 1 + layer.bias
     if one.cross_entropy:
         p = np.exp(x - x.max(axis=1, keepdims=True))
@@ -135,12 +203,11 @@ def oracle_step(one, parameters, x, y, rate):
     for i in reversed(range(len(one.layers))):
         W, *b = of_layer[i]
         old = W.copy()
-        W -= rate * inputs[i].T @ d
+        descend(W, inputs[i].T @ d)
         if b:
-            b[0][...] -= rate * d.sum(axis=0)
+            descend(b[0], d.sum(axis=0))
         d = d @ (W if one.sequential else old).T
-        if i and one.layers[i - 1].relu:
-            d[inputs[i] <= 0] = 0
+        d = functions[i - 1].backward(d) if i else d
     return list(errors)
 
 
@@ -152,4 +219,4 @@ def check(one, buffers, expected, errors, within=3e-6):
         real = tuple(map(slice, exact.shape))
         assert np.linalg.norm(found[real] - exact) < within * max(np.linalg.norm(exact), 1e-2)
         assert np.count_nonzero(found) == np.count_nonzero(found[real])
-    np.testing.assert_allclose(buffers[3], errors, rtol=20 * within, atol=20 * within)
+    np.testing.assert_allclose(buffers[-2], errors, rtol=20 * within, atol=20 * within)

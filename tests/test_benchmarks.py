@@ -27,6 +27,9 @@ from snn.hardware.limits import Measured
         ("plan_accuracy --count -1", "--count: it is '-1': it must be a whole number, at least 0"),
         ("plan_accuracy", "plan_accuracy: device=cuda, but"),
         ("headline", "device=cuda, but"),
+        ("losses --epochs 0", "--epochs: it is '0': it must be a whole number, at least 1"),
+        ("members --members 10", "--members: it is '10': it must be a whole number, at least 100"),
+        ("members --csv nothing.csv", "members: "),
         *(
             (f"headline {option}", option.partition("=")[0])
             for option in ("--rounds=0", "--seconds=-1", "--rounds=1.5")
@@ -61,6 +64,7 @@ def started(command):
         "sampling_cost.py --device cpu --epochs 500 --pairs 2",
         "sensitivity.py --device cpu --repetitions 1 --rounds 2 --runs 2 --epochs 2",
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
+        "members.py --device cpu --members 100 --epochs 1 --hidden 2,2 --by ensemble",
     ],
 )
 def test_benchmarks_that_call_the_engine_call_it_as_it_is(command):

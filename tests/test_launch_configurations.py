@@ -13,11 +13,11 @@ from convolutional_shapes import CNN, FEW, SMALL
 from convolutional_shapes import network_of as convolutional
 from emulated import EmulatedBackend
 from kernel_builds import trainings
-from layered_shapes import SHAPES, network_of, shape
+from layered_shapes import FURTHER, SHAPES, network_of, plan_for, shape
 from test_kernels import run
 
 from snn.backends import kernel_source
-from snn.backends.launches import DeviceCapability, LaunchConfiguration, padded
+from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps, padded
 from snn.backends.launches.convolution import Layout
 from snn.backends.launches.linear import PerceptronShape, tile_of
 from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
@@ -25,7 +25,9 @@ from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.gradients import PublishedNaive
 from snn.models.layers import parse
-from snn.strategies.one_launch import convolutional_shape, layered_shape
+from snn.models.network import mlp
+from snn.models.optimizers import Adam, Sgd
+from snn.strategies.one_launch import convolutional_shape, layered_shape, perceptron_shape
 
 H200 = DeviceCapability(132, 232448, (9, 0))
 A100 = DeviceCapability(108, 166912, (8, 0))
@@ -160,16 +162,18 @@ LAYERED, IMAGES = network_of(SHAPES["classifier"]), convolutional(CNN)
     ("describe", "network", "reason", "changes"),
     [
         (
-            *(layered_shape, LAYERED, "linear and relu, and this one is maxpool2d"),
+            *(layered_shape, LAYERED, "and this one is maxpool2d"),
             {"inputs": (1, 4, 4), "layers": "maxpool2d 2,linear 2"},
         ),
-        (layered_shape, LAYERED, "one relu between two linear", {"layers": "linear 3,relu,relu,linear 2"}),
-        (layered_shape, LAYERED, "none at the end", {"layers": "linear 3,relu"}),
+        (layered_shape, LAYERED, "between two linear", {"layers": "linear 3,relu,relu,linear 2"}),
+        (layered_shape, LAYERED, "none elsewhere", {"layers": "linear 3,relu"}),
         (layered_shape, LAYERED, "its kernel does not clip", {"clip_norm": 1.0}),
         (layered_shape, LAYERED, "along the gradient itself", {"gradient": PublishedNaive(256)}),
         (convolutional_shape, IMAGES, "simultaneously and does not clip", {"update_order": "sequential"}),
         (convolutional_shape, IMAGES, "simultaneously and does not clip", {"clip_norm": 1.0}),
         (convolutional_shape, IMAGES, "along the gradient itself", {"gradient": PublishedNaive(256)}),
+        (convolutional_shape, IMAGES, "training.optimizer=adam", {"optimizer": Adam()}),
+        (convolutional_shape, IMAGES, "training.shuffle=epoch", {"order_seed": 1}),
         (
             *(
                 convolutional_shape,
@@ -186,6 +190,35 @@ def test_another_network_has_no_shape(describe, network, reason, changes):
         changes = changes | {"layers": tuple(map(parse, changes["layers"].split(",")))}
     with pytest.raises(Unsupported, match=re.escape(reason)):
         describe(replace(network, **changes), 16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"optimizer": Sgd(0.9)}, "training.momentum=0.9"), ({"order_seed": 1}, "training.shuffle=epoch")],
+)
+def test_a_perceptron_that_is_trained_otherwise_is_a_stack_of_layers(changes, reason):
+    network = mlp((5, 20, 1), **changes)
+    with pytest.raises(Unsupported, match=re.escape(reason)):
+        perceptron_shape(network, 16, np.zeros((1, 1), np.float32))
+    layered = layered_shape(network, 16)
+    assert (layered.update, layered.shuffled) == (network.optimizer.op, network.order_seed is not None)
+    assert ("M" in layered.operands) == bool(network.optimizer.state)
+    assert len(layered.operands) == len(layered.elements(40))
+
+
+@pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+@pytest.mark.parametrize("name", ["classifier", "adam"])
+def test_arguments_are_of_the_kinds_that_the_kernel_takes(name):
+    """A whole number that a file has for a real one would be passed as other bits."""
+    one = (SHAPES | FURTHER)[name]
+    launch = plan_for(one)
+    kernel = cuda_on_cpu.load(ROOT / launch.source, **dict(launch.defines))["train_persistent"]
+    steps = Steps(70, 0, 3, 1, 2, 4, 5, (1, 0), (1, 2, 3, 1))
+    kinds = [kind for kind in kernel.parameters if not kind.endswith("*")]
+    assert [kind.startswith("float") for kind in kinds] == [
+        isinstance(n, float) for n in one.arguments(steps)
+    ]
+    assert len(kernel.parameters) - len(kinds) == len(one.operands)
 
 
 # ---- clusters and tiles

@@ -68,7 +68,7 @@ class Recorder(SimpleNamespace):
 def launches(epochs, batches, most):
     """The first batch and the steps of each launch."""
     backend = Recorder(most=most, launches=[])
-    training = LaunchedTraining(backend, PerceptronShape((16, 16), 1, True, False), batches, 0.1)
+    training = LaunchedTraining(backend, PerceptronShape((16, 16), 1, True, False), Steps(batches, 0, 0, 0.1))
     training.train(epochs, (), None, lambda *_: None)
     return backend.launches
 
@@ -169,7 +169,7 @@ def check_splits(train, shape, buffers, steps, state):
     train(once, steps._replace(number=STEPS))
     again, done = [buffer.copy() for buffer in buffers], 0
     for number in SPLIT:
-        train(again, steps._replace(first=done % batches, number=number))
+        train(again, steps._replace(first=done % batches, number=number, epoch=done // batches))
         done += number
     for which in state:
         np.testing.assert_array_equal(again[which], once[which])
@@ -207,16 +207,25 @@ def test_three_layers_keep_their_scales_from_launch_to_launch():
 
 def family_of(name):
     """The module of a shape, and the shape."""
-    if name in layered_shapes.SHAPES:
-        return layered_shapes, layered_shapes.SHAPES[name]
+    layered = layered_shapes.SHAPES | layered_shapes.FURTHER
+    if name in layered:
+        return layered_shapes, layered[name]
     return convolutional_shapes, convolutional_shapes.SMALL[name]
 
 
 @on_cpu
-@pytest.mark.parametrize("name", ["classifier", "in turn", "deep", "regression", "square", "uneven"])
-def test_so_does_a_network_of_layers(name, random):
+@pytest.mark.parametrize(
+    ("name", "batches"),
+    [
+        *((name, 3) for name in ("classifier", "in turn", "deep", "regression", "square", "uneven")),
+        *(("adam", 3), ("adam", 1), ("shuffled", 2), ("momentum", 3)),
+    ],
+)
+def test_so_does_a_network_of_layers(name, batches, random):
     family, one = family_of(name)
-    steps = Steps(2 * one.batch + 1, 0, 1, RATE)
+    steps = Steps((batches - 1) * one.batch + 1, 0, 1, RATE)
+    if family is layered_shapes:
+        steps = family.steps_of(one, steps.rows, 1, RATE)
     X, _, Y, weights = family.made(one, steps.rows, random)
     launch, buffers = family.plan_for(one), family.buffers_of(one, X, Y, weights)
     check_splits(partial(launched, launch), one, buffers, steps, range(2, len(buffers) - 1))

@@ -11,6 +11,7 @@ from deferred import DeferredBackend
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from test_strategies import ON_CPU
+from test_strategies import Device as Gpu
 
 from snn.backends.cpu import ops
 from snn.backends.ops import OPS, THREADS
@@ -238,8 +239,8 @@ def test_large_kernels_are_products_of_patches(kernel):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_strategy_of_mlps_says_so(name, backend):
-    strategy = factory.make(groups.load("strategy", name), backend)
+def test_a_strategy_of_mlps_says_so(name):
+    strategy = factory.make(groups.load("strategy", name), Gpu())
     with pytest.raises(Unsupported, match="multilayer perceptrons only"):
         strategy.check_network(Network((4,), (Linear(3), ReLU(), Linear(1))))
 

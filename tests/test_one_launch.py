@@ -123,7 +123,7 @@ def test_the_steps_of_a_launch(launching, network, batch, shape, epoch, max_norm
     strategy.epoch()
     strategy.train(4)
     one = Steps(7, 0, epoch, float(np.float32(0.1)), max_norm)
-    assert backend.launched == [one, one._replace(number=4 * epoch)]
+    assert backend.launched == [one, one._replace(number=4 * epoch, epoch=1)]
     assert backend.shapes == [shape]
 
 
@@ -133,7 +133,7 @@ def test_rates_of_members_stand_in_the_workspace(launching):
     np.testing.assert_array_equal(workspace, [*HEAD * [0], 0.5, 0.25, 2.0])
     assert backend.shapes[0].members == 3
     strategy.train(1)
-    assert backend.launched[0][3:] == (0.5, 0.0)
+    assert backend.launched[0][3:5] == (0.5, 0.0)
     for rates, expected in (((0.5, 0.25), [0.5, 0.25]), ((0.5,), [0.0])):
         backend, _ = launching(rates=rates)
         assert words(backend)[4][HEAD : HEAD + len(rates)].tolist() == expected
@@ -175,7 +175,7 @@ def test_of_batches_that_divide_the_rows_the_last_is_whole(launching):
 
 # ---- networks of layers, on NumPy
 
-LAYERED = {name: (layered, one) for name, one in layered.SHAPES.items()}
+LAYERED = {name: (layered, one) for name, one in (layered.SHAPES | layered.FURTHER).items()}
 IMAGES = {name: (convolutional, convolutional.SMALL[name]) for name in ("square", "uneven")}
 FAMILIES = LAYERED | IMAGES
 

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_layers import oracles_of
 from test_strategies import MANAGED, ON_CPU, POOLS
+from test_strategies import Device as Gpu
 
 from snn import backends
 from snn.backends.cpu import ops
-from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches.operations import check_sizes, launch_shape
 from snn.config import compose, groups
 from snn.errors import ConfigError, Unsupported
@@ -54,7 +54,7 @@ NAMES = list(CASES)
 TRAINERS = [
     name for name in (*STRATEGIES, *PEERS) if factory.class_of(groups.load("strategy", name)).any_optimizer
 ]
-OTHERS = [name for name in groups.names("strategy") if name not in TRAINERS]
+OTHERS = [name for name in (*STRATEGIES, *PEERS) if name not in TRAINERS]
 REMEDIES = [name for name in TRAINERS if factory.class_of(groups.load("strategy", name)).remedies]
 KERNELS = [(False, False, False), (True, False, False), (False, True, False), (True, True, True)]
 ROWS, BATCH, EPOCHS = 30, 12, 17  # 51 steps, of which a third is of a smaller batch
@@ -277,20 +277,9 @@ def test_the_state_is_counted_as_memory_of_the_optimizer(case):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_strategy_that_cannot_says_so(name):
-    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    strategy = factory.make(groups.load("strategy", name), Gpu())
     with pytest.raises(Unsupported, match=r"training\.optimizer=adam"):
         strategy.check_network(mlp((3, 4, 1), optimizer=Adam()))
-
-
-def test_persistent_falls_back_to_graph_and_says_why():
-    network = mlp((5, 9, 1), init="he_uniform", optimizer=Adam())
-    X, Y, _, weights = data_of(network)
-    with closing(factory.make(groups.load("strategy", "persistent"), DeferredBackend())) as strategy:
-        strategy.setup(network, X, Y, BATCH, RATE)
-        assert strategy.plan.startswith("graph: ") and "training.optimizer=adam" in strategy.plan
-        strategy.load(weights)
-        strategy.train(EPOCHS)
-        agree(strategy.weights(), exact(network, "adam"))
 
 
 def training_of(*settings_):

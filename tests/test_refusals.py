@@ -176,7 +176,10 @@ COMMAND_LINES = r"""
     CSV dataset.delimiter=ab => dataset.delimiter is 'ab'
     network.hidden=[1000000000000] => network.hidden is [1000000000000]
     strategy=ensemble strategy.seeds=[4294967296] => whole numbers from 1 to 2147483647
-    ENSEMBLE strategy.starts=30000 => learning_rates are 120000 networks
+    ENSEMBLE strategy.folds=1 => strategy.folds is 1: it must be 0, or at least 2
+    ENSEMBLE strategy.folds=2 strategy.bootstraps=2 => strategy.folds is 2: it must be 0, since
+    ENSEMBLE strategy.weight_decays=[-1] => numbers of at least 0, each once
+    ENSEMBLE strategy.starts=30000 => weight_decays are 120000 networks
     training.learning_rate=1e-320 => in float32
     training.learning_rate=inf => training.learning_rate is inf
     kernel.block=[1,2000] => at most 1024 threads

@@ -15,6 +15,7 @@ from emulated import EmulatedBackend
 from every_source import EverySource
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_strategies import Device as Gpu
 
 from snn import backends
 from snn.backends.cpu.backend import CpuBackend
@@ -33,7 +34,7 @@ from snn.strategies import factory
 from snn.strategies.factory import Job
 
 KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in groups.names("strategy")}
-SHUFFLING = [name for name in STRATEGIES if KINDS[name].shuffles and name != "persistent"]
+SHUFFLING = [name for name in STRATEGIES if KINDS[name].shuffles]
 SEEDS, EPOCHS = st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1)
 
 # Random123's file kat_vectors: counter, key and result of philox4x32-10.
@@ -219,7 +220,7 @@ def test_fifty_steps_are_the_oracles_and_each_run_has_the_same_orders(name, rows
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", [*SHUFFLING, "persistent"])
+@pytest.mark.parametrize("name", SHUFFLING)
 def test_on_a_gpu_fifty_steps_are_the_oracles(name, cuda_backend):
     if KINDS[name].on_host:
         pytest.skip("a CPU baseline")
@@ -249,17 +250,9 @@ def test_micro_batches_are_parts_of_a_shuffled_batch(name):
             assert np.abs(W - exact).max() <= 1e-5
 
 
-def test_one_launch_leaves_shuffling_to_a_graph_and_says_so():
-    (X, Y), backend = data_of(23), DeferredBackend()
-    with closing(factory.make(groups.load("strategy", "persistent"), backend)) as strategy:
-        strategy.check_network(NETWORK)
-        strategy.setup(NETWORK, X, Y, 4, 0.01)
-        assert strategy.plan.startswith("graph: ") and "training.shuffle=epoch" in strategy.plan
-
-
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if not kind.shuffles])
 def test_a_strategy_that_only_knows_the_files_order_says_so(name):
-    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    strategy = factory.make(groups.load("strategy", name), Gpu())
     with pytest.raises(Unsupported, match=r"training\.shuffle=epoch"):
         strategy.check_network(NETWORK)
 

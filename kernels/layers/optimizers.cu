@@ -22,6 +22,8 @@
 // Launch, with 256 threads per block, a thread per element; count_step and clip_together with one block,
 // add_squares with 256.
 
+#include "../rate_factor.cuh"
+
 constexpr int THREADS = 256;
 constexpr int PARTIALS = 256;
 
@@ -58,18 +60,6 @@ extern "C" __global__ void start_steps(float* __restrict__ T, int n)
 {
     const size_t i = own_element();
     if (i < n) T[i] = i >= 1 && i <= 4 ? 1.0f : 0.0f;
-}
-
-enum Form { LINEAR, STEP, COSINE };
-
-// The rate after so many steps, divided by the full one: snn/models/schedules.py.
-__device__ double rate_factor(double done, int form, int warmup, int length, double end)
-{
-    if (done < warmup) return (done + 1.0) / warmup;
-    const double after = done - warmup, share = fmin(after / length, 1.0);
-    if (form == STEP) return pow(end, floor(after / length));
-    if (form == COSINE) return end + (1.0 - end) * (1.0 + cospi(share)) / 2.0;
-    return 1.0 + (end - 1.0) * share;  // LINEAR, and to 1 a constant rate
 }
 
 extern "C" __global__ void count_step(float* __restrict__ T, float gain1, float gain2, int form, int warmup,

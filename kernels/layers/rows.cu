@@ -4,36 +4,19 @@
 //   row_order  I[i] = the row that epoch C trains on in place i
 //   take_rows  U[i] = X[I[i]], V[i] = Y[I[i]] for each row i; C += 1
 //
-// X and U are (rows, features), Y and V (rows, outputs). row_order finds each place by itself, without sorting: a
-// Feistel network of Philox4x32-10 permutes the numbers of so many bits, and a number that is no row is permuted
-// again. C counts in take_rows, which no thread reads it in, so that a CUDA graph of an epoch takes a new order each
-// time.
+// X and U are (rows, features), Y and V (rows, outputs). C counts in take_rows, which no thread reads it in, so that a
+// CUDA graph of an epoch takes a new order each time.
 //
 // Launch, with 256 threads per block: row_order a thread per row, take_rows a thread per element of U and V.
 
-#include "../philox.cuh"
-
 constexpr int THREADS = 256;
-constexpr int ROUNDS = 8;
+#include "../row_order.cuh"
 
 extern "C" __global__ void row_order(const unsigned* __restrict__ C, unsigned* __restrict__ I, int rows, int seed)
 {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= rows) return;
-    int bits = 8;
-    while (rows - 1 >> bits) ++bits;
-    const int right = bits - bits / 2;
-    const unsigned of_L = (1u << bits / 2) - 1, of_R = (1u << right) - 1, epoch = *C;
-    unsigned place = i;
-    do {
-        unsigned L = place >> right, R = place & of_R;
-        for (unsigned round = 0; round < ROUNDS; round += 2) {
-            L ^= philox(R, round, epoch, seed, 0).of[0] & of_L;
-            R ^= philox(L, round + 1, epoch, seed, 0).of[0] & of_R;
-        }
-        place = L << right | R;
-    } while (place >= rows);
-    I[i] = place;
+    I[i] = row_in_place(i, rows, seed, *C);
 }
 
 extern "C" __global__ void take_rows(const unsigned* __restrict__ I, const float* __restrict__ X,

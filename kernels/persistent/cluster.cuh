@@ -46,6 +46,12 @@ __device__ void send(unsigned to, const float (&v)[2], unsigned mbarrier)
                  :: "r"(to), "f"(v[0]), "f"(v[1]), "r"(mbarrier) : "memory");
 }
 
+__device__ void send(unsigned to, const float (&v)[4], unsigned mbarrier)
+{
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
+                 :: "r"(to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(mbarrier) : "memory");
+}
+
 __device__ void mbarrier_init(unsigned mbarrier)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(mbarrier) : "memory");

@@ -36,6 +36,10 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
             parts.append(f"test accuracy {summary['mean_test_accuracy']:.2%}")
         if summary.get("mean_test_r2") is not None:
             parts.append(f"R² on test rows {summary['mean_test_r2']:.4g}")
+        for number, member in enumerate(record.get("members", []), 1):
+            if number == record.get("best_member"):
+                score = f" with score {member['score']:.4g}" if "score" in member else ""
+                parts.append(f"member {number} is the best{score}")
     else:
         parts.append("no time")
     precision = "" if cell.precision == "fp32" else f" in {cell.precision}"

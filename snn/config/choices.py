@@ -20,7 +20,7 @@ _MADE_BY = {
     "strategy": "strategy's class, such as snn.strategies.host_driven.Pinned",
 }
 
-BESIDE_THE_CELL = ("round", "data", "output", "profile")
+BESIDE_THE_CELL = ("round", "data", "output", "weights", "profile")
 """Keys of the command line that belong to no section of a cell."""
 
 _FILE = re.compile(r"[/\\]|\.\w+$")

@@ -54,7 +54,7 @@ def composed(overrides: Sequence[str], checks_memory: bool = True) -> Cell:
     cell = complete({section: plain[section] for section in SECTIONS}, given)
     for key, value in beside.items():
         KINDS[key].check(key, value)
-    for key in ("output", "data"):
+    for key in ("output", "data", "weights"):
         if beside[key] and beside[key].startswith("~"):
             beside[key] = str(path_of(beside[key]))
     if checks_memory:

@@ -35,6 +35,7 @@ _MOST_SHOWN = 200
 TEXTS = (
     "output",
     "data",
+    "weights",
     "dataset.path",
     "dataset.target",
     "dataset.encoding",

@@ -10,7 +10,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,7 @@ from snn.config.cell import ANY, NONE, SECTIONS, Cell
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.hardware.devices import BACKENDS
-from snn.models import optimizers, remedies, schedules
+from snn.models import members, optimizers, remedies, schedules
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import ACTIVATIONS, parse
@@ -194,6 +194,7 @@ _BELOW_1 = 1 - 2**-24
 _MEANS = "a mean of earlier steps that gave them more weight would grow without bound"
 _USUAL = "PyTorch's default"
 _STEPS = "a schedule counts steps in float32"
+_DECAY = Range(0, 1e30, _FLOAT32[2], real=True)
 _SIDE = Range(1, 4096, "larger images are not meant for such networks")
 _WIDTH = Range(1, 2**20, _IN_32_BITS)
 _THREADS = Range(1, 1024, "a block has at most 1024 threads")
@@ -291,6 +292,11 @@ KINDS: Mapping[str, Kind] = {
     "strategy.learning_rates": list_of(
         "numbers above 0 and finite in float32, each once, such as [1.0e-4, 1.0e-3]", _ABOVE_0.holds, _ABOVE_0
     ),
+    "strategy.weight_decays": list_of(
+        "numbers of at least 0, each once, such as [0, 1.0e-4]", _DECAY.holds, _DECAY
+    ),
+    "strategy.folds": Range(0, 10**4, "every fold trains all combinations once more"),
+    "strategy.bootstraps": Range(0, MOST_MEMBERS, f"a launch trains at most {MOST_MEMBERS} networks"),
     "kernel.block": Form(
         "the block size [x, y], at most 1024 threads in all, such as [16, 16]",
         lambda block: _has(_THREADS, 2, block) and math.prod(block) <= 1024,
@@ -325,7 +331,7 @@ KINDS: Mapping[str, Kind] = {
     "training.beta1": Range(0, _BELOW_1, _MEANS, real=True, or_null=_USUAL),
     "training.beta2": Range(0, _BELOW_1, _MEANS, real=True, or_null=_USUAL),
     "training.eps": Range(*_FLOAT32, real=True, or_null=_USUAL),
-    "training.weight_decay": Range(0, 1e30, _FLOAT32[2], real=True, or_null=_USUAL),
+    "training.weight_decay": replace(_DECAY, or_null=_USUAL),
     "training.clip_norm": Range(*_FLOAT32, real=True, or_null="no clipping"),
     "training.schedule": one_of(schedules.SCHEDULES),
     "training.warmup_steps": Range(0, schedules.MOST_STEPS, _STEPS, or_null="none"),
@@ -351,6 +357,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "data": Form(_FILE, lambda path: path is None or isinstance(path, str)),
     "output": Form(_FILE, lambda path: path is None or isinstance(path, str)),
+    "weights": Form(_FILE, lambda path: path is None or isinstance(path, str)),
     "profile": one_of(("none", "nvtx")),
 }
 
@@ -387,11 +394,16 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         _check_section(section, cell[section])
     strategy, kernel, network, training = (cell[key] for key in ("strategy", "kernel", "network", "training"))
     lists = {key: value for key, value in strategy.items() if isinstance(value, list)}
-    members = strategy.get("starts", 1) * math.prod(max(len(value), 1) for value in lists.values())
-    if members > MOST_MEMBERS:
+    folds, samples = (strategy.get(key, 0) for key in ("folds", "bootstraps"))
+    if folds == 1 or (folds and samples):
+        right = "0, or at least 2" if folds == 1 else "0, since strategy.bootstraps is not 0"
+        raise error("strategy.folds", folds, right)
+    count = strategy.get("starts", 1) * max(folds, samples, 1)
+    count *= math.prod(max(len(value), 1) for value in lists.values())
+    if count > MOST_MEMBERS:
         raise ConfigError(
             f"strategy.starts: {strategy['starts']} starts of each combination of {', '.join(lists)} are "
-            f"{members} networks: there must be at most {MOST_MEMBERS} in a launch"
+            f"{count} networks: there must be at most {MOST_MEMBERS} in a launch"
         )
     if groups.load("kernel", kernel["name"])["work"] == [1, 1] != kernel["work"]:
         right = f"[1, 1], since each thread of kernel={kernel['name']} computes one element"
@@ -472,6 +484,7 @@ def _settle(cell: dict[str, Any]) -> None:
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
     cell["training"] = optimizers.settled(settled(cell["training"]))
+    cell["strategy"] = members.settled(cell["strategy"])
     network = cell["network"] = without_defaults(cell["network"])
     network["recompute"] = sorted(network["recompute"])
     if cell["dataset"].get("task", "") is None:

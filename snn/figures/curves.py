@@ -58,7 +58,7 @@ def _note_depths(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 def _rates(table: pd.DataFrame) -> pd.DataFrame:
     """Final losses by learning rate, from ensembles that train all rates in one launch."""
     table = table[table["learning_rate"].notna()]
-    names = varied(table, ("dataset", "network", "strategy", "initialiser"))
+    names = varied(table, ("dataset", "network", "strategy", "initialiser", "weight_decay"))
     series = texts(table, names) if names else pd.Series("final loss", table.index)
     spread = table.assign(spread=table.get("final_mse_std", pd.Series(0.0, table.index)).fillna(0.0))
     known = {name: numbered(i) for i, name in enumerate(dict.fromkeys(series))}
@@ -78,6 +78,18 @@ def _note_diverged(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 def _title_members(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     counts = sorted(set(table["members"].dropna().astype(int)))
     return f"Final loss by learning rate, {' or '.join(map(str, counts)) or 'all'} trainings in one launch"
+
+
+# ---- by the number of networks
+
+
+def _members(table: pd.DataFrame) -> pd.DataFrame:
+    """Time per network and step, a panel for each network."""
+    table = table[table["step_us"].notna()]
+    strategies = list(dict.fromkeys(table["strategy"]))
+    columns = {"panel": table["network"], "x": table["members"].astype(float), "label": table["strategy"]}
+    known = dict(zip(strategies, looks(strategies), strict=True))
+    return points(table, "step_us", ("step_ci_low_us", "step_ci_high_us"), known, **columns)
 
 
 # ---- by epoch: the CNN report's Figures 1 to 4
@@ -201,6 +213,16 @@ FORMS: dict[str, Drawing] = {
             "Dots: mean final loss over the draws of initial weights whose training ended with a finite "
             "loss; bars: their standard deviation, where there are several. Crosses: all trainings diverged.",
             _note_diverged,
+        ),
+    ),
+    "members": Values(
+        title="Many networks side by side",
+        frame=_members,
+        axes={"time per network and step (µs)": True},
+        x="networks in one launch",
+        note=(
+            "Dots: time of a step of all networks, divided by their number; bars: its 95% confidence "
+            "interval.",
         ),
     ),
     "time_by_epoch": _epochs(

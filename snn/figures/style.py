@@ -88,6 +88,7 @@ LOOKS = {
     "torch_compile": Look(PURPLE, "P"),
     "torch_loader": Look(ORANGE, "X"),
     "jax_scan": Look(SKY, "P"),
+    "jax_vmap": Look(SKY, "X"),
 }
 _STYLES = ("-", ":", "-.", "--")
 DARKEST = 0.4

@@ -262,7 +262,7 @@ def all_cells(sweeps: Mapping[str, Sweep]) -> dict[str, Cell]:
 NEIGHBOURS = "neighbours"
 """The table that compares cells next to a busy neighbour with the same cells alone."""
 
-_OF_MEMBERS = ("correctness", "learning_rates")
+_OF_MEMBERS = ("correctness", "learning_rates", "members")
 """Tables with a row per network of a launch; times in other tables belong to a single network."""
 
 _OWN_NAME = "give the sweep a separate name"

@@ -11,7 +11,7 @@ from snn.hardware.devices import usable_processors
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import Network, draw_weights
 from snn.models.training_step import prediction_step
-from snn.strategies.factory import Job
+from snn.strategies.factory import Job, Test
 
 _ROWS = 64  # of a batch: few enough that a convolution's patches stay in a processor's cache
 _UNTRAINED_ROWS = 256
@@ -51,6 +51,14 @@ def accuracy(network: Network, weights: list[np.ndarray], X: np.ndarray, labels:
     outputs = predicted(network, weights, X)
     right = (outputs.argmax(axis=1) == labels) & ~np.isnan(outputs).any(axis=1)
     return float(np.mean(right))
+
+
+def score(network: Network, weights: list[np.ndarray], test: Test, is_classification: bool) -> float | None:
+    """R^2 on test rows, or the accuracy of a classification; None if it is not finite."""
+    if is_classification:
+        return accuracy(network, weights, test.X, test.targets)
+    r2 = errors(network, weights, *test).r2
+    return r2 if r2 is not None and np.isfinite(r2) else None
 
 
 def predicted(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.ndarray:

@@ -6,10 +6,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
+
+import numpy as np
 
 from snn import backends, datasets
 from snn.backends.base import Backend
@@ -17,6 +20,7 @@ from snn.config.cell import Cell
 from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
+from snn.files.outputs import replaced
 from snn.grid import fingerprint
 from snn.hardware.devices import check_cuda, choices, nvml_open, say_unused_gpu
 from snn.hardware.locks import Neighbours, device_lock, in_turn
@@ -48,7 +52,8 @@ def _run(config: Cell) -> dict[str, Any]:
     device = devices[0]
     say_unused_gpu(config["device"]["backend"], device)
     cell = config | {"device": {"backend": device.backend, "name": device.name}}
-    data, output, number, instrument = (cell.pop(key) for key in ("data", "output", "round", "profile"))
+    keys = ("data", "output", "round", "weights", "profile")
+    data, output, number, weights, instrument = (cell.pop(key) for key in keys)
     _check_ranges(cell, instrument)
     if number is None:  # all runs of the cell in this job
         number, cell["protocol"] = 1, {**cell["protocol"], "rounds": 1}
@@ -56,7 +61,7 @@ def _run(config: Cell) -> dict[str, Any]:
     table = load_table(cell, data)
     check_memory(cell, table.values.shape)
     described = datasets.described(table, cell["dataset"])
-    job = job_of(cell, table)
+    job = replace(job_of(cell, table), keeps_weights=weights is not None)
     datasets.say_remarks(table)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(*in_turn(devices, number)) as device, ExitStack() as stack:
@@ -80,6 +85,11 @@ def _run(config: Cell) -> dict[str, Any]:
             measurement, explanation, machine = measured(job, rules, backend, device, progress, number)
             if neighbour:
                 machine["neighbour"] = neighbour.account()
+            if measurement.weights:
+                with replaced(Path(weights)) as file:
+                    names = [parameter.name for parameter in job.network.parameters]
+                    arrays: dict[str, Any] = dict(zip(names, measurement.weights, strict=True))
+                    np.savez(file, **arrays)
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
         if measurement.runs and not measurement.members:
             untrained = untrained_loss(job)
@@ -144,6 +154,9 @@ def build_record(
     squared = cell["network"].get("loss", MEAN_SQUARED_ERROR.name) == MEAN_SQUARED_ERROR.name
     found = vars(measurement).copy()
     setup_seconds, members, warmup = found.pop("setup_seconds"), measurement.members, measurement.warmup
+    del found["weights"]
+    if not members:
+        del found["best_member"]
     runs = [_plain(run, squared, bool(members)) for run in measurement.runs]
     record = {
         "schema_version": SCHEMA_VERSION,

@@ -13,8 +13,9 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
-from snn.measurement.accuracy import Errors, accuracy, errors
+from snn.measurement.accuracy import Errors, accuracy, errors, score
 from snn.measurement.protocol import Round, Steadiness
+from snn.models.members import Member
 from snn.profiling.calls import Unlaunched
 from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
@@ -69,7 +70,9 @@ class Measurement:
     """The result of measuring a cell in one round; a record has the same keys.
 
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members`` are
-    the networks that one launch trains, if several; ``plan`` is how a strategy trains, if it has a choice.
+    the networks that one launch trains, if several; ``best_member`` is the number of one, from 1.
+    ``plan`` is how a strategy trains, if it has a choice. ``weights`` are those at the end, of the best
+    member if there are several, if the job keeps them.
     """
 
     status: str = "ok"
@@ -77,6 +80,8 @@ class Measurement:
     stopped: str | None = None
     runs: list[Run] = field(default_factory=list)
     members: list[dict[str, Any]] = field(default_factory=list)
+    best_member: int | None = None
+    weights: list[np.ndarray] = field(default_factory=list)
     plan: str | None = None
     launch: Mapping[str, Any] | None = None
     ledger: dict[str, int] = field(default_factory=dict)
@@ -190,8 +195,34 @@ def _time_runs(
             runs.append(_run(job, strategy, backend, next(starts), of_run, after_epoch=not is_long))
             measurement.stopped = rules.stop([run.seconds for run in runs])
             progress(runs)
+        if measurement.members:
+            _score(job, strategy, measurement)
+        elif job.keeps_weights:
+            measurement.weights = strategy.weights()
     finally:
         strategy.close()
+
+
+def _score(job: Job, strategy: Strategy, measurement: Measurement) -> None:
+    """Give each member its ``score``, if rows are left that it was not trained on, and find the best one.
+
+    Those are its fold's, those that its bootstrap sample lacks, or else the test rows. A score is R^2, or
+    for a classification the accuracy. The best member has the largest score, or else the smallest loss.
+    """
+    weights, count = strategy.weights(), len(job.network.parameters)
+    each = [weights[i : i + count] for i in range(0, len(weights), count)]
+    ranks = [-loss for loss in measurement.runs[-1].losses]
+    for i, (member, own) in enumerate(zip(measurement.members, each, strict=True)):
+        rows = Member(**member).left_out(len(job.X), job.strategy.get("folds", 0))
+        test = job.test if rows is None else job.left_out(rows)
+        if test is not None and len(test.X):
+            member["score"] = score(job.network, own, test, job.is_classification)
+            ranks[i] = math.nan if member["score"] is None else member["score"]
+    finite = [i for i, rank in enumerate(ranks) if math.isfinite(rank)]
+    if finite:
+        best = max(finite, key=ranks.__getitem__)
+        measurement.best_member = best + 1
+        measurement.weights = each[best] if job.keeps_weights else []
 
 
 def _warm_up(job: Job, rules: Round, strategy: Strategy, backend: Backend) -> WarmUp:
@@ -241,7 +272,7 @@ def _run(
     strategy.check_trained()
     losses = strategy.losses()
     run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
-    if job.test is None or len(losses) > 1:
+    if job.test is None or strategy.side_by_side:
         return run
     X, targets, _ = test = job.test
     if not job.is_classification:

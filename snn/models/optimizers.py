@@ -52,6 +52,11 @@ class Optimizer(ABC):
     clip_norm: float | None = field(default=None, kw_only=True)
 
     @property
+    @abstractmethod
+    def weight_decay(self) -> float:
+        """How fast weights shrink; a key that every optimiser has."""
+
+    @property
     def state(self) -> tuple[str, ...]:
         return ()
 
@@ -82,9 +87,19 @@ class Optimizer(ABC):
         """Its own keys, with values: those that only this optimiser has."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name in KEYS}
 
+    @property
     @abstractmethod
+    def op(self) -> str:
+        """The operation that updates a parameter."""
+
+    @property
+    @abstractmethod
+    def numbers(self) -> tuple[float, ...]:
+        """The operation's numbers after the rate."""
+
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
         """Launch the update of a parameter of this size with its gradient."""
+        step.launch(self.op, (W, dW, *self.held(step, W)), (size, step.rate, *self.numbers))
 
     def begin(self, step: Step) -> None:
         """Launch what comes before a step's first update."""
@@ -139,13 +154,16 @@ class Sgd(Optimizer):
         key = "momentum" if self.momentum else "weight_decay"
         return f"training.{key}={getattr(self, key):g}" if getattr(self, key) else super().setting
 
-    def update(self, step: Step, W: str, dW: str, size: int) -> None:
-        operands = W, dW, *self.held(step, W)
+    @property
+    def op(self) -> str:
         if self.momentum:
-            op = "nesterov_update" if self.nesterov else "momentum_update"
-            step.launch(op, operands, (size, step.rate, self.momentum, self.weight_decay))
-        else:
-            step.launch("decay_update", operands, (size, step.rate, self.weight_decay))
+            return "nesterov_update" if self.nesterov else "momentum_update"
+        return "update" if self == PLAIN else "decay_update"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        without_momentum = {"update": (), "decay_update": (self.weight_decay,)}
+        return without_momentum.get(self.op, (self.momentum, self.weight_decay))
 
 
 @dataclass(frozen=True)
@@ -178,9 +196,13 @@ class Adam(Optimizer):
     def setting(self) -> str:
         return f"training.optimizer={self.name}"
 
-    def update(self, step: Step, W: str, dW: str, size: int) -> None:
-        numbers = size, step.rate, *self.gains, self.eps, self.weight_decay
-        step.launch(f"{self.name}_update", (W, dW, *self.held(step, W)), numbers)
+    @property
+    def op(self) -> str:
+        return f"{self.name}_update"
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return *self.gains, self.eps, self.weight_decay
 
 
 @dataclass(frozen=True)

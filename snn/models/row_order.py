@@ -29,11 +29,14 @@ def settled(training: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in training.items() if (key, value) != ("shuffle", IN_FILE)}
 
 
-def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int], xp: Any = np) -> tuple[Any, ...]:
+def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], xp: Any = np) -> tuple[Any, ...]:
     """Philox4x32-10 of counters, four uint32 arrays of one shape, by NumPy or ``jax.numpy``: four words."""
     a, b, c, d = counter
     for i in range(10):
-        k0, k1 = (xp.uint32((k + i * weyl) & 0xFFFFFFFF) for k, weyl in zip(key, WEYL, strict=True))
+        k0, k1 = (
+            xp.asarray(k, xp.uint32) + xp.asarray(i * weyl & 0xFFFFFFFF, xp.uint32)
+            for k, weyl in zip(key, WEYL, strict=True)
+        )
         (high0, low0), (high1, low1) = _product(a, MULTIPLIERS[0], xp), _product(c, MULTIPLIERS[1], xp)
         a, b, c, d = high1 ^ b ^ k0, low1, high0 ^ d ^ k1, low0
     return a, b, c, d
@@ -55,7 +58,7 @@ def bits_of(rows: int) -> tuple[int, int]:
     return bits // 2, bits - bits // 2
 
 
-def tables(rows: int, seed: int, epoch: Any, xp: Any = np) -> Any:
+def tables(rows: int, seed: Any, epoch: Any, xp: Any = np) -> Any:
     """F of every half of a place, (rounds, halves), cut to the bits that it changes."""
     left, right = bits_of(rows)
     v, i = xp.meshgrid(xp.arange(1 << right, dtype=xp.uint32), xp.arange(ROUNDS, dtype=xp.uint32))

@@ -168,7 +168,7 @@ class Tracer(Observer):
             name, _, size = call.arguments
         elif call.name == "train":
             shape, _, steps = call.arguments
-            name, size = shape.op, (steps.rows, shape.batch, *steps[1:])
+            name, size = shape.op, (steps.rows, shape.batch, *steps[1:5])
         elif call.name == "graph_launch":
             size = (live.kernels(call),)
         return Signature(name, size, call.page_locked, call.stream is not None, context)

@@ -87,7 +87,10 @@ class Test(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A training job: plain values of a checked configuration, and the data."""
+    """A training job: plain values of a checked configuration, and the data.
+
+    ``keeps_weights``: whether the weights at the end are of interest.
+    """
 
     strategy: Mapping[str, Any]
     network: Network
@@ -98,11 +101,17 @@ class Job:
     batch_size: int
     learning_rate: float
     test: Test | None = None
+    keeps_weights: bool = False
 
     @property
     def is_classification(self) -> bool:
         """Whether the task is classification, so that every epoch's loss is of interest."""
         return self.network.loss is CROSS_ENTROPY
+
+    def left_out(self, numbers: np.ndarray) -> Test:
+        """Rows of the data that a member does not train on, as test rows, in units of the loss."""
+        Y = self.Y[numbers]
+        return Test(self.X[numbers], Y.argmax(axis=1) if Y.shape[1] > 1 else Y[:, 0])
 
 
 def start(job: Job, backend: Backend) -> Strategy:

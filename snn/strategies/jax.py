@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from snn.backends.cpu.ops import EPS
 from snn.errors import OutOfMemory, Unsupported
 from snn.models.layers import GELU, AvgPool2d, Conv2d, Flatten, Layer, LayerNorm, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
+from snn.models.members import arrays_of
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import tables, walked
 from snn.models.schedules import CONSTANT, factor
 from snn.strategies.base import PEERS, Peer
+from snn.strategies.members import SideBySide
 
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 """The new parameters and the errors E of a batch, from the parameters, X and Y.
@@ -26,10 +29,13 @@ Behind the parameters is the optimiser's state: its arrays for each parameter, t
 """
 
 
-def make_step(jax: Any, network: Network, rate: float) -> Step:
-    """A training step on one batch, as a pure function."""
-    is_plain = network.widths is not None and network.optimizer == PLAIN
-    return _perceptron(jax, network, rate) if is_plain else _layers(jax, network, rate)
+def make_step(jax: Any, network: Network, rate: Any, decay: Any = None) -> Step:
+    """A training step on one batch, as a pure function; with ``decay`` instead of the optimiser's own."""
+    if decay is None:
+        if network.widths is not None and network.optimizer == PLAIN:
+            return _perceptron(jax, network, rate)
+        decay = network.optimizer.weight_decay
+    return _layers(jax, network, rate, decay)
 
 
 def make_outputs(jax: Any, network: Network) -> Callable[[Any, Any], Any]:
@@ -45,7 +51,7 @@ def make_outputs(jax: Any, network: Network) -> Callable[[Any, Any], Any]:
     return outputs
 
 
-def _perceptron(jax: Any, network: Network, rate: float) -> Step:
+def _perceptron(jax: Any, network: Network, rate: Any) -> Step:
     """Equations (1) to (4) of the paper."""
     jnp = jax.numpy
     sequential, max_norm = network.update_order == "sequential", network.clip_norm
@@ -65,12 +71,12 @@ def _perceptron(jax: Any, network: Network, rate: float) -> Step:
     return step
 
 
-def _layers(jax: Any, network: Network, rate: float) -> Step:
+def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
     """Each layer is differentiated by JAX, so that it can be updated before or after its gradient passes."""
     jnp, layers, own = jax.numpy, network.layers, network.slices
     first = network.gradient.lowest(layers, network.layer_shapes)
     sequential, summed = network.update_order == "sequential", network.reduction == "sum"
-    descend, clip_norm = _descent(jnp, network, rate), network.optimizer.clip_norm
+    descend, clip_norm = _descent(jnp, network, rate, decay), network.optimizer.clip_norm
 
     def gradient(outputs: Any, Y: Any) -> tuple[Any, Any]:
         """The errors E, and the gradient of the outputs."""
@@ -112,9 +118,9 @@ def _layers(jax: Any, network: Network, rate: float) -> Step:
     return step
 
 
-def _descent(jnp: Any, network: Network, full_rate: float) -> Callable[[list[Any], int, Any], None]:
+def _descent(jnp: Any, network: Network, full_rate: Any, decay: Any) -> Callable[[list[Any], int, Any], None]:
     """A function that replaces the parameter of a number, and its state, in a list of both."""
-    optimizer = network.optimizer
+    optimizer, decays = network.optimizer, not isinstance(decay, float) or decay > 0
     count, kept = len(network.parameters), len(optimizer.state)
     schedule = optimizer.schedule.numbers(network.run_steps)
 
@@ -124,9 +130,9 @@ def _descent(jnp: Any, network: Network, full_rate: float) -> Callable[[list[Any
         own = slice(count + kept * number, count + kept * (number + 1))
         w = W[number]
         if isinstance(optimizer, AdamW):
-            w = w - rate * optimizer.weight_decay * w
-        elif isinstance(optimizer, (Sgd, Adam)):
-            gradient = gradient + optimizer.weight_decay * w if optimizer.weight_decay else gradient
+            w = w - rate * decay * w
+        elif decays:
+            gradient = gradient + decay * w
         if isinstance(optimizer, Adam):
             gains = 1 - optimizer.beta1, 1 - optimizer.beta2
             old, values = W[own], (gradient, gradient * gradient)
@@ -222,15 +228,24 @@ class JaxScan(Peer):
                 f"jax {jax.__version__} has no {platform} device ({reason}): `{PEERS}`"
             ) from error
         self.network, self._batch = network, min(batch_size, len(X))
-        step = make_step(jax, network, float(np.float32(rate)))
-        arranged = None if network.order_seed is None else make_shuffle(jax, network.order_seed, self._batch)
-        self._train = make_training(jax, step, self.keeps_losses, self._unroll, network.loss, arranged)
+        self._train = self.make_train(network, float(np.float32(rate)))
         with self.translated_errors():
-            data = in_batches(X, Y, self._batch) if arranged is None else (X, Y)
+            data = (X, Y) if self._arranges else in_batches(X, Y, self._batch)
             self._data = tuple(map(self._put, data))
             self._W = tuple(
                 map(self._put, self._with_state([np.zeros(s, np.float32) for s in network.shapes]))
             )
+
+    def make_train(self, network: Network, rate: float) -> Any:
+        """The training, to be compiled: ``make_training``'s, or with other arguments in ``_arguments``."""
+        step = make_step(self._jax, network, rate)
+        arranged = make_shuffle(self._jax, network.order_seed, self._batch) if self._arranges else None
+        return make_training(self._jax, step, self.keeps_losses, self._unroll, network.loss, arranged)
+
+    @property
+    def _arranges(self) -> bool:
+        """Whether the program takes the rows in an order of each epoch, from X and Y as they are."""
+        return self.network.order_seed is not None
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
@@ -291,7 +306,7 @@ class JaxScan(Peer):
 
     def _arguments(self) -> tuple[Any, ...]:
         """Arguments of a program after the weights: the data and, to shuffle them, the first epoch."""
-        return self._data if self.network.order_seed is None else (np.uint32(self._epochs), *self._data)
+        return (np.uint32(self._epochs), *self._data) if self._arranges else self._data
 
     def _with_state(self, weights: list[np.ndarray]) -> list[np.ndarray]:
         """The parameters, and behind them a new state of the optimiser."""
@@ -316,6 +331,82 @@ class JaxScan(Peer):
         return self._programs[epochs]
 
 
+class JaxVmap(SideBySide, JaxScan):
+    """Training of many members by one compiled JAX program: ``jax.vmap`` over the training of ``jax_scan``.
+
+    Members share X and Y; each has its own parameters and state, learning rate, weight decay, order of the
+    rows and, with folds or bootstraps, rows.
+    """
+
+    def __init__(self, backend: Backend, unroll: int = 10, **lists: Any) -> None:
+        super().__init__(backend, **lists)
+        self._unroll = unroll
+        self._own: dict[str, Any] = {}
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        members = self.described(network, rate)
+        self._count, arrays = len(members), arrays_of(members, network, len(X), self._folds)
+        self._own = {name: values for name, values in arrays._asdict().items() if values is not None}
+        rows = len(X) if arrays.rows is None else arrays.rows.shape[1]
+        super().setup(network, X, Y, min(batch_size, rows), rate)
+
+    def make_train(self, network: Network, rate: float) -> Any:
+        jax = self._jax
+        with self.translated_errors():
+            self._own = {name: self._put(values) for name, values in self._own.items()}
+
+        def train(epochs: int, W: Any, own: Any, *data: Any) -> Any:
+            def alone(W: Any, own: Any) -> Any:
+                step = make_step(jax, network, own["rate"], own.get("weight_decay"))
+                of_rows = own.get("order_seed"), self._batch, own.get("rows")
+                arranged = make_shuffle(jax, *of_rows) if self._arranges else None
+                return make_training(jax, step, self.keeps_losses, self._unroll, network.loss, arranged)(
+                    epochs, W, *data
+                )
+
+            return jax.vmap(alone)(W, own)
+
+        return train
+
+    def loss(self) -> float:
+        return fmean(self.losses())
+
+    def losses(self) -> list[float]:
+        if self._error is None:
+            return [float("nan")] * self._count
+        return [self.network.loss.value(errors) for errors in np.asarray(self._error)]
+
+    def epoch_losses(self) -> np.ndarray:
+        return super().epoch_losses().mean(axis=0)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        raise Unsupported("several networks have no common outputs")
+
+    def weights(self) -> list[np.ndarray]:
+        return [W.copy() for own in zip(*super().weights(), strict=True) for W in own]
+
+    def close(self) -> None:
+        for array in self._own.values():
+            if not isinstance(array, np.ndarray):
+                array.delete()
+        self._own = {}
+        super().close()
+
+    @property
+    def _arranges(self) -> bool:
+        return bool(self._own.keys() & {"order_seed", "rows"})
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._own, *super()._arguments()
+
+    def _with_state(self, weights: list[np.ndarray]) -> list[np.ndarray]:
+        stacked = [np.stack(of_each) for of_each in zip(*self.each(weights, self._count), strict=True)]
+        arrays = super()._with_state(stacked)
+        if isinstance(self.network.optimizer, Adam):
+            arrays[-1] = np.zeros(self._count, np.float32)
+        return arrays
+
+
 def in_batches(X: Any, Y: Any, batch: int) -> tuple[Any, ...]:
     """X and Y as (batches, rows, columns); if the last batch is smaller, its X and Y, too."""
     whole = len(X) // batch * batch
@@ -327,18 +418,24 @@ Shuffle = Callable[[Any, Any, Any], tuple[Any, ...]]
 """The batches of an epoch, from its number, X and Y."""
 
 
-def make_shuffle(jax: Any, seed: int, batch: int) -> Shuffle:
-    """A function that takes the rows in an epoch's order (``snn.models.row_order``)."""
+def make_shuffle(jax: Any, seed: Any, batch: int, own: Any = None) -> Shuffle:
+    """A function that takes the rows in an epoch's order (``snn.models.row_order``).
+
+    ``own``: the numbers of the rows to take, if not all; ``seed`` None: in their order.
+    """
     jnp = jax.numpy
 
     def shuffled(epoch: Any, X: Any, Y: Any) -> tuple[Any, ...]:
-        rows = len(X)
-        F = tables(rows, seed, epoch, jnp)
-        order = jax.lax.while_loop(
-            lambda places: (places >= rows).any(),
-            lambda places: jnp.where(places < rows, places, walked(places, F, rows, jnp)),
-            walked(jnp.arange(rows, dtype=jnp.uint32), F, rows, jnp),
-        )
+        rows = len(X) if own is None else len(own)
+        order = jnp.arange(rows, dtype=jnp.uint32)
+        if seed is not None:
+            F = tables(rows, seed, epoch, jnp)
+            order = jax.lax.while_loop(
+                lambda places: (places >= rows).any(),
+                lambda places: jnp.where(places < rows, places, walked(places, F, rows, jnp)),
+                walked(order, F, rows, jnp),
+            )
+        order = order if own is None else own[order]
         return in_batches(X[order], Y[order], batch)
 
     return shuffled

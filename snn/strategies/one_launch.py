@@ -1,9 +1,8 @@
 """One launch trains for many steps, a network or many, if the backend has a launch configuration for it."""
 
-import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -17,13 +16,16 @@ from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, 
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape, has_outliers
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
-from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
-from snn.models.layers import ACTIVATIONS, Conv2d, Layer, Linear, MaxPool2d, ReLU
+from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.network import Network, draw_weights
+from snn.models.members import Member
+from snn.models.network import Network
+from snn.models.optimizers import PLAIN
+from snn.models.schedules import CONSTANT
 from snn.strategies.base import Progress, Strategy
-from snn.strategies.device_driven import DeviceDriven, Graph
+from snn.strategies.device_driven import DeviceDriven, Graph, Resident
+from snn.strategies.members import SideBySide
 
 KERNELS = (
     "kernels/persistent/special/one_layer.cu",
@@ -57,23 +59,25 @@ class LaunchedTraining:
         self,
         backend: Backend,
         shape: TrainingShape,
-        rows: int,
-        rate: float,
-        max_norm: float = 0.0,
+        steps: Steps,
         may_stop: bool = False,
     ) -> None:
-        self._backend, self._shape, self._rows = backend, shape, rows
-        self._rate, self._max_norm = float(np.float32(rate)), max_norm
-        self._batches = math.ceil(rows / shape.batch)
+        self._backend, self._shape = backend, shape
+        self._steps = steps._replace(rate=float(np.float32(steps.rate)))
+        self._batches = math.ceil(steps.rows / shape.batch)
         self._most = backend.steps_per_launch(shape)
-        self._asked = 0
+        self._asked = self._epochs = 0
         self._after_stop: PerceptronShape | None = None
         if may_stop and isinstance(shape, PerceptronShape):
             self._after_stop = replace(shape, outliers=True)
             backend.training_launch(self._after_stop)  # compiles it
 
+    def restart(self) -> None:
+        """Begin a run, whose epochs are counted from 0."""
+        self._epochs = 0
+
     def train(self, epochs: int, buffers: tuple[Any, ...], stream: Any, progress: Progress) -> None:
-        """Train from the first batch on. Returns before the last launch ends, unless its kernel may stop."""
+        """Train the run's next epochs. Returns before the last launch ends, unless its kernel may stop."""
         steps, done, began = epochs * self._batches, 0, time.perf_counter()
         self._asked += steps * self._shape.members
         while done < steps:
@@ -96,11 +100,13 @@ class LaunchedTraining:
                 progress(done / self._batches, epochs, now - began)
                 if now - started > _LONG:  # others use the device, or the data are slower than zeros
                     self._most = max(1, self._most // 2)
+        self._epochs += epochs
 
     def _launch(
         self, shape: TrainingShape, done: int, count: int, buffers: tuple[Any, ...], stream: Any
     ) -> None:
-        steps = Steps(self._rows, done % self._batches, count, self._rate, self._max_norm)
+        epochs, first = divmod(done, self._batches)
+        steps = self._steps._replace(first=first, number=count, epoch=self._epochs + epochs)
         self._backend.train(shape, buffers, steps, stream)
 
     def _head(self, workspace: Any, stream: Any = None) -> np.ndarray:
@@ -136,6 +142,8 @@ Describe = Callable[[Network, int, np.ndarray, int], TrainingShape]
 
 def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int = 1) -> PerceptronShape:
     """The shape for a perceptron kernel."""
+    if reason := _why_not_plain(network):
+        raise Unsupported(f"no perceptron in one launch: {reason}")
     widths = tuple(map(padded, network.mlp_widths()[:-1]))
     is_clipped = (network.clip_norm or 0.0) > 0
     outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers is affected
@@ -144,27 +152,31 @@ def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int =
 
 def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     """The shape for the kernel of linear layers. Raises Unsupported for other networks."""
-    others = [layer for layer in network.layers if not isinstance(layer, (Linear, ReLU))]
-    relu = [isinstance(layer, ReLU) for layer in network.layers]
+    own = [layer for layer in network.layers if not isinstance(layer, Identity)]
+    others = [layer for layer in own if not isinstance(layer, (Linear, *ACTIVATIONS.values()))]
+    is_linear = [isinstance(layer, Linear) for layer in own]
     reason = ""
     if others:
-        reason = f"its layers are linear and relu, and this one is {others[0].name}"
-    elif relu[-1] or (True, True) in pairwise(relu):
-        reason = "its kernel has one relu between two linear layers, and none at the end"
-    elif network.clip_norm is not None:
+        reason = f"its layers are linear and activation functions, and this one is {others[0].name}"
+    elif not is_linear[0] or not is_linear[-1] or (False, False) in pairwise(is_linear):
+        reason = (
+            "its kernel has one activation function at most between two linear layers, and none elsewhere"
+        )
+    elif network.clip_norm is not None or network.optimizer.clip_norm is not None:
         reason = "its kernel does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
-    layers: tuple[Layer | None, ...] = (*network.layers, None)
     linear = tuple(
-        LinearLayer(layer.width, layer.bias, isinstance(after, ReLU))
-        for layer, after in pairwise(layers)
+        LinearLayer(layer.width, layer.bias, "identity" if isinstance(after, Linear) else after.name)
+        for layer, after in pairwise([*own, Identity()])
         if isinstance(layer, Linear)
     )
     flags = network.update_order == "sequential", network.reduction == "mean", network.loss is CROSS_ENTROPY
-    return LayeredShape(batch, *flags, prod(network.inputs), linear)
+    update = network.optimizer.op, len(network.optimizer.state), network.optimizer.schedule != CONSTANT
+    shuffled = network.order_seed is not None
+    return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, shuffled)
 
 
 def convolutional_shape(network: Network, batch: int, *unused: Any) -> ConvolutionalShape:
@@ -181,6 +193,8 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         reason = "its kernel updates simultaneously and does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
+    else:
+        reason = _why_not_plain(network)
     if reason:
         raise Unsupported(f"no convolutional network in one launch: {reason}")
     first, _, second, _, pooling, linear = network.layers
@@ -195,6 +209,15 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         *(second.filters, second.kernel, second.padding),
         *(pooling.size, linear.width),
     )
+
+
+def _why_not_plain(network: Network) -> str:
+    """Why kernels that only descend along the gradient, in the order of the file, do not train it."""
+    if network.optimizer != PLAIN:
+        return f"{network.optimizer.setting}: its kernels update by plain gradient descent"
+    if network.order_seed is not None:
+        return "training.shuffle=epoch: its kernels take the rows in the order of the file"
+    return ""
 
 
 # ---- the strategies
@@ -212,8 +235,7 @@ class OneLaunch(DeviceDriven):
     """
 
     by_epoch = at_once = True
-    any_optimizer = remedies = shuffles = False
-    any_schedule = False
+    remedies = False
 
     rates: Sequence[float] = ()
     """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
@@ -230,23 +252,31 @@ class OneLaunch(DeviceDriven):
         shape = self._describe(network, batch, X, self._members)
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
-        max_norm = network.clip_norm or 0.0
-        self._training = LaunchedTraining(self.backend, shape, rows, rates[0], max_norm, launch.may_stop)
+        steps = Steps(
+            *(rows, 0, 0, rates[0], network.clip_norm or 0.0),
+            seed=network.order_seed or 0,
+            numbers=network.optimizer.numbers,
+            schedule=network.optimizer.schedule.numbers(network.run_steps),
+        )
+        self._training = LaunchedTraining(self.backend, shape, steps, launch.may_stop)
         self._shapes, self.network = network.shapes, _widened(network, shape.padded_widths)
         self._outputs, self._last = network.outputs, rows % batch or batch
         self._stream = self.backend.stream_create()
         sizes = dict(zip(shape.operands, shape.elements(rows), strict=True))
-        of_data = (batch, X.shape[1]), shape.padded_batch, (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
-        self.plan = "; ".join(filter(None, [self.plan, words_of_padding(*of_data)]))
+        together = rows if shape.shuffled else batch  # rows that are padded together
+        lines, features = (rows, shape.padded_batch[1]) if shape.shuffled else shape.padded_batch
+        times = (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
+        padding = words_of_padding((together, X.shape[1]), (lines, features), times)
+        self.plan = "; ".join(filter(None, [self.plan, padding]))
 
-        lines, features = shape.padded_batch
         outputs = shape.padded_widths[-1] if shape.padded_widths else Y.shape[1]
         self._named: dict[str, Any] = {}
         for name, matrix, width in (("X", X, features), ("Y", Y, outputs)):
-            stored = matrix if matrix.size == sizes[name] else in_batches(matrix, batch, width, lines)
+            stored = matrix if matrix.size == sizes[name] else in_batches(matrix, together, width, lines)
             self._named[name] = self.upload(stored, "data")
-        of_weights = [sizes[name] for name in shape.operands[2:-2]]
+        of_weights = [sizes[name] for name in shape.parameters]
         weights = [self.malloc(size, "weights") for size in of_weights]
+        self._state = [(self.malloc(sizes["M"], "optimizer"), sizes["M"])] if shape.states else []
         if shape.keeps_errors:
             self._named["E"] = self.malloc(sizes["E"], "gradients")
         else:
@@ -255,12 +285,14 @@ class OneLaunch(DeviceDriven):
         if self._members > 1:
             workspace[HEAD:] = rates
         self._named["S"] = self.upload(workspace, "workspace")
-        self._operands = *map(self._named.get, "XY"), *weights, *map(self._named.get, "ES")
+        state = [buffer for buffer, _ in self._state]
+        self._operands = *map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES")
         self._weights = [
             (buffer, self.host((size,), "weights")) for buffer, size in zip(weights, of_weights, strict=True)
         ]
         self._views = self._views_of_parameters()
-        of_errors, start = (rows, rows - self._last) if shape.keeps_errors else (self._members * lines, 0)
+        padded_rows = self._members * shape.padded_batch[0]
+        of_errors, start = (rows, rows - self._last) if shape.keeps_errors else (padded_rows, 0)
         of_row = sizes["E"] // of_errors
         self._host_errors = self.host((of_errors, of_row), "gradients")
         self._last_errors = self._host_errors[start:]
@@ -287,7 +319,10 @@ class OneLaunch(DeviceDriven):
             view[tuple(map(slice, W.shape))] = W
         for buffer, flat in self._weights:
             self.backend.copy_in(buffer, flat, self._stream)
+        for buffer, size in self._state:
+            self.backend.launch("zero", (buffer,), (size,), self._stream)
         self.backend.stream_synchronize(self._stream)
+        self._training.restart()
         self._rows = 0
 
     def epoch(self) -> None:
@@ -444,74 +479,137 @@ class Persistent(Strategy):
     weights, close = _delegated("weights"), _delegated("close")
 
 
-class Ensemble(OneLaunch):
-    """Training of many members in one launch: every combination of the listed values, times ``starts``.
+class OneByOne(Strategy):
+    """Training of members one after the other, each as by ``resident``: on a processor, whatever they train.
 
-    An empty list means the cell's value. Start k has the initial weights that run k of any other
-    strategy has, so ten starts are the protocol's ten runs. All members share the data on the device; each
-    has its own weights and learning rate.
-
-    A run is one launch of all members, or several (``LaunchedTraining``). Every run trains the same members:
-    the protocol repeats it to measure its time. A member is trained by the kernel of ``persistent`` for one
-    hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
-    Members that do not fit on the device at the same time follow in the same launch when others have
-    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
-    Unsupported with the reason. On a CPU, NumPy trains the members one after the other.
+    Members that train on the same rows share X and Y.
     """
 
-    side_by_side = True
-    any_network = False
+    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
 
-    def __init__(
-        self,
-        backend: Backend,
-        starts: int = 1,
-        seeds: Sequence[int] = (),
-        initialisers: Sequence[str] = (),
-        learning_rates: Sequence[float] = (),
-    ) -> None:
+    def __init__(self, backend: Backend, members: Sequence[Member], folds: int) -> None:
         super().__init__(backend)
-        self._starts, self._seeds = starts, seeds
-        self._initialisers, self._learning_rates = initialisers, learning_rates
-        self._rate = float("nan")  # the cell's; set by ``setup``
+        self._members, self._folds = members, folds
+        self._each: list[Resident] = []
+        many = f", {len(members)} networks one after the other" if len(members) > 1 else ""
+        self.plan = f"NumPy, all epochs in one call{many}"
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        self._rate = rate
-        any_seed = 1  # rates do not depend on the seed, which ``starts`` is given
-        self.rates = [member["learning_rate"] for member in self._members_for(network, any_seed)]
-        super().setup(network, X, Y, batch_size, rate)
+        data: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
+        uploaded: dict[int, Any] = {}
+        for member in self._members:
+            rows = member.rows(len(X), self._folds)
+            taken = (X, Y) if rows is None else (X[rows], Y[rows])
+            x, y = data.setdefault((member.fold, member.bootstrap), taken)
+            one = _Sharing(self.backend, uploaded)
+            one.keeps_losses = self.keeps_losses
+            self._each.append(one)
+            one.setup(member.network(network), x, y, min(batch_size, len(x)), member.learning_rate)
 
-    def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
-        """Initial weights of all members, one after the other; the same for every run."""
-        streams = {
-            (each_seed, init): _first_draws(replace(network, init=init), each_seed, self._starts)
-            for each_seed in self._seeds or [seed]
-            for init in self._initialisers or [network.init]
-        }
-        members = self._members_for(network, seed)
-        yield from itertools.repeat(
-            [W for one in members for W in streams[one["seed"], one["init"]][one["start"] - 1]]
+    def load(self, weights: list[np.ndarray]) -> None:
+        count = len(weights) // len(self._each)
+        for i, one in enumerate(self._each):
+            one.load(weights[i * count : (i + 1) * count])
+
+    def epoch(self) -> None:
+        self.train(1)
+
+    def train(self, epochs: int) -> None:
+        began = time.perf_counter()
+        for i, one in enumerate(self._each):
+            if i:
+                self.progress(epochs * i / len(self._each), epochs, time.perf_counter() - began)
+            one.train(epochs)
+
+    def loss(self) -> float:
+        return fmean(self.losses())
+
+    def losses(self) -> list[float]:
+        return [one.loss() for one in self._each]
+
+    def epoch_losses(self) -> np.ndarray:
+        return np.mean([one.epoch_losses() for one in self._each], axis=0)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        raise Unsupported("several networks have no common outputs")
+
+    def weights(self) -> list[np.ndarray]:
+        return [W for one in self._each for W in one.weights()]
+
+    def close(self) -> None:
+        while self._each:
+            self._each.pop().close()
+
+
+class _Sharing(Resident):
+    """``resident`` on data that another may have uploaded: by ``id`` of the matrix, in ``uploaded``."""
+
+    def __init__(self, backend: Backend, uploaded: dict[int, Any]) -> None:
+        super().__init__(backend)
+        self._uploaded = uploaded
+
+    def upload(self, matrix: np.ndarray, purpose: str) -> Any:
+        if id(matrix) not in self._uploaded:
+            self._uploaded[id(matrix)] = super().upload(matrix, purpose)
+        return self._uploaded[id(matrix)]
+
+
+class Ensemble(SideBySide):
+    """Training of many members in one launch.
+
+    All members share the data on the device; each has its own weights and learning rate. A run is one launch
+    of all members, or several (``LaunchedTraining``). A member is trained by the kernel of ``persistent`` for
+    one hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
+    Members that do not fit on the device at the same time follow in the same launch when others have
+    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
+    Unsupported with the reason. On a CPU, NumPy trains the members one after the other, whatever they train.
+    """
+
+    by_epoch = at_once = True
+
+    def check_network(self, network: Network) -> None:
+        if not self.backend.is_processor:
+            super().check_network(network)
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        members = self.described(network, rate)
+        self._count = len(members)
+        launch = OneLaunch(self.backend)
+        launch.rates = [member.learning_rate for member in members]
+        self._strategy: Strategy = launch
+        try:
+            super().check_network(network)
+            _check_alike(members)
+        except Unsupported:
+            if not self.backend.is_processor:
+                raise
+            self._strategy = OneByOne(self.backend, members, self._folds)
+            self._strategy.check_network(network)
+        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.setup(network, X, Y, batch_size, rate)
+        self.plan, self.launch = self._strategy.plan, self._strategy.launch
+
+    def load(self, weights: list[np.ndarray]) -> None:
+        self._strategy.load([W for own in self.each(weights, self._count) for W in own])
+
+    def train(self, epochs: int) -> None:
+        self._strategy.progress = self.progress
+        self._strategy.train(epochs)
+
+    epoch, check_trained, losses = _delegated("epoch"), _delegated("check_trained"), _delegated("losses")
+    loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
+    weights = _delegated("weights")
+
+    def close(self) -> None:
+        if hasattr(self, "_strategy"):
+            self._strategy.close()
+
+
+def _check_alike(members: Sequence[Member]) -> None:
+    """Raise Unsupported if members differ in more than their weights and learning rates."""
+    if any(member.weight_decay for member in members):
+        raise Unsupported("strategy.weight_decays is not supported: the kernel updates without weight decay")
+    if any(member.fold or member.bootstrap for member in members):
+        raise Unsupported(
+            "strategy.folds and strategy.bootstraps are not supported: the kernel's members share all rows"
         )
-
-    def members(self, seed: int) -> list[dict[str, Any]]:
-        return self._members_for(self.network, seed)
-
-    def _members_for(self, network: Network, seed: int) -> list[dict[str, Any]]:
-        """The members, given the cell's network and seed for what is not listed.
-
-        Each has a learning rate, and the ``start``-th draw (from 1) of a seed as initial weights.
-        """
-        names = ("seed", "init", "learning_rate", "start")
-        combinations = itertools.product(
-            self._seeds or [seed],
-            self._initialisers or [network.init],
-            self._learning_rates or [self._rate],
-            range(1, self._starts + 1),
-        )
-        return [dict(zip(names, combination, strict=True)) for combination in combinations]
-
-
-def _first_draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:
-    """The initial weights of the first ``count`` runs of a seed."""
-    random = GlibcRandom(seed)
-    return [draw_weights(network, random) for _ in range(count)]

@@ -1,6 +1,7 @@
-"""The table of any sweep, and three special tables: peers, learning rates, precisions."""
+"""The table of any sweep, and four special tables: peers, members, learning rates, precisions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice, repeat
 from math import inf, sqrt
 from statistics import fmean, stdev
@@ -17,6 +18,7 @@ from snn.analysis.roofline import FLOOR, fraction_of_limit, warnings
 from snn.analysis.speedups import joint, over_baselines
 from snn.analysis.verdicts import BASELINE, BEST_PEER, CONVERGES, DIFFERS, DIVERGED, INCONCLUSIVE, OK, QUIET
 from snn.measurement.student import student_quantile
+from snn.models.members import LISTS
 from snn.records.origin import Origin
 from snn.tables import table
 from snn.tables.overview import options_of
@@ -73,10 +75,10 @@ def _point(cells: pd.DataFrame) -> list[str]:
     return [*settings(cells, ("dataset", "network", "training")), "precision"]
 
 
-def _best_peers(cells: pd.DataFrame) -> list[int]:
+def _best_peers(cells: pd.DataFrame, point: Callable[[pd.DataFrame], list[str]] = _point) -> list[int]:
     """The number of the peer with the shortest mean time at each row's point; -1 without a peer."""
     timed = cells[(cells["runtime"] != "") & cells["mean_s"].notna()]
-    return first_at(texts(cells, _point(cells)), timed.sort_values("mean_s", kind="stable").index)
+    return first_at(texts(cells, point(cells)), timed.sort_values("mean_s", kind="stable").index)
 
 
 def with_options(cells: pd.DataFrame) -> pd.DataFrame:
@@ -116,21 +118,48 @@ peers = cnn_peers = cells_table(
 )
 
 
+# ---- members: many networks side by side, by ensemble and by peers
+
+
+def _members(cells: pd.DataFrame) -> list[str]:
+    """The columns that must be equal in compared rows: what is trained, and which members."""
+    listed = [f"strategy.{key}" for key in ("starts", *LISTS)]
+    return [*_point(cells), *(name for name in listed if name in cells)]
+
+
+members = cells_table(
+    "Many networks side by side",
+    "network dataset strategy members",
+    table.further(_members, "dataset", "network"),
+    "launch_s",
+    table.step_times,
+    "runs",
+    table.ratio("speedup_over_best_peer"),
+    lambda rows: rows.frame["verdict"].replace(BASELINE, BEST_PEER),
+    table.each(best_peer=lambda row, peer: peer["strategy"] if peer and not pd.isna(row["mean_s"]) else ""),
+    table.note,
+    table.copy(final_mse="final_loss"),
+    status,
+    DEVICE,
+    over=partial(_best_peers, point=_members),
+    factors=with_best,
+)
+
+
 # ---- learning rates: ensembles that train all rates in one launch
 
 
 def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
-    """One row per learning rate and initialiser of each cell, in the order of its members.
+    """One row per learning rate, initialiser and weight decay of each cell, in the order of its members.
 
     A cell whose strategy trains one network per run has one row; one that did not train has no loss.
     """
     ends, rows = outcome(cells), []
     for i, cell in cells.iterrows():
-        for (init, rate), losses in _rates(cell).items():
+        for combination, losses in _rates(cell):
             row = {
                 **cell[["dataset", "network", "strategy"]],
-                "initialiser": init,
-                "learning_rate": rate,
+                **combination,
                 **losses,
                 **cell[["members", "launch_s", "mean_s"]],
                 **ends.loc[i],
@@ -141,15 +170,18 @@ def _learning_rates(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: T
     return pd.DataFrame(rows)
 
 
-def _rates(cell: pd.Series) -> dict[tuple[str, float], dict[str, Any]]:
-    """The losses of each initialiser and learning rate of a cell."""
+def _rates(cell: pd.Series) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each combination of settings that members of a cell share, and their losses and mean score."""
     if not cell["member_losses"]:
-        own = cell["network.init"], cell["training.learning_rate"]
-        return {own: {"trainings": cell["runs"], "final_mse": cell["final_loss"]}}
+        own = {"initialiser": cell["network.init"], "learning_rate": cell["training.learning_rate"]}
+        yield own, {"trainings": cell["runs"], "final_mse": cell["final_loss"]}
+        return
     members = pd.DataFrame(cell["member_losses"]).astype({"final_loss": float})
-    groups = members.groupby(["init", "learning_rate"], sort=False)["final_loss"]
-    return {
-        rate: {
+    members = members.rename(columns={"init": "initialiser"})
+    names = [name for name in ("initialiser", "learning_rate", "weight_decay") if name in members]
+    for values, group in members.groupby(names, sort=False):
+        losses = group["final_loss"]
+        found = {
             "trainings": len(losses),
             "finite": losses.count(),
             "final_mse": losses.mean(),
@@ -157,8 +189,8 @@ def _rates(cell: pd.Series) -> dict[tuple[str, float], dict[str, Any]]:
             "final_mse_min": losses.min(),
             "final_mse_max": losses.max(),
         }
-        for rate, losses in groups
-    }
+        scores = {"score": group["score"].mean(skipna=False)} if "score" in group else {}
+        yield dict(zip(names, values, strict=True)), found | scores
 
 
 learning_rates = Table("Final loss by learning rate", _learning_rates)

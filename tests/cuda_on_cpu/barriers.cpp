@@ -2,6 +2,8 @@
 
 #include "runtime.h"
 
+#include <algorithm>
+
 namespace cuda_on_cpu {
 
 bool of_warp(State state)
@@ -22,12 +24,31 @@ void wait(State state, unsigned mask, int line)
 
 void block_barrier(int line) { wait(State::block_barrier, 0, line); }
 
-// Named barriers are told apart by their numbers, as others are by their lines.
+// Named barriers are told apart by their numbers, as others are by their lines. The mask is the number of threads.
 void named_barrier(int number, int threads)
 {
-    if (threads != (int)worker->fibers.size())
+    if (threads > (int)worker->fibers.size() || threads % 32)
         fail(text("waits at barrier %d for %d of %zu threads", number, threads, worker->fibers.size()));
-    wait(State::block_barrier, 0, -number);
+    wait(State::block_barrier, threads, -number);
+}
+
+// Lets those threads go on that wait at a named barrier for each other only, and orders what they did before whatever any
+// thread of the block does after it.
+bool Worker::release_named()
+{
+    for (const Fiber& first : fibers) {
+        if (first.state != State::block_barrier || first.line > 0 || first.mask == fibers.size()) continue;
+        const auto waits = [&](const Fiber& it) {
+            return it.state == State::block_barrier && it.line == first.line && it.mask == first.mask;
+        };
+        if (std::count_if(fibers.begin(), fibers.end(), waits) != (int)first.mask) continue;
+        for (Fiber& it : fibers)
+            if (&it != &first && waits(it)) it.state = State::ready;
+        const_cast<Fiber&>(first).state = State::ready;
+        ++block_interval;
+        return true;
+    }
+    return false;
 }
 
 void grid_barrier(int line) { wait(State::grid_barrier, 0, line); }

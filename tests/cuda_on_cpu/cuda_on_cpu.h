@@ -60,7 +60,7 @@ __attribute__((const)) uint3 grid_dim();
 enum class Shuffle { from, up, down, across };
 
 void block_barrier(int line);
-void named_barrier(int number, int threads);  // reached in any line, by all threads of the block
+void named_barrier(int number, int threads);  // reached in any line, by so many threads of the block
 void grid_barrier(int line = __builtin_LINE());  // of a cooperative launch; no intrinsic of CUDA does it
 void warp_barrier(unsigned mask, int line);
 uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line);

@@ -243,7 +243,7 @@ void Worker::run_block()
             job.begin_turn(*this);
         }
         const auto looks_again = [](const Fiber& fiber) { return fiber.state == State::ready; };
-        if (release_warps() || std::any_of(fibers.begin(), fibers.end(), looks_again)) continue;
+        if (release_warps() || release_named() || std::any_of(fibers.begin(), fibers.end(), looks_again)) continue;
 
         const Fiber& first = fibers[0];
         bool alike = true;

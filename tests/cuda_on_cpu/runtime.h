@@ -121,6 +121,7 @@ struct Worker {
     void start(Fiber& fiber);
     void resume(Fiber& fiber);
     bool release_warps();
+    bool release_named();
     void explain_deadlock();
 };
 

@@ -78,9 +78,9 @@ struct HalfParts {
 struct Places {
     int across, down, one;
 
-    __device__ Places()
+    __device__ Places(int lane = threadIdx.x % 32)
     {
-        const int lane = threadIdx.x % 32, row = lane % 8 * 4, low = lane / 8 % 2, high = lane / 16;
+        const int row = lane % 8 * 4, low = lane / 8 % 2, high = lane / 16;
         across = high * TILE + low * 32 + row, down = low * TILE + high * 32 + row, one = lane * 4;
     }
     __device__ Places of_one_tile() const   // the first tile in place of the second

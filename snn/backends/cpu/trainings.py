@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from snn.backends.cpu import ops
 from snn.backends.cpu.ops import (
     as_matrix,
     conv2d_dgrad_mask,
@@ -25,6 +26,8 @@ from snn.backends.launches import HEAD, TRAINED, Steps, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import LayeredShape, PerceptronShape
 from snn.models.host_ops import clip
+from snn.models.layers import ACTIVATIONS, OutOfPlace
+from snn.models.row_order import row_order
 
 
 def train(shape: TrainingShape, buffers: Sequence[np.ndarray], steps: Steps) -> None:
@@ -41,28 +44,53 @@ def _starts(shape, steps):
 
 
 def _perceptrons(shape, steps, X, Y, W, E, S):
-    relu = [True] * (len(shape.widths) - 1) + [False]
+    widths = shape.padded_widths[1:]
+    layers = [*(("relu", width) for width in widths[:-1]), ("identity", 1)]
     weights = sum(k * n for k, n in itertools.pairwise(shape.padded_widths))
     for m in range(shape.members):
-        parameters = _parameters(W[m * weights :], shape, [False] * len(relu))
+        parameters = _parameters(W[m * weights :], shape, [False] * len(layers))
         rate = S[HEAD + m] if shape.members > 1 else steps.rate
+
+        def descend(i, gradient, _, parameters=parameters, rate=rate):
+            clip(gradient, steps.max_norm or None)
+            parameters[i][0][...] -= np.float32(rate) * gradient
+
         for start in _starts(shape, steps):
             x, y = _batch(shape, steps, X, Y, start)
-            activations = _activations(parameters, relu, x)
-            error = activations.pop() - y
+            Z, kept = _forward(parameters, layers, x)
+            error = Z - y
             E[m * shape.rows :][: len(error)] = error[:, 0]
             dZ = error * np.float32(2.0 / len(error))
-            _descend(parameters, activations, relu, dZ, shape.sequential, rate, steps.max_norm)
+            _backward(parameters, layers, kept, dZ, shape.sequential, descend)
 
 
-def _layers(shape, steps, X, Y, W, E, S):
-    relu = [layer.relu for layer in shape.layers]
-    parameters = _parameters(W, shape, [layer.bias for layer in shape.layers])
-    for start in _starts(shape, steps):
-        x, y = _batch(shape, steps, X, Y, start)
-        activations = _activations(parameters, relu, x)
-        dZ = _gradient_of_outputs(activations.pop(), y, E[start * shape.errors :], shape)
-        _descend(parameters, activations, relu, dZ, shape.sequential, steps.rate, 0.0)
+def _layers(shape, steps, X, Y, W, *further):
+    *state, E, _ = further
+    layers = [(layer.activation, layer.width) for layer in shape.layers]
+    arrays = [W, *(state[0].reshape(shape.states, -1) if state else ())]
+    parameters, *states = (_parameters(one, shape, [layer.bias for layer in shape.layers]) for one in arrays)
+    update = getattr(ops, shape.update)
+    batches = -(-steps.rows // shape.batch)
+    before = steps.epoch * batches + steps.first
+    for number in range(before, before + steps.number):
+        epoch, start = number // batches, number % batches * shape.batch
+        if shape.shuffled and (start == 0 or number == before):
+            order = row_order(steps.rows, steps.seed, epoch)
+        x, y = _batch(shape, steps, X, Y, start, order[start:] if shape.shuffled else None)
+        T = np.array([number, 1, 1, 1, 1], np.float32)
+        ops.count_step(T, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
+        of_step = [] if shape.update == "update" else [T]
+
+        def descend(i, *gradients, of_step=of_step):
+            for which, gradient in enumerate(gradients):
+                if gradient.size:
+                    own, *kept = (one[i][which].reshape(-1) for one in (parameters, *states))
+                    operands = own, gradient.reshape(-1), *kept, *of_step
+                    update(*operands, gradient.size, steps.rate, *steps.numbers)
+
+        Z, kept = _forward(parameters, layers, x)
+        dZ = _gradient_of_outputs(Z, y, E[start * shape.errors :], shape)
+        _backward(parameters, layers, kept, dZ, shape.sequential, descend)
 
 
 def _parameters(W, shape, biases):
@@ -74,35 +102,42 @@ def _parameters(W, shape, biases):
     return parameters
 
 
-def _batch(shape, steps, X, Y, start):
-    """X and Y of the batch from this row on, without the padding rows."""
+def _batch(shape, steps, X, Y, start, order=None):
+    """X and Y of the batch from this row on, or of the first rows of an order, without the padding rows."""
     count, line = min(shape.batch, steps.rows - start), start // shape.batch * shape.rows
-    widths = shape.padded_widths[0], shape.padded_widths[-1]
-    return [as_matrix(M[line * n :], count, n) for M, n in zip((X, Y), widths, strict=True)]
+    pairs = zip((X, Y), (shape.padded_widths[0], shape.padded_widths[-1]), strict=True)
+    if order is None:
+        return [as_matrix(M[line * n :], count, n) for M, n in pairs]
+    return [as_matrix(M, steps.rows, n)[order[:count]] for M, n in pairs]
 
 
-def _activations(parameters, relu, x):
-    """The input of each layer, and the outputs."""
-    activations = [x]
-    for (matrix, bias), rectified in zip(parameters, relu, strict=True):
-        z = activations[-1] @ matrix
+def _forward(parameters, layers, x):
+    """The outputs; and each layer's input, with what the derivative of its activation is computed from."""
+    h, kept = x, []
+    for (matrix, bias), (activation, width) in zip(parameters, layers, strict=True):
+        z = h @ matrix
         z = z + bias if len(bias) else z
-        activations.append(np.maximum(z, 0) if rectified else z)
-    return activations
+        inputs, h = h, z
+        if issubclass(ACTIVATIONS[activation], OutOfPlace):
+            h = np.empty_like(z)
+            getattr(ops, f"{activation}_forward")(z.reshape(-1), h.reshape(-1), z.size)
+        elif activation != "identity":
+            getattr(ops, "relu" if activation == "relu" else f"{activation}_forward")(z.reshape(-1), z.size)
+        h[:, width:] = 0
+        kept.append((inputs, z))
+    return h, kept
 
 
-def _descend(parameters, activations, relu, dZ, sequential, rate, max_norm):
-    """Gradients and updates of one batch, from the last layer down."""
-    of_inputs = [False, *relu[:-1]]
-    for (matrix, bias), H, rectified in zip(
-        reversed(parameters), reversed(activations), reversed(of_inputs), strict=True
-    ):
-        gradient = H.T @ dZ
-        clip(gradient, max_norm or None)
-        old = matrix if sequential else matrix.copy()
-        matrix -= np.float32(rate) * gradient
-        bias -= np.float32(rate) * dZ.sum(axis=0)[: len(bias)]
-        dZ = np.where((H > 0) | (not rectified), dZ @ old.T, np.float32(0))
+def _backward(parameters, layers, kept, dZ, sequential, descend):
+    """From the last layer down ``descend(i, dW, db)``, which updates the parameters of layer i."""
+    for i, ((matrix, bias), (inputs, _)) in reversed(list(enumerate(zip(parameters, kept, strict=True)))):
+        old = matrix if sequential or i == 0 else matrix.copy()
+        descend(i, inputs.T @ dZ, dZ.sum(axis=0)[: len(bias)])
+        if i > 0:
+            dZ, activation, z = dZ @ old.T, layers[i - 1][0], kept[i - 1][1]
+            if activation != "identity":
+                derivative = getattr(ops, "mask" if activation == "relu" else f"{activation}_gradient")
+                derivative(dZ.reshape(-1), z.reshape(-1), dZ.size)
 
 
 def _images(shape, steps, X, Y, *further):

@@ -66,9 +66,11 @@ class Trainer:
         checked("rows + batch", steps.rows + shape.batch)  # kernels compute these sums
         checked("steps + 1", steps.number + 1)
         pointers = map(ctypes.c_void_p, buffers)
-        reals = map(ctypes.c_float, shape.reals(steps))
+        numbers = (
+            ctypes.c_float(n) if isinstance(n, float) else ctypes.c_int(n) for n in shape.arguments(steps)
+        )
         self._best.check_workspace(shape.op, shape.elements(steps.rows)[-1])
-        self._best.launch([*pointers, *map(ctypes.c_int, steps[:3]), *reals], stream)
+        self._best.launch([*pointers, *numbers], stream)
 
     @cached_property
     def steps_per_launch(self) -> int:

@@ -110,7 +110,10 @@ class TrainingLaunch:
 class Steps(NamedTuple):
     """The steps of one launch: ``number`` steps from batch ``first`` on; the first batch follows the last.
 
-    ``rows``: the rows of the data. A ``max_norm`` of 0 clips nothing.
+    ``rows``: the rows of the data. A ``max_norm`` of 0 clips nothing. ``epoch``: the epochs that were trained
+    before the one of the first step, so the run's step number epoch * batches + first is the launch's first.
+    ``seed``: of the order of the rows, if they are shuffled. ``numbers``: of the update, after the rate
+    (``Optimizer.numbers``). ``schedule``: of the rate, as ``Schedule.numbers`` gives it.
     """
 
     rows: int
@@ -118,18 +121,27 @@ class Steps(NamedTuple):
     number: int
     rate: float
     max_norm: float = 0.0
+    epoch: int = 0
+    seed: int = 0
+    numbers: tuple[float, ...] = ()
+    schedule: tuple[int, int, int, float] = (0, 0, 1, 1.0)
 
 
 class TrainingShape(ABC):
     """The sizes for which a kernel that trains many steps per launch is compiled.
 
-    ``op`` names the training in traces, ``operands`` its buffers: X, Y, parameters, E and S. S is workspace,
-    initially 0, in whose head the device counts steps. ``batch`` is the number of rows per step, ``members``
-    the number of networks that one launch trains; they share only X and Y.
+    ``op`` names the training in traces, ``operands`` its buffers: X, Y, parameters, M, E and S. S is
+    workspace, initially 0, in whose head the device counts steps. ``batch`` is the number of rows per step,
+    ``members`` the number of networks that one launch trains; they share only X and Y.
+
+    ``update`` is the operation that updates a parameter (``Optimizer.op``), ``states`` the number of arrays
+    that it keeps for each. They are in M, each laid out as the parameters, 0 when a run starts; without any
+    there is no M. ``scheduled``: the rate changes from step to step. ``shuffled``: each epoch has another
+    order of the rows (``snn.models.row_order``). Then X and Y have padded columns, but no padded batches.
     """
 
     op: ClassVar[str]
-    operands: ClassVar[tuple[str, ...]] = ("X", "Y", "W", "E", "S")
+    parameters: ClassVar[tuple[str, ...]] = ("W",)
 
     keeps_errors: ClassVar[bool] = True
     """Whether E has every row, as of its last training step; else E has the last batch of each member."""
@@ -137,6 +149,14 @@ class TrainingShape(ABC):
     batch: int
     members: int = 1
     clipped: bool = False
+    update: str = "update"
+    states: int = 0
+    scheduled: bool = False
+    shuffled: bool = False
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return "X", "Y", *self.parameters, *(("M",) if self.states else ()), "E", "S"
 
     @property
     @abstractmethod
@@ -156,9 +176,9 @@ class TrainingShape(ABC):
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         """The launches for this shape, the best first, with the reason for each impossible one."""
 
-    def reals(self, steps: Steps) -> tuple[float, ...]:
-        """The kernel's arguments after ``rows``, ``first`` and ``number``."""
-        return (steps.rate,)
+    def arguments(self, steps: Steps) -> tuple[float, ...]:
+        """The kernel's arguments after the operands: int or float, as the kernel has them."""
+        return (*steps[:3], float(steps.rate))
 
 
 def padded(n: int) -> int:
@@ -182,11 +202,16 @@ def fitting(launch: LaunchConfiguration | str, device: DeviceCapability) -> Laun
 
 
 def defines(**values: Any) -> tuple[tuple[str, str], ...]:
-    """Names and texts for the compiler: truth values become 0 or 1, lists the contents of braces in C."""
+    """Names and texts for the compiler: truth values become 0 or 1, lists the contents of braces in C.
+
+    Texts stay as they are.
+    """
     return tuple((name, _text(value)) for name, value in values.items())
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     if isinstance(value, Sequence):
         return ",".join(f"{{{_text(one)}}}" if isinstance(one, tuple) else _text(one) for one in value)
     return str(int(value))

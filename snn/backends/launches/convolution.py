@@ -48,7 +48,7 @@ class ConvolutionalShape(TrainingShape):
     outputs: int
 
     op = "train_convolutional"
-    operands = ("X", "Y", "W1", "b1", "W2", "b2", "W3", "b3", "E", "S")
+    parameters = ("W1", "b1", "W2", "b2", "W3", "b3")
     padded_widths = ()
 
     @property

@@ -138,8 +138,8 @@ class PerceptronShape(TrainingShape):
         of_members = self.members * weights, self.members * self.rows
         return lines * self.widths[0], lines, *of_members, HEAD + workspace
 
-    def reals(self, steps: Steps) -> tuple[float, ...]:
-        return steps.rate, steps.max_norm
+    def arguments(self, steps: Steps) -> tuple[float, ...]:
+        return *steps[:3], float(steps.rate), float(steps.max_norm)
 
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         launches = [*_of_clusters(self, device)]
@@ -379,16 +379,18 @@ def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:
 _READING = 32  # rough cost in grid.cu of an operand's row or column, relative to an element of the tile
 _OUTPUT_ROWS = 16  # of a tile of the outputs, which contains all columns
 _MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
+_KEEP_Z = ("silu", "gelu")  # whose derivatives do not follow from their values
+_NUMBERS = 4  # of an update, after the rate
 _NARROW = 512  # neurons that the perceptrons' kernels support, unless there are too many rows or features
 
 
 @dataclass(frozen=True)
 class LinearLayer:
-    """A linear layer of this width, whether it has biases, and whether ReLU follows."""
+    """A linear layer of this width, whether it has biases, and the activation function that follows."""
 
     width: int
     bias: bool
-    relu: bool
+    activation: str = "identity"
 
 
 @dataclass(frozen=True)
@@ -398,7 +400,7 @@ class LayeredShape(TrainingShape):
     ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``:
     whether this is the loss instead of the squared error. ``features`` and the layers' widths are not padded,
     but each batch on the device is. W holds all parameters in turn, padded; E the cross-entropy of each row,
-    or its errors.
+    or its errors, in the order in which the last epoch took the rows.
     """
 
     batch: int
@@ -407,6 +409,10 @@ class LayeredShape(TrainingShape):
     cross_entropy: bool
     features: int
     layers: tuple[LinearLayer, ...]
+    update: str = "update"
+    states: int = 0
+    scheduled: bool = False
+    shuffled: bool = False
 
     op = "train_layers"
 
@@ -434,14 +440,23 @@ class LayeredShape(TrainingShape):
         """Floats of E for each row."""
         return 1 if self.cross_entropy else self.outputs
 
+    def arguments(self, steps: Steps) -> tuple[float, ...]:
+        numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
+        *form, end = steps.schedule
+        return *steps[:3], float(steps.rate), steps.epoch, steps.seed, *numbers, *form, float(end)
+
     def elements(self, rows: int) -> tuple[int, ...]:
         lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
-        pairs = zip(pairwise((features, *widths)), self.layers, strict=True)
+        pairs = list(zip(pairwise((features, *widths)), self.layers, strict=True))
         parameters = sum((k + layer.bias) * n for (k, n), layer in pairs)
-        workspace = HEAD + self.rows * (
-            sum(widths[:-1]) + sum(widths)
-        )  # every H but the outputs, and every dZ
-        return lines * features, lines * widths[-1], parameters, rows * self.errors, workspace
+        of_row = sum(widths[:-1]) + sum(widths)  # every H but the outputs, and every dZ
+        of_row += sum(n for (_, n), layer in pairs if layer.activation in _KEEP_Z)
+        workspace = HEAD + self.rows * of_row
+        if self.shuffled:
+            lines = rows
+            workspace += 2 * self.rows * (features + widths[-1]) + 2 * rows  # batches, and orders of the rows
+        states = (self.states * parameters,) if self.states else ()
+        return lines * features, lines * widths[-1], parameters, *states, rows * self.errors, workspace
 
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         reason = self._why_not()
@@ -458,7 +473,10 @@ class LayeredShape(TrainingShape):
             for product, tile in list(zip(of_each, tiles[name], strict=True))[name == "DGRAD" :]
         ]
         grid, most = min(blocks, max(counts)), math.ceil(max(counts) / blocks)
-        sums = _partial_sums(products, tiles)
+        sums, outputs = (
+            _partial_sums(products, tiles),
+            _OUTPUT_ROWS * (widths[-1] + (4 if self._at_once else 1)),
+        )
         each = "a tile of every product in each" if most == 1 else f"up to {most} tiles of a product in each"
         launch = LaunchConfiguration(
             "kernels/persistent/layers.cu",
@@ -467,8 +485,13 @@ class LayeredShape(TrainingShape):
             defines(
                 WIDTHS=widths,
                 BIASES=[layer.bias for layer in self.layers],
-                RECTIFIED=[layer.relu for layer in self.layers],
-                OUTPUTS=self.outputs,
+                OUTPUTS_OF_LAYERS=[layer.width for layer in self.layers],
+                ACTIVATIONS=[layer.activation.upper() for layer in self.layers],
+                UPDATE=self.update,
+                STATES=self.states,
+                SCHEDULED=self.scheduled,
+                SHUFFLED=self.shuffled,
+                AT_ONCE=self._at_once,
                 BATCH=self.batch,
                 ROWS=self.rows,
                 CROSS_ENTROPY=self.cross_entropy,
@@ -477,10 +500,26 @@ class LayeredShape(TrainingShape):
                 GRID=grid,
                 **tiles,
             ),
-            4 * (sums + 64 * WARPS + _OUTPUT_ROWS * (widths[-1] + 1)),
+            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self._counts),
             f"{grid} blocks together, {each}",
         )
         yield fitting(launch, device)
+
+    @property
+    def _counts(self) -> bool:
+        """Whether an update depends on the number of the step."""
+        return self.scheduled or self.states == 2
+
+    @property
+    def _at_once(self) -> bool:
+        """Whether the block that computes some rows' outputs propagates their error, too.
+
+        Where only a few registers are needed for that; not in what was measured before there was a choice.
+        """
+        functions = {layer.activation for layer in self.layers}
+        as_measured = self.update == "update" and not self.shuffled and functions <= {"relu", "identity"}
+        few = len(self.layers) > 1 and self.padded_widths[-1] <= 16 and self.padded_widths[-2] <= 2 * _THREADS
+        return few and not (as_measured or self.sequential)
 
     def _why_not(self) -> str:
         widest = max(self.padded_widths[:-1])

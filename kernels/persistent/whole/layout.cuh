@@ -1,0 +1,102 @@
+// Sizes of the network, of a block's share of each product, and of shared memory.
+
+#include "../../integers.cuh"
+
+constexpr int WIDTH[] = {WIDTHS};      // features, then each layer's outputs: multiples of 16
+constexpr int REAL_WIDTH[] = {REAL_WIDTHS};
+constexpr int ACTIVATION[] = {IDENTITY, ACTIVATIONS};
+constexpr bool BIAS[] = {false, BIASES};
+constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;
+constexpr int OUTPUTS = REAL_WIDTH[L];
+constexpr int WORKERS = 32 * WARPS, OWNERS = 32 * OWNER_WARPS, THREADS = WORKERS + OWNERS;
+static_assert((CLUSTER > 1) == (OWNERS > 0), "owners serve clusters");
+constexpr int ROWS = to_multiple(up(BATCH, CLUSTER), CHUNK);   // of a batch, in one block
+constexpr int CHUNKS = ROWS / CHUNK;
+constexpr int ROW_TILES = CHUNK / 8;
+
+__device__ constexpr int m_tiles(int i) { return WIDTH[i] / 16; }       // of Z_i, and of W_i
+__device__ constexpr int k_tiles(int i) { return WIDTH[i - 1] / 8; }    // of W_i
+
+// How M x N tiles are divided among warps: M_EACH x N_EACH for each. WHOLE: a warp has all tiles down.
+__device__ constexpr int cost_of(int m, int n, int down)
+{
+    return 64 * up(m, down) * up(n, WARPS / down) + 2 * up(m, down) + up(n, WARPS / down);
+}
+__device__ constexpr int best_down(int m, int n)
+{
+    int best = 1;
+    for (int down = 2; down <= WARPS; down *= 2)
+        if (cost_of(m, n, down) < cost_of(m, n, best)) best = down;
+    return best;
+}
+template <int M_, int N_, bool WHOLE>
+struct Share {
+    static constexpr int DOWN = WHOLE ? 1 : best_down(M_, N_), ACROSS = WARPS / DOWN;
+    static constexpr int M = up(M_, DOWN), N = up(N_, ACROSS);
+
+    int down, across;
+
+    __device__ explicit Share(int warp) : down(warp % DOWN), across(warp / DOWN) {}
+
+    __device__ bool has_some() const { return down * M < M_ && across * N < N_; }
+    __device__ bool has(int m, int n) const { return has_m(m) && has_n(n); }
+    __device__ bool has_m(int m) const { return M_ % M == 0 || down * M + m < M_; }
+    __device__ bool has_n(int n) const { return N_ % N == 0 || across * N + n < N_; }
+    __device__ int m_tile(int m) const { return M_ % M == 0 ? down * M + m : smaller(down * M + m, M_ - 1); }
+    __device__ int n_tile(int n) const { return N_ % N == 0 ? across * N + n : smaller(across * N + n, N_ - 1); }
+};
+template <int I> using Neurons = Share<m_tiles(I), ROW_TILES, I == L>;
+template <int I> using Weights = Share<m_tiles(I), k_tiles(I), false>;
+
+// Items: the four weights of a lane's place in a tile. Of a narrow output layer only some lanes have real ones.
+__device__ constexpr int lanes_of(int i) { return i == L && OUTPUTS < 8 ? 4 * OUTPUTS : 32; }
+__device__ constexpr int items_of(int i) { return m_tiles(i) * k_tiles(i) * lanes_of(i); }
+__device__ constexpr int first_item(int i) { return i > 1 ? first_item(i - 1) + items_of(i - 1) : 0; }
+__device__ constexpr int first_bias(int i) { return i > 1 ? first_bias(i - 1) + WIDTH[i - 1] : 0; }
+constexpr int ITEMS = first_item(L) + items_of(L), NEURONS = first_bias(L) + WIDTH[L];
+__device__ constexpr int first_parameter(int i)
+{
+    return i > 1 ? first_parameter(i - 1) + (WIDTH[i - 2] + BIAS[i - 1]) * WIDTH[i - 1] : 0;
+}
+constexpr int PARAMETERS = first_parameter(L) + (WIDTH[L - 1] + BIAS[L]) * WIDTH[L];
+
+// Of a cluster: each block owns a part of every layer's items, and of the biases, four at a time (0). A slot is what a
+// warp has of one layer; the last layer's come first, whose gradients do.
+__device__ constexpr int all_of(int i) { return i > 0 ? items_of(i) : NEURONS / 4; }
+__device__ constexpr int owned_of(int i) { return up(all_of(i), CLUSTER); }
+__device__ constexpr int first_slot(int i) { return i == L ? 0 : first_slot(i + 1) + up(owned_of(i + 1), 32); }
+constexpr int SLOTS = first_slot(0) + up(owned_of(0), 32), SLOTS_EACH = up(SLOTS, larger(OWNER_WARPS, 1));
+
+__device__ constexpr bool NEEDS_Z(int i) { return ACTIVATION[i] == SILU || ACTIVATION[i] == GELU; }
+__device__ constexpr int tiles_before(int i) { return i > 0 ? tiles_before(i - 1) + m_tiles(i - 1) : 0; }
+__device__ constexpr int weights_before(int i) { return i > 1 ? weights_before(i - 1) + m_tiles(i - 1) * k_tiles(i - 1) : 0; }
+__device__ constexpr int slopes_before(int i) { return i > 1 ? slopes_before(i - 1) + NEEDS_Z(i - 1) * m_tiles(i - 1) : 0; }
+
+constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
+constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
+
+struct Shared {
+    float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights, in float32; with CLUSTER above 1 their owners have them
+    float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // of each block, of this block's own
+    float X[2][CHUNK][X_LINE], Y[2][CHUNK][Y_LINE];        // of this chunk and the next
+    unsigned W[(weights_before(L) + m_tiles(L) * k_tiles(L)) * TILE];
+    unsigned H[(tiles_before(L) + m_tiles(L)) * ROW_TILES * TILE];   // H_0 to H_{L-1}, dZ_L; dZ_i in place of H_i
+    float slopes[slopes_before(L) * ROW_TILES * 128 + 4];
+    float biases[NEURONS];
+    float largest_sent[2][CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? SLOTS : 1];   // |weight| of each slot, of even and odd steps
+    int largest_H[3][L + 1], largest_dZ[3][L + 1];         // bits of |.|: of the chunk before, of this and of the next
+    int largest_W[3][L + 1];                               // of three steps
+    int expected[2][L + 1];                                // bytes at each mbarrier
+    int misfit;                                            // whether weights are beyond their scale
+    float pace[2][2];                                      // of even and odd steps
+    unsigned long long arrived[2][L + 1];                  // mbarriers: gradients; parameters. 0: biases
+    unsigned long long checked;                            // mbarrier: whether weights are beyond their scale is known
+    unsigned short tables[ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order
+};
+extern "C" __device__ const int shared_bytes = sizeof(Shared);
+
+// M: the state of each member, then what scales follow from.
+constexpr int STATE_FLOATS = STATE * (4 * ITEMS + NEURONS), MEMORY_FLOATS = STATE_FLOATS + 3 * CLUSTER * (L + 1);
+extern "C" __device__ const int memory_floats = MEMORY_FLOATS;
+// Behind the head, and before two epochs' orders: rate, decay and seed of each member.
+extern "C" __device__ const int workspace_floats = HEAD_FLOATS + 4 * MEMBERS;

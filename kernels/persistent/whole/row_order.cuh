@@ -1,0 +1,54 @@
+// The order of an epoch's rows, as snn/models/row_order.py defines it, by tables: of each of the Feistel network's rounds,
+// F of every half of a place.
+
+constexpr int ROUNDS = 8;
+
+__device__ unsigned philox(unsigned a, unsigned b, unsigned c, unsigned k0)
+{
+    unsigned d = 0, k1 = 0;
+    for (int i = 0; i < 10; ++i) {
+        const unsigned long long p = 0xD2511F53ull * a, q = 0xCD9E8D57ull * c;
+        a = (unsigned)(q >> 32) ^ b ^ k0;
+        b = (unsigned)q;
+        c = (unsigned)(p >> 32) ^ d ^ k1;
+        d = (unsigned)p;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return a;
+}
+
+// A table of 8 << right numbers, by all threads.
+template <int BITS, int COUNT>
+__device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch)
+{
+    constexpr int RIGHT = BITS - BITS / 2;
+    for (int i = threadIdx.x; i < ROUNDS << RIGHT; i += COUNT) {
+        const int round = i >> RIGHT;
+        F[i] = philox(i & (1 << RIGHT) - 1, round, epoch, seed) & ((1u << (round % 2 ? RIGHT : BITS / 2)) - 1);
+    }
+}
+
+// Places to their rows, until each is one.
+template <int BITS, int COUNT>
+__device__ void find_rows_at(const unsigned short* F, unsigned (&at)[COUNT], int rows)
+{
+    constexpr int RIGHT = BITS - BITS / 2;
+    bool found[COUNT] = {}, all;
+    do {
+        all = true;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            if (found[i]) continue;
+            unsigned left = at[i] >> RIGHT, right = at[i] & (1 << RIGHT) - 1;
+#pragma unroll
+            for (int round = 0; round < ROUNDS; round += 2) {
+                left ^= F[(round << RIGHT) + right];
+                right ^= F[(round + 1 << RIGHT) + left];
+            }
+            at[i] = left << RIGHT | right;
+            found[i] = at[i] < rows;
+            all &= found[i];
+        }
+    } while (!all);
+}

@@ -1,0 +1,1051 @@
+// The training of a small network of linear layers, all steps of a launch (steps.cuh): every block holds the whole network
+// in shared memory, and CLUSTER blocks share the rows of a batch.
+//
+//   Z_i = W_i H_{i-1} + b_i, H_i = f_i(Z_i), H_0 = X                                                  i = 1, ..., L
+//   dZ_L = scale (Z_L - Y) or scale (softmax(Z_L) - Y);  dZ_{i-1} = W_i^T dZ_i times f_{i-1}'(Z_{i-1})
+//   dW_i = dZ_i H_{i-1}^T, db_i = the sum of dZ_i's columns, and the update of an optimiser (optimizers.cuh)
+//
+// A column is a row of the batch. Products run on FP16 tensor cores with float32 accuracy (products.cuh). Every matrix
+// has a scale that follows from its largest number in this very step, which all warps know after a barrier: nothing
+// overflows, and results do not depend on earlier steps.
+//
+//   forward    A warp has some neurons of some rows. The next layer reads what it writes.
+//   backward   The warps divide dW_i by neurons and inputs, and dZ_{i-1} as Z_{i-1}. dZ_{i-1} is written where H_{i-1} was.
+//   update     CLUSTER 1: a warp updates the weights whose gradient it has; m and v stay in its registers.
+//              Otherwise: each block owns some weights. It receives their gradients from all blocks (st.async), adds them
+//              up in the order of ranks, updates, and sends the new weights to all blocks.
+//   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
+//   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
+//   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before. With ORDER_BITS, an epoch's
+//              order follows from its number and the member's seed (row_order.cuh); the tables of its Feistel network
+//              are made once per epoch.
+//
+// Layout: X is (rows, WIDTH[0]) and Y (rows, Y_LINE), padded with zeros, in the order of the file. W: W_1 as (inputs,
+// outputs), b_1, W_2, ..., of one member after the other. M: the optimiser's state, in an order of its own. E: of each row
+// its error or loss, in the order of training, for one member; else of the last batch of each. Behind the workspace's head,
+// 4 floats of each member: rate, decay, seed.
+// Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
+// CLUSTER above 1, else sm_80.
+//
+// Races that no tool sees, between blocks of a cluster. A block's place for gradients is written again only by a block that
+// has received all new parameters of that layer, so after the owner has read it. A block's W_i and b_i are written again only
+// after their owners have received its gradients of layer i, which it sends once all its warps have read them.
+
+constexpr int IDENTITY = 0, RELU = 1, LEAKY_RELU = 2, TANH = 3, SIGMOID = 4, SILU = 5, GELU = 6, ELU = 7;
+constexpr int SGD = 0, MOMENTUM = 1, NESTEROV = 2, ADAM = 3, ADAMW = 4;
+constexpr int STATE = OPTIMIZER == SGD ? 0 : OPTIMIZER < ADAM ? 1 : 2;
+
+#include "../cluster.cuh"
+#include "../copies.cuh"
+#include "../special/halves.cuh"
+#include "../steps.cuh"
+#include "layout.cuh"
+#include "products.cuh"
+#include "activations.cuh"
+#include "optimizers.cuh"
+#include "row_order.cuh"
+
+#ifndef CUDA_ON_CPU  // the CPU emulator of the tests defines it
+__device__ void named_barrier(int number, int threads)
+{
+    asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory");
+}
+#endif
+
+// ---- of each layer, in registers
+
+template <int I>
+struct Gradient : Gradient<I - 1> {
+    float dW[Weights<I>::M][Weights<I>::N][4], db[Weights<I>::M];   // db: neuron g + 8 t of a tile, t < 2
+};
+template <> struct Gradient<0> {};
+
+template <int I>
+struct State : State<I - 1> {
+    float w[Weights<I>::M][Weights<I>::N][4][larger(STATE, 1)], b[Weights<I>::M][larger(STATE, 1)];
+};
+template <> struct State<0> {};
+
+struct Training {
+    Shared& shared;
+    const float *X, *Y;
+    float *weights, *memory, *E, *workspace;
+    int rows, batches;
+    float x_scale;
+    Formula formula;
+    int rank, member;
+    int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
+    Places place;
+    int step = 0, batch = 0, chunk = 0, count = 0, turn = 0;   // count: rows of this batch; turn: of three
+    int next_batch = 0, next_chunk = 0;
+    unsigned next_epoch = 0;
+    float decay, rate;
+    unsigned seed;
+    float up_of_H[L], up_of_dZ[L + 1], up_of_W[L + 1];   // scales (products.cuh)
+
+    Gradient<L> gradient;
+    State<CLUSTER == 1 ? L : 0> state;
+
+    template <int I> __device__ unsigned* W() const { return shared.W + weights_before(I) * TILE; }
+    template <int I> __device__ unsigned* H() const { return shared.H + tiles_before(I) * ROW_TILES * TILE; }
+    template <int I> __device__ unsigned* dZ() const { return H<I>(); }
+    template <int I> __device__ float* slopes() const { return shared.slopes + slopes_before(I) * ROW_TILES * 128; }
+    template <int I> __device__ float* biases() const { return shared.biases + first_bias(I); }
+    // Otherwise the compiler would compute what depends on a thread's place once, and keep it in registers throughout.
+    __device__ void forget_place()
+    {
+#ifndef CUDA_ON_CPU
+        asm volatile("" : "+r"(thread));
+#endif
+        lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4, place = Places(lane);
+    }
+
+    __device__ void sync() const   // of the workers
+    {
+        if constexpr (OWNERS == 0) __syncthreads();
+        else named_barrier(1, WORKERS);
+    }
+
+    // The largest number of a matrix is noted by all warps, and known after a barrier.
+    __device__ void note(int& place, float largest) const
+    {
+        const unsigned most = __reduce_max_sync(0xffffffff, __float_as_uint(largest));
+        if (lane == 0) atomicMax(&place, (int)most);
+    }
+    __device__ void clear_next() const
+    {
+        if (thread > L) return;
+        const int next = turn < 2 ? turn + 1 : 0;
+        shared.largest_H[next][thread] = shared.largest_dZ[next][thread] = 0;
+        if (CLUSTER == 1 && chunk == 0) shared.largest_W[(step + 2) % 3][thread] = 0;
+    }
+    __device__ int before() const { return turn > 0 ? turn - 1 : 2; }
+
+    // ---- data
+
+    __device__ int rows_of(int of_batch) const { return smaller(BATCH, rows - of_batch * BATCH); }
+
+    // One chunk is trained, the next is being copied, and the rows of the one after that are looked up.
+    __device__ void look_ahead()
+    {
+        if (++next_chunk < CHUNKS) return;
+        next_chunk = 0, next_batch = batch_after(next_batch, batches);
+        if (next_batch == 0 && ORDER_BITS) make_order(++next_epoch);
+    }
+
+    // This block's rows of an epoch, in the order of training: in memory, two epochs' by turns.
+    __device__ unsigned* order_of(unsigned of_epoch) const
+    {
+        unsigned* const all = reinterpret_cast<unsigned*>(workspace + HEAD_FLOATS + 4 * MEMBERS);
+        return all + ((size_t)blockIdx.x * 2 + of_epoch % 2) * batches * ROWS;
+    }
+
+    __device__ void make_order(unsigned of_epoch)
+    {
+        make_tables<ORDER_BITS, WORKERS>(shared.tables, seed, of_epoch);
+        sync();
+        unsigned* const to = order_of(of_epoch);
+        constexpr int TOGETHER = 4;   // walks that do not wait for each other
+        for (int first = thread; first < batches * ROWS; first += TOGETHER * WORKERS) {
+            unsigned at[TOGETHER];
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i) {
+                const int line = smaller(first + i * WORKERS, batches * ROWS - 1);
+                at[i] = place_of_row(line / ROWS, line % ROWS);
+            }
+            find_rows_at<ORDER_BITS>(shared.tables, at, rows);
+#pragma unroll
+            for (int i = 0; i < TOGETHER; ++i)
+                if (first + i * WORKERS < batches * ROWS) to[first + i * WORKERS] = at[i];
+        }
+        sync();
+    }
+
+    __device__ int place_of_row(int of_batch, int line) const   // of padding rows: that of the last row
+    {
+        return of_batch * BATCH + smaller(rank * ROWS + line, rows_of(of_batch) - 1);
+    }
+
+    static constexpr int X_PARTS = WIDTH[0] / 4, PARTS = X_PARTS + Y_LINE / 4, FETCHES = up(CHUNK * PARTS, WORKERS);
+    int fetched[FETCHES];   // rows whose parts this thread copies next
+
+    __device__ void find_rows(int of_batch, int of_chunk, unsigned of_epoch)
+    {
+#pragma unroll
+        for (int f = 0; f < FETCHES; ++f) {
+            const int line = of_chunk * CHUNK + smaller((thread + f * WORKERS) / PARTS, CHUNK - 1);
+            fetched[f] = ORDER_BITS ? order_of(of_epoch)[of_batch * ROWS + line] : place_of_row(of_batch, line);
+        }
+    }
+
+    __device__ void fetch_rows(int to)
+    {
+#pragma unroll
+        for (int f = 0; f < FETCHES; ++f) {
+            const int i = thread + f * WORKERS, line = i / PARTS, part = i % PARTS;
+            if (CHUNK * PARTS % WORKERS && i >= CHUNK * PARTS) break;
+            const bool of_X = part < X_PARTS;
+            float* const there = of_X ? &shared.X[to][line][4 * part] : &shared.Y[to][line][4 * (part - X_PARTS)];
+            const float* const from = of_X ? X + 4 * part : Y + 4 * (part - X_PARTS);
+            copy_async(shared_address(there), from + (size_t)fetched[f] * (of_X ? WIDTH[0] : Y_LINE));
+        }
+    }
+
+    __device__ void take_X(int from)
+    {
+        for (int tile = warp; tile < m_tiles(0) * ROW_TILES; tile += WARPS) {
+            const int feature = tile / ROW_TILES * 16 + g, row = tile % ROW_TILES * 8 + 2 * t;
+            float v[4];
+            for (int i = 0; i < 4; ++i) v[i] = shared.X[from][row + i % 2][feature + i / 2 * 8];
+            write_tile(H<0>() + tile * TILE + lane, v, x_scale);
+        }
+    }
+
+    // ---- forward
+
+    template <int I, class Use>
+    __device__ void outputs_of(Use use)
+    {
+        using S = Neurons<I>;
+        const S share(warp);
+        if (!share.has_some()) return;
+        Sums<S::M, S::N> sums;
+        multiply<k_tiles(I) / 2>(sums,
+            [&](int k, int m) { return left_across(W<I>() + (share.m_tile(m) * k_tiles(I) + 2 * k) * TILE, place); },
+            [&](int k, int n) { return right_down(H<I - 1>() + (k * ROW_TILES + share.n_tile(n)) * TILE + place.one); });
+        const float down = down_for(up_of_W[I]) * down_for(up_of_H[I - 1]);
+#pragma unroll
+        for (int m = 0; m < S::M; ++m) {
+            const int neuron = share.m_tile(m) * 16 + g;
+            const float b[2] = {BIAS[I] ? biases<I>()[neuron] : 0.0f, BIAS[I] ? biases<I>()[neuron + 8] : 0.0f};
+#pragma unroll
+            for (int n = 0; n < S::N; ++n) {
+                float z[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) z[i] = sums.total(m, n, i) * down + b[i / 2];
+                use(share, m, n, z);
+            }
+        }
+    }
+
+    template <int I>
+    __device__ void forward()
+    {
+        using S = Neurons<I>;
+        float h[S::M][S::N][4], largest = 0.0f;
+        outputs_of<I>([&](const S& share, int m, int n, const float (&z)[4]) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                float value = activation<ACTIVATION[I]>(z[i]);
+                if (ACTIVATION[I] == SIGMOID && share.m_tile(m) * 16 + g + i / 2 * 8 >= REAL_WIDTH[I]) value = 0.0f;
+                h[m][n][i] = value, largest = fmaxf(largest, fabsf(value));
+                if (NEEDS_Z(I) && share.has(m, n)) slope_of<I>(share, m, n, i) = slope_at<ACTIVATION[I]>(z[i]);
+            }
+        });
+        put<I>(shared.largest_H, I, h, largest, up_of_H[I]);
+    }
+
+    template <int I, class S>
+    __device__ float& slope_of(const S& share, int m, int n, int i)
+    {
+        return slopes<I>()[((share.m_tile(m) * ROW_TILES + share.n_tile(n)) * 4 + i) * 32 + lane];
+    }
+
+    // To H_I's place: with the scale for what the matrix was before, or, if its largest number does not fit, once more.
+    template <int I, int M, int N>
+    __device__ void put(int (&places)[3][L + 1], int which, const float (&v)[M][N][4], float largest, float& up)
+    {
+        int& most = places[turn][which];
+        up = up_for(places[before()][which]);
+        write_H<I>(v, up);
+        note(most, largest);
+        sync();
+        if (__builtin_expect(!fits(most, up), 0)) {
+            up = up_for(most);
+            write_H<I>(v, up);
+            sync();
+        }
+    }
+
+    template <int I, int M, int N>
+    __device__ void write_H(const float (&v)[M][N][4], float up)
+    {
+        const Neurons<I> share(warp);
+        if (!share.has_some()) return;
+#pragma unroll
+        for (int m = 0; m < M; ++m)
+#pragma unroll
+            for (int n = 0; n < N; ++n)
+                if (share.has(m, n)) write_tile(H<I>() + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, v[m][n], up);
+    }
+
+    __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(count) : 1.0f); }
+
+    __device__ float* error_of(int in_batch) const
+    {
+        const size_t line = MEMBERS > 1 ? (size_t)member * BATCH : (size_t)batch * BATCH;
+        return E + (line + in_batch) * (CROSS_ENTROPY ? 1 : OUTPUTS);
+    }
+
+    __device__ void last_layer(int from)
+    {
+        using S = Neurons<L>;
+        float dz[S::M][S::N][4], largest = 0.0f;
+        outputs_of<L>([&](const S& share, int m, int n, const float (&z)[4]) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int neuron = m * 16 + g + i / 2 * 8, line = share.n_tile(n) * 8 + 2 * t + i % 2;
+                const int in_batch = rank * ROWS + chunk * CHUNK + line;
+                if constexpr (CROSS_ENTROPY) {
+                    dz[m][n][i] = z[i];
+                } else {
+                    const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
+                    const float error = real ? z[i] - shared.Y[from][line][neuron] : 0.0f;
+                    if (real) error_of(in_batch)[neuron] = error;
+                    dz[m][n][i] = scale() * error;
+                }
+                if (!CROSS_ENTROPY) largest = fmaxf(largest, fabsf(dz[m][n][i]));
+            }
+        });
+        if constexpr (CROSS_ENTROPY) softmax(from, dz, largest);
+        put<L>(shared.largest_dZ, L, dz, largest, up_of_dZ[L]);
+    }
+
+    // Z of whole rows to their gradients. A row's outputs are in the lanes of one t.
+    template <int M, int N>
+    __device__ void softmax(int from, float (&z)[M][N][4], float& most)
+    {
+        const Neurons<L> share(warp);
+        if (!share.has_some()) return;
+        for (int n = 0; n < N; ++n)
+            for (int j = 0; j < 2; ++j) {
+                const int line = share.n_tile(n) * 8 + 2 * t + j, in_batch = rank * ROWS + chunk * CHUNK + line;
+                const bool real = in_batch < count && share.has_n(n);
+                float largest = -__int_as_float(0x7f800000), exponentials = 0.0f, loss = 0.0f;
+                each_output(z, n, j, [&](float& v, int) { largest = v > largest ? v : largest; });
+                for (int apart = 4; apart < 32; apart *= 2) {
+                    const float other = __shfl_xor_sync(0xffffffff, largest, apart);
+                    largest = other > largest ? other : largest;
+                }
+                each_output(z, n, j, [&](float& v, int) { exponentials += expf(v - largest); });
+                exponentials = over_column(exponentials);
+                const float log_sum = logf(exponentials);
+                each_output(z, n, j, [&](float& v, int neuron) {
+                    const float target = shared.Y[from][line][neuron];
+                    loss += target * (log_sum - (v - largest));
+                    v = real ? scale() * (expf(v - largest) / exponentials - target) : 0.0f;
+                    most = fmaxf(most, fabsf(v));
+                });
+                loss = over_column(loss);
+                if (real && g == 0) *error_of(in_batch) = loss;
+            }
+    }
+
+    // Calls f(z, neuron) for a lane's outputs of one row; those beyond the last become 0.
+    template <int M, int N, class F>
+    __device__ void each_output(float (&z)[M][N][4], int n, int j, F f)
+    {
+        for (int m = 0; m < M; ++m)
+            for (int i = j; i < 4; i += 2) {
+                const int neuron = m * 16 + g + i / 2 * 8;
+                if (neuron < OUTPUTS) f(z[m][n][i], neuron);
+                else z[m][n][i] = 0.0f;
+            }
+    }
+    __device__ static float over_column(float v)
+    {
+        for (int apart = 4; apart < 32; apart *= 2) v += __shfl_xor_sync(0xffffffff, v, apart);
+        return v;
+    }
+
+    // ---- backward
+
+    template <int I>
+    __device__ void find_gradient()
+    {
+        using S = Weights<I>;
+        constexpr int PAIRS = up(ROW_TILES, 2);
+        const S share(warp);
+        Gradient<I>& its = gradient;
+        if (!share.has_some()) return;
+        Sums<S::M, S::N> sums;
+        float of_bias[S::M][4] = {};
+#pragma unroll
+        for (int k = 0; k < PAIRS; ++k) {
+            HalfParts<4> a[S::M];
+            HalfParts<2> b[S::N];
+            const bool single = 2 * k + 1 == ROW_TILES;
+#pragma unroll
+            for (int m = 0; m < S::M; ++m)
+                a[m] = left_across(dZ<I>() + (share.m_tile(m) * ROW_TILES + 2 * k) * TILE, single ? place.of_one_tile() : place);
+#pragma unroll
+            for (int n = 0; n < S::N; ++n) {
+                const int tile = share.n_tile(n);
+                const unsigned* const lines = H<I - 1>() + (tile / 2 * ROW_TILES + 2 * k) * TILE + tile % 2 * 32;
+                b[n] = single ? right_across<true>(lines, lane) : right_across<false>(lines, lane);
+            }
+            sums.add(k, a, b);
+            if (BIAS[I] && share.across == 0) {
+                const unsigned ones[2] = {0x3c003c00u, single ? 0u : 0x3c003c00u};
+#pragma unroll
+                for (int m = 0; m < S::M; ++m)
+                    mma_m16n8k16_fp16(of_bias[m], a[m].small, ones), mma_m16n8k16_fp16(of_bias[m], a[m].big, ones);
+            }
+        }
+        const float of_dz = down_for(up_of_dZ[I]), down = of_dz * down_for(up_of_H[I - 1]);
+        const bool first = CHUNKS == 1 || chunk == 0;
+#pragma unroll
+        for (int m = 0; m < S::M; ++m) {
+#pragma unroll
+            for (int n = 0; n < S::N; ++n)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) its.dW[m][n][i] = (first ? 0.0f : its.dW[m][n][i]) + sums.total(m, n, i) * down;
+            its.db[m] = (first ? 0.0f : its.db[m]) + (t == 1 ? of_bias[m][2] : of_bias[m][0]) * of_dz;   // of lanes t < 2
+        }
+    }
+
+    template <int I>
+    __device__ void propagate(float (&dz)[Neurons<I - 1>::M][Neurons<I - 1>::N][4], float& largest)
+    {
+        using S = Neurons<I - 1>;
+        const S share(warp);
+        if (!share.has_some()) return;
+        Sums<S::M, S::N> sums;
+        multiply<m_tiles(I)>(sums,
+            [&](int k, int m) { return left_down(W<I>() + (k * k_tiles(I) + 2 * share.m_tile(m)) * TILE, place); },
+            [&](int k, int n) { return right_down(dZ<I>() + (k * ROW_TILES + share.n_tile(n)) * TILE + place.one); });
+        const float down = down_for(up_of_W[I]) * down_for(up_of_dZ[I]), of_h = down_for(up_of_H[I - 1]);
+#pragma unroll
+        for (int m = 0; m < S::M; ++m)
+#pragma unroll
+            for (int n = 0; n < S::N; ++n) {
+                float h[4];
+                read_tile(H<I - 1>() + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, h, of_h);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    float slope;
+                    if constexpr (NEEDS_Z(I - 1)) slope = slope_of<I - 1>(share, m, n, i);
+                    else slope = slope_from<ACTIVATION[I - 1]>(h[i]);
+                    dz[m][n][i] = sums.total(m, n, i) * down * slope;
+                    largest = fmaxf(largest, fabsf(dz[m][n][i]));
+                }
+            }
+    }
+
+    template <int I>
+    __device__ void backward(bool last)
+    {
+        constexpr int TO = larger(I - 1, 1);
+        float dz[Neurons<TO>::M][Neurons<TO>::N][4], largest = 0.0f;
+        forget_place();
+        find_gradient<I>();
+        forget_place();
+        if constexpr (SEQUENTIAL) {
+            update<I>();
+            sync();
+            settle<I>();
+        }
+        if constexpr (I > 1) {
+            propagate<I>(dz, largest);
+            forget_place();
+            if (!SEQUENTIAL) sync();   // H_{i-1} and W_i have been read
+            put<I - 1>(shared.largest_dZ, I - 1, dz, largest, up_of_dZ[I - 1]);
+        }
+        if constexpr (!SEQUENTIAL) {
+            forget_place();
+            if (last) pass_on<I>();
+        }
+    }
+
+    template <int I>
+    __device__ void pass_on()
+    {
+        if constexpr (CLUSTER == 1) update<I>();
+        else send_gradient<I>();
+    }
+
+    // ---- the update
+
+    // Calls f(item, its weights' gradient, m, n) for each item of the warp's tiles.
+    template <int I, class F>
+    __device__ void each_item(F f)
+    {
+        using S = Weights<I>;
+        const S share(warp);
+        if (!share.has_some() || lane >= lanes_of(I)) return;
+#pragma unroll
+        for (int m = 0; m < S::M; ++m)
+#pragma unroll
+            for (int n = 0; n < S::N; ++n)
+                if (share.has(m, n)) f((share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * lanes_of(I) + lane, m, n);
+    }
+
+    template <int I, class F>
+    __device__ void each_bias(F f)   // f(neuron, m)
+    {
+        using S = Weights<I>;
+        const S share(warp);
+        if (!BIAS[I] || share.across > 0 || t > 1 || !share.has_some()) return;
+#pragma unroll
+        for (int m = 0; m < S::M; ++m)
+            if (share.has_m(m)) f(share.m_tile(m) * 16 + 8 * t + g, m);
+    }
+
+    // Of a lane's four weights, those of real outputs.
+    template <int I> static constexpr int REAL = I == L && OUTPUTS <= 8 ? 2 : 4;
+
+    template <int I>
+    __device__ void update()
+    {
+        Gradient<I>& its = gradient;
+        State<I>& kept = state;
+        const float (&of_step)[2] = shared.pace[step % 2];
+        const Pace now{of_step[0], of_step[1], OPTIMIZER == ADAMW ? rate * decay : decay};
+        const Weights<I> share(warp);
+        float largest = 0.0f;
+        const float up = up_for(shared.largest_W[step % 3][I]);
+        each_item<I>([&](int item, int m, int n) {
+            float4& place_of = shared.items[first_item(I) + item];
+            float w[4] = {place_of.x, place_of.y, place_of.z, place_of.w};
+#pragma unroll
+            for (int i = 0; i < REAL<I>; ++i) {
+                w[i] = formula.updated(w[i], its.dW[m][n][i], kept.w[m][n][i], now);
+                largest = fmaxf(largest, fabsf(w[i]));
+            }
+            place_of = make_float4(w[0], w[1], w[2], w[3]);
+            write_tile(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE + lane, w, up);
+        });
+        each_bias<I>([&](int neuron, int m) {
+            biases<I>()[neuron] = formula.updated(biases<I>()[neuron], its.db[m], kept.b[m], now);
+        });
+        note(shared.largest_W[(step + 1) % 3][I], largest);
+        up_of_W[I] = up;
+    }
+
+    // After the barrier behind an update.
+    template <int I>
+    __device__ void settle()
+    {
+        const int most = shared.largest_W[(step + 1) % 3][I];
+        if (__builtin_expect(!fits(most, up_of_W[I]), 0)) {
+            up_of_W[I] = up_for(most);
+            write_W<I>();
+            sync();
+        }
+    }
+    template <int I = L>
+    __device__ void settle_all()
+    {
+        settle<I>();
+        if constexpr (I > 1) settle_all<I - 1>();
+    }
+
+    // The float32 weights of the warp's tiles as operands of products.
+    template <int I>
+    __device__ void write_W()
+    {
+        each_item<I>([&](int item, int m, int n) {
+            const float4 w = shared.items[first_item(I) + item];
+            const float v[4] = {w.x, w.y, w.z, w.w};
+            const Weights<I> share(warp);
+            write_tile(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE + lane, v, up_of_W[I]);
+        });
+    }
+
+    // ---- of a cluster: messages of gradients and parameters
+
+    __device__ unsigned barrier_of(int which, int i) const { return shared_address(&shared.arrived[which][i]); }
+
+    __device__ int owned_by(int i, int by) const
+    {
+        const int left = all_of(i) - by * owned_of(i);
+        return left < 0 ? 0 : smaller(left, owned_of(i));
+    }
+
+    // Of an item, four floats of each block; of its parameters, four words or floats, and a slot's largest weight.
+    __device__ int bytes_of(int which, int i) const
+    {
+        if (which == 0) return 16 * CLUSTER * owned_by(i, rank);
+        int bytes = 16 * all_of(i);
+        for (int by = 0; by < CLUSTER && i > 0; ++by) bytes += 4 * up(owned_by(i, by), 32);
+        return bytes;
+    }
+    __device__ void expect(int which, int i) const { mbarrier_expect(barrier_of(which, i), shared.expected[which][i]); }
+
+    template <int I>
+    __device__ void send_gradient()
+    {
+        Gradient<I>& its = gradient;
+        const Weights<I> share(warp);
+        for (int m = 0; m < Weights<I>::M; ++m) {
+            if (share.across > 0 || t > 1 || !share.has_some() || !share.has_m(m)) continue;
+            const int bias = first_bias(I) + share.m_tile(m) * 16 + 8 * t + g, four = bias / 4;
+            const int owner = four / owned_of(0), at = 32 * first_slot(0) + four % owned_of(0);
+            const float v[1] = {its.db[m]};
+            send(in_block(shared_address(&shared.gradients[rank][at]) + bias % 4 * 4, owner), v,
+                 in_block(barrier_of(0, 0), owner));
+        }
+        each_item<I>([&](int item, int m, int n) {
+            const int owner = item / owned_of(I), at = 32 * first_slot(I) + item % owned_of(I);
+            send(in_block(shared_address(&shared.gradients[rank][at]), owner), its.dW[m][n],
+                 in_block(barrier_of(0, I), owner));
+        });
+    }
+
+    // The layer (0: biases) of a slot; and, of a lane, the item and whether there is one.
+    struct Slot {
+        int layer, item;
+        bool real;
+    };
+    template <int I = L>
+    __device__ Slot slot_of(int number) const
+    {
+        if constexpr (I > 0)
+            if (number >= first_slot(I - 1)) return slot_of<I - 1>(number);
+        const int in_layer = 32 * (number - first_slot(I)) + lane;
+        return {I, rank * owned_of(I) + in_layer, number < SLOTS && in_layer < owned_by(I, rank)};
+    }
+
+    // Word or float i of an item's place, the same in each block.
+    template <int I = L>
+    __device__ unsigned place_of(const Slot& slot, int i) const
+    {
+        if constexpr (I > 0) {
+            if (slot.layer != I) return place_of<I - 1>(slot, i);
+            const int tile = slot.item / lanes_of(I), in_tile = slot.item % lanes_of(I);
+            return shared_address(W<I>() + tile * TILE + 32 * i + in_tile);
+        } else {
+            return shared_address(shared.biases + 4 * slot.item + i);
+        }
+    }
+    // Its place in W: in memory.
+    template <int I = L>
+    __device__ int parameter_of(const Slot& slot, int i) const
+    {
+        if constexpr (I > 0) {
+            if (slot.layer != I) return parameter_of<I - 1>(slot, i);
+            return parameter_of_item<I>(slot.item, i);
+        } else {
+            return parameter_of_bias<L>(4 * slot.item + i);
+        }
+    }
+    template <int I>
+    __device__ static int parameter_of_item(int item, int i)
+    {
+        const int tile = item / lanes_of(I), in_tile = item % lanes_of(I);
+        const int neuron = tile / k_tiles(I) * 16 + in_tile / 4 + i / 2 * 8;
+        const int input = tile % k_tiles(I) * 8 + in_tile % 4 * 2 + i % 2;
+        return first_parameter(I) + input * WIDTH[I] + neuron;
+    }
+    template <int I>
+    __device__ static int parameter_of_bias(int bias)   // -1: the layer has none
+    {
+        if constexpr (I > 1)
+            if (bias < first_bias(I)) return parameter_of_bias<I - 1>(bias);
+        return BIAS[I] ? first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + bias - first_bias(I) : -1;
+    }
+
+    // By a warp: the largest weight of layer I that this step's messages told.
+    template <int I>
+    __device__ int largest_sent(int of_step) const
+    {
+        constexpr int COUNT = up(owned_of(I), 32);
+        float most = 0.0f;
+        for (int i = lane; i < CLUSTER * COUNT; i += 32)
+            most = fmaxf(most, shared.largest_sent[of_step % 2][i / COUNT][first_slot(I) + i % COUNT]);
+        return (int)__reduce_max_sync(0xffffffff, __float_as_uint(most));
+    }
+
+    template <int I = L>
+    __device__ void await_parameters(int of_step)
+    {
+        mbarrier_wait(barrier_of(1, I), of_step % 2, {"weights", I}, of_step);
+        if constexpr (I > 0) await_parameters<I - 1>(of_step);
+    }
+
+    // ---- a launch
+
+    template <int I = L>
+    __device__ void load_weights()
+    {
+        float largest = 0.0f;
+        for (int i = thread; i < items_of(I); i += THREADS) {
+            float w[4];
+            for (int j = 0; j < 4; ++j) {
+                w[j] = __ldcg(weights + parameter_of_item<I>(i, j));
+                largest = fmaxf(largest, fabsf(w[j]));
+            }
+            if (CLUSTER == 1) shared.items[first_item(I) + i] = make_float4(w[0], w[1], w[2], w[3]);
+        }
+        note(shared.largest_W[step % 3][I], largest);
+        if constexpr (I > 1) load_weights<I - 1>();
+    }
+
+    template <int I = L>
+    __device__ void write_weights()
+    {
+        up_of_W[I] = scale_for(shared.largest_W[step % 3][I], shared.largest_W[(step + 2) % 3][I]);
+        for (int i = thread; i < items_of(I); i += THREADS) {
+            unsigned* const to = W<I>() + i / lanes_of(I) * TILE + i % lanes_of(I);
+            float w[4];
+            for (int j = 0; j < 4; ++j) w[j] = __ldcg(weights + parameter_of_item<I>(i, j)) * up_of_W[I];
+            const Parts16 first(w[0], w[1]), second(w[2], w[3]);
+            to[0] = first.big, to[32] = second.big, to[64] = first.small, to[96] = second.small;
+        }
+        if constexpr (I > 1) write_weights<I - 1>();
+    }
+
+    __device__ void end(int steps)
+    {
+        if constexpr (CLUSTER == 1) {
+            __syncthreads();
+            save_weights();
+        }
+        if (rank == 0 && thread == 0) count_steps(workspace, steps);
+    }
+    template <int I = L>
+    __device__ void save_weights()
+    {
+        for (int i = thread; i < 4 * items_of(I); i += THREADS)
+            weights[parameter_of_item<I>(i / 4, i % 4)] = reinterpret_cast<float*>(shared.items + first_item(I))[i];
+        for (int i = thread; BIAS[I] && i < WIDTH[I]; i += THREADS)
+            weights[first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + i] = biases<I>()[i];
+        if constexpr (I > 1) save_weights<I - 1>();
+    }
+
+    // Calls f(place in memory, the state) for what this thread keeps.
+    template <int I = L, class F>
+    __device__ void each_state(F f)
+    {
+        if constexpr (STATE > 0) {
+            State<I>& kept = state;
+            each_item<I>([&](int item, int m, int n) {
+                for (int i = 0; i < 4; ++i) f(4 * (first_item(I) + item) + i, kept.w[m][n][i]);
+            });
+            each_bias<I>([&](int neuron, int m) { f(4 * ITEMS + first_bias(I) + neuron, kept.b[m]); });
+            if constexpr (I > 1) each_state<I - 1>(f);
+        }
+    }
+
+    // From memory to shared memory, by all threads.
+    __device__ void load()
+    {
+        const float* const scales = memory + STATE_FLOATS + 3 * rank * (L + 1);   // what they follow from
+        if (thread <= L) {
+            shared.largest_W[2][thread] = __float_as_int(scales[thread]);
+            shared.largest_H[2][thread] = __float_as_int(scales[L + 1 + thread]);
+            shared.largest_dZ[2][thread] = __float_as_int(scales[2 * (L + 1) + thread]);
+        }
+        load_weights();
+        for (int i = thread; i < NEURONS; i += THREADS)
+            if (const int from = parameter_of_bias<L>(i); from >= 0) shared.biases[i] = __ldcg(weights + from);
+        __syncthreads();
+        write_weights();
+    }
+
+    __device__ void begin()
+    {
+        constexpr int WORDS = sizeof(Shared) / 4;
+        for (int i = thread; i < WORDS; i += THREADS) reinterpret_cast<unsigned*>(&shared)[i] = 0;
+        __syncthreads();
+        load();
+        if constexpr (CLUSTER > 1) {
+            if (thread < L + 1) {
+                for (int which = 0; which < 2; ++which) mbarrier_init(barrier_of(which, thread));
+                if (thread == 0) mbarrier_init(shared_address(&shared.checked));
+                mbarriers_made();
+                for (int which = 0; which < 2; ++which) {
+                    shared.expected[which][thread] = bytes_of(which, thread);
+                    expect(which, thread);
+                }
+            }
+            cluster_barrier();
+        }
+        __syncthreads();
+    }
+
+    // What a worker does.
+    __device__ void work(int steps)
+    {
+        if constexpr (CLUSTER == 1)
+            each_state([&](int from, float (&to)[larger(STATE, 1)]) {
+                for (int kind = 0; kind < STATE; ++kind) to[kind] = memory[kind * (4 * ITEMS + NEURONS) + from];
+            });
+        up_of_H[0] = x_scale;
+        if (ORDER_BITS) make_order(next_epoch);
+        find_rows(next_batch, 0, next_epoch);
+        fetch_rows(0);
+        look_ahead();
+        find_rows(next_batch, next_chunk, next_epoch);
+        if (CLUSTER == 1 && thread == 0) set_pace(0);
+        copies_done();
+        sync();
+        for (; step < steps; ++step) {
+            count = rows_of(batch);
+            for (chunk = 0; chunk < CHUNKS; ++chunk) train_chunk((step * CHUNKS + chunk) % 2);
+            batch = batch_after(batch, batches);
+        }
+        if constexpr (CLUSTER == 1)
+            each_state([&](int to, const float (&from)[larger(STATE, 1)]) {
+                for (int kind = 0; kind < STATE; ++kind) memory[kind * (4 * ITEMS + NEURONS) + to] = from[kind];
+            });
+        else if (steps > 0) await_parameters(steps - 1);
+        save_scales(steps);
+    }
+
+    __device__ void set_pace(int of_step)
+    {
+        const Pace now = formula.pace(rate, decay, of_step);
+        shared.pace[of_step % 2][0] = now.rate, shared.pace[of_step % 2][1] = now.over;
+    }
+
+    __device__ void train_chunk(int now)
+    {
+        forget_place();
+        clear_next();
+        if (CLUSTER > 1 && chunk == 0 && step > 0) {
+            follow_scales();
+            await_parameters(step - 1);
+            if (thread < L + 1) expect(1, thread);
+        }
+        if (CLUSTER == 1 && thread == WORKERS - 1 && chunk == 0) set_pace(step + 1);
+        take_X(now);
+        sync();
+        forward_from<1>(now, false);
+        if constexpr (CLUSTER > 1)
+            if (chunk == 0 && step > 0) {
+                mbarrier_wait(shared_address(&shared.checked), (step - 1) % 2, "checked", step);
+                if (__builtin_expect(shared.misfit, 0)) {
+                    renew();
+                    forward_from<1>(now, true);
+                }
+            }
+        backward_from<L>(chunk == CHUNKS - 1);
+        sync();
+        if constexpr (CLUSTER == 1 && !SEQUENTIAL) {
+            if (chunk == CHUNKS - 1) settle_all();
+        }
+        turn = turn < 2 ? turn + 1 : 0;
+    }
+
+    template <int I>
+    __device__ void forward_from(int now, bool again)
+    {
+        forget_place();
+        if constexpr (I < L) forward<I>();
+        else last_layer(now);
+        if (I == 1 && !again) {
+            fetch_rows(1 - now);
+            look_ahead();
+            find_rows(next_batch, next_chunk, next_epoch);
+        }
+        if constexpr (I < L) forward_from<I + 1>(now, again);
+    }
+
+    template <int I>
+    __device__ void backward_from(bool last)
+    {
+        if (I == 1) copies_done();
+        backward<I>(last);
+        if constexpr (I > 1) backward_from<I - 1>(last);
+    }
+
+    __device__ void save_scales(int steps) const
+    {
+        float* const to = memory + STATE_FLOATS + 3 * rank * (L + 1);
+        if (thread > L || steps == 0) return;
+        to[thread] = __int_as_float(shared.largest_W[(steps - 1) % 3][thread]);
+        to[L + 1 + thread] = __int_as_float(shared.largest_H[before()][thread]);
+        to[2 * (L + 1) + thread] = __int_as_float(shared.largest_dZ[before()][thread]);
+    }
+
+    // ---- of a cluster: scales of weights, the same in all blocks
+
+    template <int I = L>
+    __device__ void follow_scales()   // of weights that were sent in the step before
+    {
+        up_of_W[I] = up_for(shared.largest_W[(step + 2) % 3][I]);
+        if constexpr (I > 1) follow_scales<I - 1>();
+    }
+
+    // All threads of all blocks, once weights did not fit: the operands are made anew from the weights in memory.
+    __device__ void renew()
+    {
+        __syncthreads();
+        if (thread <= L) {
+            shared.largest_W[step % 3][thread] = 0;
+            shared.largest_H[turn][thread] = shared.largest_dZ[turn][thread] = 0;
+        }
+        cluster_barrier();
+        load_weights();
+        __syncthreads();
+        write_weights();
+        cluster_barrier();
+        __syncthreads();
+    }
+
+    // ---- what an owner does
+
+    float own[SLOTS_EACH][4], own_state[SLOTS_EACH][4][larger(STATE, 1)];
+    int largest_own[L + 1];   // weights of each layer, of all blocks
+
+    Slot slots[SLOTS_EACH];
+    unsigned places[SLOTS_EACH], told[SLOTS_EACH], gradient_barriers[SLOTS_EACH], barriers[SLOTS_EACH];   // in shared memory
+    __device__ static int place_in_memory(const Slot& slot)
+    {
+        return slot.layer > 0 ? 4 * (first_item_of(slot.layer) + slot.item) : 4 * (ITEMS + slot.item);
+    }
+    template <int I = L>
+    __device__ static int first_item_of(int layer)
+    {
+        if constexpr (I > 1) return layer == I ? first_item(I) : first_item_of<I - 1>(layer);
+        else return 0;
+    }
+
+    template <class F>
+    __device__ void each_own(F f)   // f(slot, its number)
+    {
+#pragma unroll
+        for (int s = 0; s < SLOTS_EACH; ++s)
+            if (slots[s].real) f(slots[s], s);
+    }
+
+    __device__ void serve(int steps)
+    {
+#pragma unroll
+        for (int s = 0; s < SLOTS_EACH; ++s) {
+            const int number = warp - WARPS + s * OWNER_WARPS;
+            slots[s] = slot_of(number);
+            places[s] = place_of(slots[s], 0), told[s] = shared_address(&shared.largest_sent[0][rank][smaller(number, SLOTS - 1)]);
+            gradient_barriers[s] = barrier_of(0, slots[s].layer), barriers[s] = barrier_of(1, slots[s].layer);
+        }
+        each_own([&](const Slot& slot, int s) {
+            for (int i = 0; i < 4; ++i) {
+                const int from = parameter_of(slot, i);
+                own[s][i] = from < 0 ? 0.0f : __ldcg(weights + from);
+                for (int kind = 0; kind < STATE; ++kind)
+                    own_state[s][i][kind] = memory[kind * (4 * ITEMS + NEURONS) + place_in_memory(slot) + i];
+            }
+        });
+        take_largest();
+        for (; step < steps; ++step) {
+            if (step > 0) {
+                await_parameters(step - 1);
+                const bool is_misfit = have_misfits();
+                if (warp == WARPS && lane == 0) {
+                    shared.misfit = is_misfit;
+                    mbarrier_expect(shared_address(&shared.checked), 0);   // arrives
+                }
+                if (__builtin_expect(is_misfit, 0)) {
+                    write_own();
+                    renew();
+                    take_largest();
+                }
+            }
+            turn = turn < 2 ? turn + 1 : 0;
+            const Pace now = formula.pace(rate, decay, step);
+#pragma unroll
+            for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, now);
+            if (warp == WARPS && lane < L + 1) {
+                mbarrier_wait(barrier_of(0, lane), step % 2, {"gradient", (unsigned)lane}, step);
+                expect(0, lane);
+            }
+        }
+        write_own();
+        each_own([&](const Slot& slot, int s) {
+            for (int i = 0; i < 4; ++i)
+                for (int kind = 0; kind < STATE; ++kind)
+                    memory[kind * (4 * ITEMS + NEURONS) + place_in_memory(slot) + i] = own_state[s][i][kind];
+        });
+    }
+
+    __device__ void write_own()
+    {
+        each_own([&](const Slot& slot, int s) {
+            for (int i = 0; i < 4; ++i)
+                if (const int to = parameter_of(slot, i); to >= 0) weights[to] = own[s][i];
+        });
+    }
+
+    __device__ void update_slot(int s, const Pace& now)
+    {
+        const Slot& slot = slots[s];
+        if (!__ballot_sync(0xffffffff, slot.real)) return;
+        mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slot.layer}, step);
+        float sum[4] = {}, largest = 0.0f;
+#pragma unroll
+        for (int from = 0; from < CLUSTER; ++from) {
+            const float4 v = shared.gradients[from][32 * (warp - WARPS + s * OWNER_WARPS) + lane];
+            sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
+        }
+        if (slot.real)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                own[s][i] = formula.updated(own[s][i], sum[i], own_state[s][i], now);
+                largest = fmaxf(largest, fabsf(own[s][i]));
+            }
+        const float up = slot.layer > 0 ? up_for(largest_own_of(slot.layer)) : 1.0f;
+        const Parts16 first(own[s][0] * up, own[s][1] * up), second(own[s][2] * up, own[s][3] * up);
+        const unsigned words[4] = {first.big, second.big, first.small, second.small};
+        const unsigned most = __reduce_max_sync(0xffffffff, __float_as_uint(largest));
+#pragma unroll
+        for (int to = 0; to < CLUSTER; ++to) {
+            const unsigned place = in_block(places[s], to), barrier = in_block(barriers[s], to);
+            if (slot.layer > 0) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const float word[1] = {__uint_as_float(words[i])};
+                    if (slot.real) send(place + 128 * i, word, barrier);
+                }
+            } else if (slot.real) {
+                send(place, own[s], barrier);
+            }
+        }
+        if (slot.layer > 0 && lane < CLUSTER) {
+            const float v[1] = {__uint_as_float(most)};
+            send(in_block(told[s] + step % 2 * (int)sizeof shared.largest_sent[0], lane), v, in_block(barriers[s], lane));
+        }
+    }
+
+    template <int I = L>
+    __device__ int largest_own_of(int layer) const
+    {
+        if constexpr (I > 1) return layer == I ? largest_own[I] : largest_own_of<I - 1>(layer);
+        else return largest_own[1];
+    }
+    template <int I = L>
+    __device__ void take_largest()
+    {
+        largest_own[I] = shared.largest_W[step % 3][I];
+        if constexpr (I > 1) take_largest<I - 1>();
+    }
+    template <int I = L>
+    __device__ bool have_misfits()
+    {
+        const int most = largest_sent<I>(step - 1);
+        const bool is_misfit = !fits(most, up_for(largest_own[I]));
+        largest_own[I] = most;
+        if (warp == WARPS && lane == 0) shared.largest_W[step % 3][I] = most;
+        if constexpr (I > 1) return have_misfits<I - 1>() || is_misfit;
+        else return is_misfit;
+    }
+};
+
+extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persistent(
+    const float* X, const float* Y, float* W, float* M, float* E, float* workspace, int rows, int first, int steps,
+    int before, float x_scale, float a, float b, float eps, float log_a, float log_b)
+{
+    extern __shared__ __align__(16) float dynamic[];
+    const int member = blockIdx.x / CLUSTER, batches = up(rows, BATCH);
+    const float* const its = workspace + HEAD_FLOATS + 4 * member;
+    Training training{*reinterpret_cast<Shared*>(dynamic), X, Y, W + (size_t)member * PARAMETERS,
+                      M + (size_t)member * MEMORY_FLOATS, E, workspace, rows, batches, x_scale,
+                      {a, b, eps, log_a, log_b, before}, CLUSTER > 1 ? (int)cluster_rank() : 0, member};
+    training.rate = its[0], training.decay = its[1], training.seed = __float_as_uint(its[2]);
+    training.batch = training.next_batch = first, training.next_epoch = before / batches;
+    training.begin();
+    if (OWNERS == 0 || training.warp < WARPS) training.work(steps);
+    else if constexpr (OWNERS > 0) training.serve(steps);
+    if constexpr (CLUSTER > 1) cluster_barrier();   // a block whose memory others write to does not end
+    training.end(steps);
+}
