@@ -185,6 +185,13 @@ def test_a_gpu_drops_what_numpy_drops(op, n, first, turn, cuda_backend):
         np.testing.assert_array_equal(one.view(np.uint32), other.view(np.uint32))
 
 
+def test_a_last_batch_of_one_row_has_no_variance(backend):
+    strategy = factory.make(groups.load("strategy", "resident"), backend)
+    with pytest.raises(Unsupported, match=r"batchnorm1d.*training\.batch_size"):
+        strategy.setup(network_of("batchnorm1d"), np.zeros((5, 5), "f4"), np.zeros((5, 1), "f4"), 4, 0.1)
+    strategy.close()
+
+
 def test_a_cell_names_its_dropout_and_its_seed_decides():
     cell = composed(["network=layers", "network.layers=[linear 4, dropout 0.5, linear 1]", "network.seed=9"])
     network = trained(cell, (4,))
@@ -201,13 +208,15 @@ def test_a_cell_names_its_dropout_and_its_seed_decides():
         ("linear 2, dropout 0.5 2, linear 1", ["dropout 0.5 2"]),
         ("linear 2, layernorm 3, linear 1", ["layernorm 3"]),
         ("dropout 0.5, relu, linear 1", ["relu", "overwrite the data"]),
+        ("linear 2, batchnorm1d, linear 1", ["accumulate", "batchnorm1d", "layernorm"]),
         ("linear 2, batchnorm2d, linear 1", ["batchnorm2d", "images"]),
         ("conv2d 2 3 0 0, linear 1", ["conv2d 2 3 0 0", "[STRIDE]"]),
     ],
 )
 def test_what_is_wrong_is_named(layers, named):
+    more = ["training.accumulate=2", "network.update_order=simultaneous"] if "accumulate" in named else []
     with pytest.raises(ConfigError) as refused:
-        composed(["network=layers", f"network.layers=[{layers}]"])
+        composed(["network=layers", f"network.layers=[{layers}]", *more])
     assert all(word in str(refused.value) for word in named)
 
 

@@ -13,7 +13,7 @@ from snn.errors import ConfigError
 from snn.models import dropout, gradients, optimizers, remedies, schedules
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layers import ACTIVATIONS, BatchNorm, Dropout, Layer, Linear, Parameter, check_order, parse
+from snn.models.layers import ACTIVATIONS, Dropout, Layer, Linear, Parameter, check_order, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
@@ -62,12 +62,7 @@ class Network:
         if not self.parameters:
             raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
         check_order(self.layers)
-        norm = next((layer for layer in self.layers if isinstance(layer, BatchNorm)), None)
-        if norm and self.accumulate > 1:
-            raise ConfigError(
-                f"training.accumulate is {self.accumulate}: {norm.name} takes means over a whole batch, "
-                "which micro-batches do not have: choose training.accumulate=1, or layernorm"
-            )
+        remedies.check_divisible(self.accumulate, self.layers)
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
         optimizers.check(self.optimizer, self.gradient.name, self.update_order, self.clip_norm)
         schedules.check(self.optimizer.schedule, self.run_steps)
