@@ -22,7 +22,7 @@ from layered_shapes import (
     plan_for,
 )
 
-from snn.strategies.one_launch import Persistent
+from snn.strategies.one_launch import OneLaunch, layered_shape
 
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
@@ -110,7 +110,7 @@ def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_bac
     one, within = (FURTHER[name], 1e-5) if name in FURTHER else (SHAPES[name], 1e-4)
     rows, found = 4 * one.batch + 1, []
     X, _, Y, weights = made(one, rows, random)
-    with closing(Persistent(cuda_backend)) as strategy:
+    with closing(OneLaunch(cuda_backend, layered_shape)) as strategy:
         strategy.setup(network_of(one), X, Y, one.batch, 0.01)
         assert "blocks together" in strategy.plan
         for _ in range(3):

@@ -15,11 +15,12 @@ from snn.backends.base import Backend
 from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, padded
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape, has_outliers
+from snn.backends.launches.whole import WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.members import Member
+from snn.models.members import Member, MemberArrays, arrays_of
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.schedules import CONSTANT
@@ -34,6 +35,7 @@ KERNELS = (
     "kernels/persistent/grid.cu",
     "kernels/persistent/layers.cu",
     "kernels/persistent/convolution.cu",
+    "kernels/persistent/whole/whole.cu",
 )
 """Sources of all kernels; a cell depends on them if its strategy imports this module."""
 
@@ -136,14 +138,24 @@ class LaunchedTraining:
 # ---- the shapes that kernels are compiled for
 
 
-Describe = Callable[[Network, int, np.ndarray, int], TrainingShape]
-"""The shape of a network with a batch, data X and a number of members. Raises Unsupported."""
+Describe = Callable[[Network, int, np.ndarray, MemberArrays | None], TrainingShape]
+"""The shape of a network with a batch, data X and its members, None for one network. Raises Unsupported."""
 
 
-def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int = 1) -> PerceptronShape:
+def perceptron_shape(
+    network: Network, batch: int, X: np.ndarray, of_members: MemberArrays | None = None
+) -> PerceptronShape:
     """The shape for a perceptron kernel."""
-    if reason := _why_not_plain(network):
+    reason = _why_not_plain(network)
+    if network.widths is None or network.outputs > 1:
+        reason = "its kernels have linear layers without biases, ReLU between them and one output"
+    elif of_members and of_members.weight_decay is not None:
+        reason = "strategy.weight_decays: its kernels update without weight decay"
+    elif of_members and of_members.rows is not None:
+        reason = "strategy.folds and strategy.bootstraps: its kernels' members share all rows"
+    if reason:
         raise Unsupported(f"no perceptron in one launch: {reason}")
+    members = len(of_members.rate) if of_members else 1
     widths = tuple(map(padded, network.mlp_widths()[:-1]))
     is_clipped = (network.clip_norm or 0.0) > 0
     outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers is affected
@@ -152,6 +164,29 @@ def perceptron_shape(network: Network, batch: int, X: np.ndarray, members: int =
 
 def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     """The shape for the kernel of linear layers. Raises Unsupported for other networks."""
+    return LayeredShape(**_described_layers(network, batch))
+
+
+def whole_shape(
+    network: Network, batch: int, X: np.ndarray, of_members: MemberArrays | None = None
+) -> WholeShape:
+    """The shape for the kernel whose blocks hold whole networks. Raises Unsupported for other networks."""
+    if has_outliers(X):
+        raise Unsupported(
+            "no whole network in a block: its arithmetic has one scale for all features, and the largest "
+            "number is over 4096 times the mean"
+        )
+    rows = of_members.rows if of_members else None
+    return WholeShape(
+        **_described_layers(network, batch),
+        members=len(of_members.rate) if of_members else 1,
+        data_rows=len(X) if rows is None else rows.shape[1],
+        largest=float(np.abs(X).max(initial=0)),
+        own_rows=rows is not None,
+    )
+
+
+def _described_layers(network: Network, batch: int) -> dict[str, Any]:
     own = [layer for layer in network.layers if not isinstance(layer, Identity)]
     others = [layer for layer in own if not isinstance(layer, (Linear, *ACTIVATIONS.values()))]
     is_linear = [isinstance(layer, Linear) for layer in own]
@@ -173,10 +208,18 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
         for layer, after in pairwise([*own, Identity()])
         if isinstance(layer, Linear)
     )
-    flags = network.update_order == "sequential", network.reduction == "mean", network.loss is CROSS_ENTROPY
-    update = network.optimizer.op, len(network.optimizer.state), network.optimizer.schedule != CONSTANT
-    shuffled = network.order_seed is not None
-    return LayeredShape(batch, *flags, prod(network.inputs), linear, *update, shuffled)
+    return {
+        "batch": batch,
+        "sequential": network.update_order == "sequential",
+        "mean": network.reduction == "mean",
+        "cross_entropy": network.loss is CROSS_ENTROPY,
+        "features": prod(network.inputs),
+        "layers": linear,
+        "update": network.optimizer.op,
+        "states": len(network.optimizer.state),
+        "scheduled": network.optimizer.schedule != CONSTANT,
+        "shuffled": network.order_seed is not None,
+    }
 
 
 def convolutional_shape(network: Network, batch: int, *unused: Any) -> ConvolutionalShape:
@@ -237,8 +280,8 @@ class OneLaunch(DeviceDriven):
     by_epoch = at_once = True
     remedies = False
 
-    rates: Sequence[float] = ()
-    """The learning rate of each network; empty for a single network, whose rate ``setup`` is given."""
+    of_members: MemberArrays | None = None
+    """What differs between networks; None for a single network, whose rate ``setup`` is given."""
 
     def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
         super().__init__(backend)
@@ -246,25 +289,29 @@ class OneLaunch(DeviceDriven):
         self._weights: list[tuple[Any, np.ndarray]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        rows, rates = len(X), self.rates or [rate]
+        its = self.of_members or MemberArrays(np.array([rate], np.float32), None, None, None)
+        rows = len(X) if its.rows is None else its.rows.shape[1]
         batch = self._batch = self._micro = min(batch_size, rows)
-        self._members = len(rates)
-        shape = self._describe(network, batch, X, self._members)
+        self._members = len(its.rate)
+        epochs = network.run_steps / math.ceil(len(X) / batch_size)
+        run_steps = network.run_steps if rows == len(X) else round(epochs * math.ceil(rows / batch))
+        shape = self._describe(network, batch, X, self.of_members)
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
         steps = Steps(
-            *(rows, 0, 0, rates[0], network.clip_norm or 0.0),
+            *(rows, 0, 0, float(its.rate[0]), network.clip_norm or 0.0),
             seed=network.order_seed or 0,
             numbers=network.optimizer.numbers,
-            schedule=network.optimizer.schedule.numbers(network.run_steps),
+            schedule=network.optimizer.schedule.numbers(run_steps),
         )
         self._training = LaunchedTraining(self.backend, shape, steps, launch.may_stop)
         self._shapes, self.network = network.shapes, _widened(network, shape.padded_widths)
         self._outputs, self._last = network.outputs, rows % batch or batch
         self._stream = self.backend.stream_create()
-        sizes = dict(zip(shape.operands, shape.elements(rows), strict=True))
-        together = rows if shape.shuffled else batch  # rows that are padded together
-        lines, features = (rows, shape.padded_batch[1]) if shape.shuffled else shape.padded_batch
+        sizes = dict(zip(shape.operands, shape.elements(len(X)), strict=True))
+        by_rows = shape.shuffled or shape.by_rows
+        together = len(X) if by_rows else batch  # rows that are padded together
+        lines, features = (len(X), shape.padded_batch[1]) if by_rows else shape.padded_batch
         times = (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
         padding = words_of_padding((together, X.shape[1]), (lines, features), times)
         self.plan = "; ".join(filter(None, [self.plan, padding]))
@@ -276,15 +323,12 @@ class OneLaunch(DeviceDriven):
             self._named[name] = self.upload(stored, "data")
         of_weights = [sizes[name] for name in shape.parameters]
         weights = [self.malloc(size, "weights") for size in of_weights]
-        self._state = [(self.malloc(sizes["M"], "optimizer"), sizes["M"])] if shape.states else []
+        self._state = [(self.malloc(sizes["M"], "optimizer"), sizes["M"])] if "M" in sizes else []
         if shape.keeps_errors:
             self._named["E"] = self.malloc(sizes["E"], "gradients")
         else:
             self._named["E"] = self.upload(np.zeros(sizes["E"], dtype=np.float32), "gradients")
-        workspace = np.zeros(sizes["S"], dtype=np.float32)
-        if self._members > 1:
-            workspace[HEAD:] = rates
-        self._named["S"] = self.upload(workspace, "workspace")
+        self._named["S"] = self.upload(shape.workspace(sizes["S"], its, steps), "workspace")
         state = [buffer for buffer, _ in self._state]
         self._operands = *map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES")
         self._weights = [
@@ -404,12 +448,13 @@ def in_batches(matrix: np.ndarray, batch: int, width: int, lines: int) -> np.nda
     return result
 
 
-def _shapes_for(network: Network) -> tuple[Describe, ...]:
+def _shapes_for(network: Network, backend: Backend) -> tuple[Describe, ...]:
     """Functions that may describe the network's shape, in order of preference."""
-    if network.widths is not None and network.outputs == 1:
-        return perceptron_shape, layered_shape
     linear = all(isinstance(layer, (Linear, *ACTIVATIONS.values())) for layer in network.layers)
-    return (layered_shape,) if linear else (convolutional_shape,)
+    if not linear:
+        return (convolutional_shape,)
+    first = (perceptron_shape,) if network.widths is not None and network.outputs == 1 else ()
+    return *first, *(() if backend.is_processor else (whole_shape,)), layered_shape
 
 
 def _delegated(name: str) -> Callable[..., Any]:
@@ -445,7 +490,7 @@ class Persistent(Strategy):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         reasons: list[str] = []
         failure: type[SnnError] = Unsupported
-        for describe in _shapes_for(network):
+        for describe in _shapes_for(network, self.backend):
             self._strategy = OneLaunch(self.backend, describe)
             try:
                 self._strategy.check_network(network)
@@ -565,29 +610,33 @@ class Ensemble(SideBySide):
     Unsupported with the reason. On a CPU, NumPy trains the members one after the other, whatever they train.
     """
 
-    by_epoch = at_once = True
-
-    def check_network(self, network: Network) -> None:
-        if not self.backend.is_processor:
-            super().check_network(network)
+    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         members = self.described(network, rate)
         self._count = len(members)
-        launch = OneLaunch(self.backend)
-        launch.rates = [member.learning_rate for member in members]
-        self._strategy: Strategy = launch
-        try:
-            super().check_network(network)
-            _check_alike(members)
-        except Unsupported:
-            if not self.backend.is_processor:
-                raise
-            self._strategy = OneByOne(self.backend, members, self._folds)
-            self._strategy.check_network(network)
+        reasons = []
+        for describe in (perceptron_shape,) if self.backend.is_processor else (perceptron_shape, whole_shape):
+            launch = OneLaunch(self.backend, describe)
+            launch.of_members = arrays_of(members, network, len(X), self._folds)
+            self._strategy: Strategy = launch
+            launch.keeps_losses = self.keeps_losses
+            try:
+                launch.check_network(network)
+                launch.setup(network, X, Y, batch_size, rate)
+            except Unsupported as error:
+                reasons.append(str(error))
+                launch.close()
+            else:
+                self.plan, self.launch = "; ".join([str(launch.plan), *reasons]), launch.launch
+                return
+        if not self.backend.is_processor:
+            raise Unsupported("; ".join(reasons))
+        self._strategy = OneByOne(self.backend, members, self._folds)
+        self._strategy.check_network(network)
         self._strategy.keeps_losses = self.keeps_losses
         self._strategy.setup(network, X, Y, batch_size, rate)
-        self.plan, self.launch = self._strategy.plan, self._strategy.launch
+        self.plan, self.launch = self._strategy.plan, None
 
     def load(self, weights: list[np.ndarray]) -> None:
         self._strategy.load([W for own in self.each(weights, self._count) for W in own])
@@ -603,13 +652,3 @@ class Ensemble(SideBySide):
     def close(self) -> None:
         if hasattr(self, "_strategy"):
             self._strategy.close()
-
-
-def _check_alike(members: Sequence[Member]) -> None:
-    """Raise Unsupported if members differ in more than their weights and learning rates."""
-    if any(member.weight_decay for member in members):
-        raise Unsupported("strategy.weight_decays is not supported: the kernel updates without weight decay")
-    if any(member.fold or member.bootstrap for member in members):
-        raise Unsupported(
-            "strategy.folds and strategy.bootstraps are not supported: the kernel's members share all rows"
-        )

@@ -3,8 +3,9 @@
 #include "../../integers.cuh"
 
 constexpr int WIDTH[] = {WIDTHS};      // features, then each layer's outputs: multiples of 16
-constexpr int REAL_WIDTH[] = {REAL_WIDTHS};
-constexpr int ACTIVATION[] = {IDENTITY, ACTIVATIONS};
+constexpr int REAL_WIDTH[] = {0, OUTPUTS_OF_LAYERS};   // of layer i, from 1: without padding
+constexpr int IDENTITY = -1;
+constexpr int F[] = {IDENTITY, ACTIVATIONS};
 constexpr bool BIAS[] = {false, BIASES};
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;
 constexpr int OUTPUTS = REAL_WIDTH[L];
@@ -67,7 +68,7 @@ __device__ constexpr int owned_of(int i) { return up(all_of(i), CLUSTER); }
 __device__ constexpr int first_slot(int i) { return i == L ? 0 : first_slot(i + 1) + up(owned_of(i + 1), 32); }
 constexpr int SLOTS = first_slot(0) + up(owned_of(0), 32), SLOTS_EACH = up(SLOTS, larger(OWNER_WARPS, 1));
 
-__device__ constexpr bool NEEDS_Z(int i) { return ACTIVATION[i] == SILU || ACTIVATION[i] == GELU; }
+__device__ constexpr bool NEEDS_Z(int i) { return F[i] == SILU || F[i] == GELU; }
 __device__ constexpr int tiles_before(int i) { return i > 0 ? tiles_before(i - 1) + m_tiles(i - 1) : 0; }
 __device__ constexpr int weights_before(int i) { return i > 1 ? weights_before(i - 1) + m_tiles(i - 1) * k_tiles(i - 1) : 0; }
 __device__ constexpr int slopes_before(int i) { return i > 1 ? slopes_before(i - 1) + NEEDS_Z(i - 1) * m_tiles(i - 1) : 0; }
@@ -88,7 +89,7 @@ struct Shared {
     int largest_W[3][L + 1];                               // of three steps
     int expected[2][L + 1];                                // bytes at each mbarrier
     int misfit;                                            // whether weights are beyond their scale
-    float pace[2][2];                                      // of even and odd steps
+    float pace[2][3];                                      // of even and odd steps
     unsigned long long arrived[2][L + 1];                  // mbarriers: gradients; parameters. 0: biases
     unsigned long long checked;                            // mbarrier: whether weights are beyond their scale is known
     unsigned short tables[ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order
@@ -96,7 +97,7 @@ struct Shared {
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
 // M: the state of each member, then what scales follow from.
-constexpr int STATE_FLOATS = STATE * (4 * ITEMS + NEURONS), MEMORY_FLOATS = STATE_FLOATS + 3 * CLUSTER * (L + 1);
+constexpr int STATE_FLOATS = STATES * (4 * ITEMS + NEURONS), MEMORY_FLOATS = STATE_FLOATS + 3 * CLUSTER * (L + 1);
 extern "C" __device__ const int memory_floats = MEMORY_FLOATS;
-// Behind the head, and before two epochs' orders: rate, decay and seed of each member.
+// Without the orders of epochs and the rows of members, which depend on the rows.
 extern "C" __device__ const int workspace_floats = HEAD_FLOATS + 4 * MEMBERS;

@@ -3,7 +3,7 @@
 //
 //   Z_i = W_i H_{i-1} + b_i, H_i = f_i(Z_i), H_0 = X                                                  i = 1, ..., L
 //   dZ_L = scale (Z_L - Y) or scale (softmax(Z_L) - Y);  dZ_{i-1} = W_i^T dZ_i times f_{i-1}'(Z_{i-1})
-//   dW_i = dZ_i H_{i-1}^T, db_i = the sum of dZ_i's columns, and the update of an optimiser (optimizers.cuh)
+//   dW_i = dZ_i H_{i-1}^T, db_i = the sum of dZ_i's columns, and the update of an optimiser (update.cuh)
 //
 // A column is a row of the batch. Products run on FP16 tensor cores with float32 accuracy (products.cuh). Every matrix
 // has a scale that follows from its largest number in this very step, which all warps know after a barrier: nothing
@@ -17,13 +17,14 @@
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
 //   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before. With ORDER_BITS, an epoch's
-//              order follows from its number and the member's seed (row_order.cuh); the tables of its Feistel network
+//              order follows from its number and the member's seed (order.cuh); the tables of its Feistel network
 //              are made once per epoch.
 //
-// Layout: X is (rows, WIDTH[0]) and Y (rows, Y_LINE), padded with zeros, in the order of the file. W: W_1 as (inputs,
+// Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
 // outputs), b_1, W_2, ..., of one member after the other. M: the optimiser's state, in an order of its own. E: of each row
 // its error or loss, in the order of training, for one member; else of the last batch of each. Behind the workspace's head,
-// 4 floats of each member: rate, decay, seed.
+// 4 floats of each member: rate, decay, seed; then
+// with MEMBER_ROWS the rows of each member, and two epochs' orders.
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
@@ -31,19 +32,16 @@
 // has received all new parameters of that layer, so after the owner has read it. A block's W_i and b_i are written again only
 // after their owners have received its gradients of layer i, which it sends once all its warps have read them.
 
-constexpr int IDENTITY = 0, RELU = 1, LEAKY_RELU = 2, TANH = 3, SIGMOID = 4, SILU = 5, GELU = 6, ELU = 7;
-constexpr int SGD = 0, MOMENTUM = 1, NESTEROV = 2, ADAM = 3, ADAMW = 4;
-constexpr int STATE = OPTIMIZER == SGD ? 0 : OPTIMIZER < ADAM ? 1 : 2;
-
+#include "../../activation_functions.cuh"
+#include "../../philox.cuh"
 #include "../cluster.cuh"
 #include "../copies.cuh"
 #include "../special/halves.cuh"
 #include "../steps.cuh"
 #include "layout.cuh"
 #include "products.cuh"
-#include "activations.cuh"
-#include "optimizers.cuh"
-#include "row_order.cuh"
+#include "update.cuh"
+#include "order.cuh"
 
 #ifndef CUDA_ON_CPU  // the CPU emulator of the tests defines it
 __device__ void named_barrier(int number, int threads)
@@ -62,7 +60,7 @@ template <> struct Gradient<0> {};
 
 template <int I>
 struct State : State<I - 1> {
-    float w[Weights<I>::M][Weights<I>::N][4][larger(STATE, 1)], b[Weights<I>::M][larger(STATE, 1)];
+    float w[Weights<I>::M][Weights<I>::N][4][larger(STATES, 1)], b[Weights<I>::M][larger(STATES, 1)];
 };
 template <> struct State<0> {};
 
@@ -136,7 +134,8 @@ struct Training {
     // This block's rows of an epoch, in the order of training: in memory, two epochs' by turns.
     __device__ unsigned* order_of(unsigned of_epoch) const
     {
-        unsigned* const all = reinterpret_cast<unsigned*>(workspace + HEAD_FLOATS + 4 * MEMBERS);
+        const size_t behind = workspace_floats + (MEMBER_ROWS ? (size_t)MEMBERS * rows : 0);
+        unsigned* const all = reinterpret_cast<unsigned*>(workspace + behind);
         return all + ((size_t)blockIdx.x * 2 + of_epoch % 2) * batches * ROWS;
     }
 
@@ -175,6 +174,7 @@ struct Training {
         for (int f = 0; f < FETCHES; ++f) {
             const int line = of_chunk * CHUNK + smaller((thread + f * WORKERS) / PARTS, CHUNK - 1);
             fetched[f] = ORDER_BITS ? order_of(of_epoch)[of_batch * ROWS + line] : place_of_row(of_batch, line);
+            if (MEMBER_ROWS) fetched[f] = reinterpret_cast<const int*>(workspace + workspace_floats)[(size_t)member * rows + fetched[f]];
         }
     }
 
@@ -187,7 +187,7 @@ struct Training {
             const bool of_X = part < X_PARTS;
             float* const there = of_X ? &shared.X[to][line][4 * part] : &shared.Y[to][line][4 * (part - X_PARTS)];
             const float* const from = of_X ? X + 4 * part : Y + 4 * (part - X_PARTS);
-            copy_async(shared_address(there), from + (size_t)fetched[f] * (of_X ? WIDTH[0] : Y_LINE));
+            copy_async(shared_address(there), from + (size_t)fetched[f] * (of_X ? WIDTH[0] : WIDTH[L]));
         }
     }
 
@@ -236,10 +236,10 @@ struct Training {
         outputs_of<I>([&](const S& share, int m, int n, const float (&z)[4]) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                float value = activation<ACTIVATION[I]>(z[i]);
-                if (ACTIVATION[I] == SIGMOID && share.m_tile(m) * 16 + g + i / 2 * 8 >= REAL_WIDTH[I]) value = 0.0f;
+                float value = F[I] == IDENTITY ? z[i] : activated(F[I], z[i]);
+                if (F[I] == SIGMOID && share.m_tile(m) * 16 + g + i / 2 * 8 >= REAL_WIDTH[I]) value = 0.0f;
                 h[m][n][i] = value, largest = fmaxf(largest, fabsf(value));
-                if (NEEDS_Z(I) && share.has(m, n)) slope_of<I>(share, m, n, i) = slope_at<ACTIVATION[I]>(z[i]);
+                if (NEEDS_Z(I) && share.has(m, n)) slope_of<I>(share, m, n, i) = differentiated(F[I], 1.0f, z[i]);
             }
         });
         put<I>(shared.largest_H, I, h, largest, up_of_H[I]);
@@ -423,10 +423,10 @@ struct Training {
                 read_tile(H<I - 1>() + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, h, of_h);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    float slope;
-                    if constexpr (NEEDS_Z(I - 1)) slope = slope_of<I - 1>(share, m, n, i);
-                    else slope = slope_from<ACTIVATION[I - 1]>(h[i]);
-                    dz[m][n][i] = sums.total(m, n, i) * down * slope;
+                    float error = sums.total(m, n, i) * down;
+                    if (NEEDS_Z(I - 1)) error *= slope_of<I - 1>(share, m, n, i);
+                    else if (F[I - 1] != IDENTITY) error = differentiated(F[I - 1], error, h[i]);
+                    dz[m][n][i] = error;
                     largest = fmaxf(largest, fabsf(dz[m][n][i]));
                 }
             }
@@ -499,8 +499,8 @@ struct Training {
     {
         Gradient<I>& its = gradient;
         State<I>& kept = state;
-        const float (&of_step)[2] = shared.pace[step % 2];
-        const Pace now{of_step[0], of_step[1], OPTIMIZER == ADAMW ? rate * decay : decay};
+        const float (&of_step)[3] = shared.pace[step % 2];
+        const Pace now{of_step[0], of_step[1], of_step[2]};
         const Weights<I> share(warp);
         float largest = 0.0f;
         const float up = up_for(shared.largest_W[step % 3][I]);
@@ -717,7 +717,7 @@ struct Training {
     template <int I = L, class F>
     __device__ void each_state(F f)
     {
-        if constexpr (STATE > 0) {
+        if constexpr (STATES > 0) {
             State<I>& kept = state;
             each_item<I>([&](int item, int m, int n) {
                 for (int i = 0; i < 4; ++i) f(4 * (first_item(I) + item) + i, kept.w[m][n][i]);
@@ -768,8 +768,8 @@ struct Training {
     __device__ void work(int steps)
     {
         if constexpr (CLUSTER == 1)
-            each_state([&](int from, float (&to)[larger(STATE, 1)]) {
-                for (int kind = 0; kind < STATE; ++kind) to[kind] = memory[kind * (4 * ITEMS + NEURONS) + from];
+            each_state([&](int from, float (&to)[larger(STATES, 1)]) {
+                for (int kind = 0; kind < STATES; ++kind) to[kind] = memory[kind * (4 * ITEMS + NEURONS) + from];
             });
         up_of_H[0] = x_scale;
         if (ORDER_BITS) make_order(next_epoch);
@@ -786,8 +786,8 @@ struct Training {
             batch = batch_after(batch, batches);
         }
         if constexpr (CLUSTER == 1)
-            each_state([&](int to, const float (&from)[larger(STATE, 1)]) {
-                for (int kind = 0; kind < STATE; ++kind) memory[kind * (4 * ITEMS + NEURONS) + to] = from[kind];
+            each_state([&](int to, const float (&from)[larger(STATES, 1)]) {
+                for (int kind = 0; kind < STATES; ++kind) memory[kind * (4 * ITEMS + NEURONS) + to] = from[kind];
             });
         else if (steps > 0) await_parameters(steps - 1);
         save_scales(steps);
@@ -796,7 +796,8 @@ struct Training {
     __device__ void set_pace(int of_step)
     {
         const Pace now = formula.pace(rate, decay, of_step);
-        shared.pace[of_step % 2][0] = now.rate, shared.pace[of_step % 2][1] = now.over;
+        float (&to)[3] = shared.pace[of_step % 2];
+        to[0] = now.rate, to[1] = now.over, to[2] = now.decay;
     }
 
     __device__ void train_chunk(int now)
@@ -886,7 +887,7 @@ struct Training {
 
     // ---- what an owner does
 
-    float own[SLOTS_EACH][4], own_state[SLOTS_EACH][4][larger(STATE, 1)];
+    float own[SLOTS_EACH][4], own_state[SLOTS_EACH][4][larger(STATES, 1)];
     int largest_own[L + 1];   // weights of each layer, of all blocks
 
     Slot slots[SLOTS_EACH];
@@ -923,7 +924,7 @@ struct Training {
             for (int i = 0; i < 4; ++i) {
                 const int from = parameter_of(slot, i);
                 own[s][i] = from < 0 ? 0.0f : __ldcg(weights + from);
-                for (int kind = 0; kind < STATE; ++kind)
+                for (int kind = 0; kind < STATES; ++kind)
                     own_state[s][i][kind] = memory[kind * (4 * ITEMS + NEURONS) + place_in_memory(slot) + i];
             }
         });
@@ -954,7 +955,7 @@ struct Training {
         write_own();
         each_own([&](const Slot& slot, int s) {
             for (int i = 0; i < 4; ++i)
-                for (int kind = 0; kind < STATE; ++kind)
+                for (int kind = 0; kind < STATES; ++kind)
                     memory[kind * (4 * ITEMS + NEURONS) + place_in_memory(slot) + i] = own_state[s][i][kind];
         });
     }
@@ -1033,16 +1034,18 @@ struct Training {
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persistent(
     const float* X, const float* Y, float* W, float* M, float* E, float* workspace, int rows, int first, int steps,
-    int before, float x_scale, float a, float b, float eps, float log_a, float log_b)
+    int epoch, float x_scale, float a, float b, float eps, float log_a, float log_b, int form, int warmup, int length,
+    float end)
 {
     extern __shared__ __align__(16) float dynamic[];
     const int member = blockIdx.x / CLUSTER, batches = up(rows, BATCH);
     const float* const its = workspace + HEAD_FLOATS + 4 * member;
     Training training{*reinterpret_cast<Shared*>(dynamic), X, Y, W + (size_t)member * PARAMETERS,
                       M + (size_t)member * MEMORY_FLOATS, E, workspace, rows, batches, x_scale,
-                      {a, b, eps, log_a, log_b, before}, CLUSTER > 1 ? (int)cluster_rank() : 0, member};
+                      {a, b, eps, log_a, log_b, epoch * batches + first, form, warmup, length, end},
+                      CLUSTER > 1 ? (int)cluster_rank() : 0, member};
     training.rate = its[0], training.decay = its[1], training.seed = __float_as_uint(its[2]);
-    training.batch = training.next_batch = first, training.next_epoch = before / batches;
+    training.batch = training.next_batch = first, training.next_epoch = epoch;
     training.begin();
     if (OWNERS == 0 || training.warp < WARPS) training.work(steps);
     else if constexpr (OWNERS > 0) training.serve(steps);

@@ -9,9 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from snn.errors import Unsupported
+
+if TYPE_CHECKING:
+    from snn.models.members import MemberArrays
 
 UNIT = 16
 """Widths and batches are padded to multiples of this: a tensor-core instruction takes 16 rows."""
@@ -146,6 +151,9 @@ class TrainingShape(ABC):
     keeps_errors: ClassVar[bool] = True
     """Whether E has every row, as of its last training step; else E has the last batch of each member."""
 
+    by_rows: ClassVar[bool] = False
+    """Whether X and Y are stored by rows even if the order is that of the file."""
+
     batch: int
     members: int = 1
     clipped: bool = False
@@ -175,6 +183,13 @@ class TrainingShape(ABC):
     @abstractmethod
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         """The launches for this shape, the best first, with the reason for each impossible one."""
+
+    def workspace(self, floats: int, of_members: "MemberArrays", steps: Steps) -> np.ndarray:
+        """The workspace before the first launch, float32."""
+        workspace = np.zeros(floats, np.float32)
+        if self.members > 1:
+            workspace[HEAD:] = of_members.rate
+        return workspace
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         """The kernel's arguments after the operands: int or float, as the kernel has them."""

@@ -379,7 +379,7 @@ def tile_of(m: int, n: int, blocks: int) -> tuple[int, int] | None:
 _READING = 32  # rough cost in grid.cu of an operand's row or column, relative to an element of the tile
 _OUTPUT_ROWS = 16  # of a tile of the outputs, which contains all columns
 _MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
-_KEEP_Z = ("silu", "gelu")  # whose derivatives do not follow from their values
+KEEP_Z = ("silu", "gelu")  # whose derivatives do not follow from their values
 _NUMBERS = 4  # of an update, after the rate
 _NARROW = 512  # neurons that the perceptrons' kernels support, unless there are too many rows or features
 
@@ -450,7 +450,7 @@ class LayeredShape(TrainingShape):
         pairs = list(zip(pairwise((features, *widths)), self.layers, strict=True))
         parameters = sum((k + layer.bias) * n for (k, n), layer in pairs)
         of_row = sum(widths[:-1]) + sum(widths)  # every H but the outputs, and every dZ
-        of_row += sum(n for (_, n), layer in pairs if layer.activation in _KEEP_Z)
+        of_row += sum(n for (_, n), layer in pairs if layer.activation in KEEP_Z)
         workspace = HEAD + self.rows * of_row
         if self.shuffled:
             lines = rows

@@ -3,21 +3,6 @@
 
 constexpr int ROUNDS = 8;
 
-__device__ unsigned philox(unsigned a, unsigned b, unsigned c, unsigned k0)
-{
-    unsigned d = 0, k1 = 0;
-    for (int i = 0; i < 10; ++i) {
-        const unsigned long long p = 0xD2511F53ull * a, q = 0xCD9E8D57ull * c;
-        a = (unsigned)(q >> 32) ^ b ^ k0;
-        b = (unsigned)q;
-        c = (unsigned)(p >> 32) ^ d ^ k1;
-        d = (unsigned)p;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return a;
-}
-
 // A table of 8 << right numbers, by all threads.
 template <int BITS, int COUNT>
 __device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch)
@@ -25,7 +10,7 @@ __device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch)
     constexpr int RIGHT = BITS - BITS / 2;
     for (int i = threadIdx.x; i < ROUNDS << RIGHT; i += COUNT) {
         const int round = i >> RIGHT;
-        F[i] = philox(i & (1 << RIGHT) - 1, round, epoch, seed) & ((1u << (round % 2 ? RIGHT : BITS / 2)) - 1);
+        F[i] = philox(i & (1 << RIGHT) - 1, round, epoch, seed, 0).of[0] & ((1u << (round % 2 ? RIGHT : BITS / 2)) - 1);
     }
 }
 

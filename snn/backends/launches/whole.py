@@ -1,0 +1,248 @@
+"""Launch configurations of the kernel whose blocks hold whole networks."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from snn.backends.launches import (
+    HEAD,
+    UNIT,
+    WARPS,
+    DeviceCapability,
+    LaunchConfiguration,
+    Steps,
+    defines,
+    fitting,
+    padded,
+    round_up,
+)
+from snn.backends.launches.linear import KEEP_Z, LayeredShape
+from snn.models.members import MemberArrays
+from snn.models.row_order import ROUNDS, bits_of
+
+_SOURCE = "kernels/persistent/whole/whole.cu"
+_OWNER_WARPS = 4  # of a block in a cluster
+_CLUSTERS = (16, 8, 4, 2, 1)
+_COST = {1: 1.0, 2: 0.92, 4: 0.79, 8: 0.72, 16: 0.72}
+"""Time of a step by blocks per network, relative to one block (11-64-64-1, NVIDIA H100)."""
+_CROWDED = 1.05  # relative time of a step with fewer registers per thread, without another block on the SM
+_MOST_KEPT = 100  # floats of gradients and state that a thread keeps in registers
+_MOST_LAYERS, _MOST_OUTPUTS = 8, 64
+_TILE = 128  # numbers
+
+
+@dataclass(frozen=True)
+class WholeShape(LayeredShape):
+    """Small networks of linear layers: each block has all of their weights in shared memory.
+
+    ``data_rows``: the number of rows on which a member trains. ``largest``: the largest absolute value of X,
+    from which its scale follows. ``own_rows``: whether each member has rows of its own, by number. X and Y
+    are stored by rows. E has the errors of all rows, or of each member's last batch if there are several. M
+    has the state and, for each block, what scales of its operands follow from.
+    """
+
+    members: int = 1
+    data_rows: int = 1
+    largest: float = 1.0
+    own_rows: bool = False
+
+    op = "train_whole"
+    by_rows = True
+
+    @property
+    def keeps_errors(self) -> bool:  # type: ignore[override]
+        return self.members == 1
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return "X", "Y", "W", "M", "E", "S"
+
+    @property
+    def rows(self) -> int:
+        return self.batch
+
+    @property
+    def padded_widths(self) -> tuple[int, ...]:
+        return padded(self.features), *(padded(layer.width) for layer in self.layers)
+
+    def elements(self, rows: int) -> tuple[int, ...]:
+        features, *widths = self.padded_widths
+        parameters = sum((k + layer.bias) * n for (k, n), layer in zip(self._pairs, self.layers, strict=True))
+        plans = [self._plan(blocks) for blocks in _CLUSTERS]
+        memory = max(plan.memory for plan in plans)
+        trained = self.data_rows if self.own_rows else rows
+        orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in plans) * self.shuffled
+        workspace = self.members * (4 + orders + trained * self.own_rows)
+        errors = (self.members * self.batch if self.members > 1 else rows) * self.errors
+        of_members = self.members * parameters, self.members * memory, errors
+        return rows * features, rows * widths[-1], *of_members, HEAD + workspace
+
+    def arguments(self, steps: Steps) -> tuple[float, ...]:
+        a, b, eps = (*map(float, steps.numbers[:-1]), 0.0, 0.0, 0.0)[:3] if self.states else (0.0, 0.0, 0.0)
+        logs = (math.log1p(-a), math.log1p(-b)) if self.states == 2 else (0.0, 0.0)
+        *form, end = steps.schedule
+        whole = steps.rows, steps.first, steps.number, steps.epoch
+        return *whole, self._scale, a, b, eps, *logs, *form, float(end)
+
+    def workspace(self, floats: int, of_members: MemberArrays, steps: Steps) -> np.ndarray:
+        """As in ``TrainingShape``: per member its rate, weight decay, seed of orders and rows."""
+        workspace = np.zeros(floats, np.float32)
+        its = workspace[HEAD : HEAD + 4 * self.members].reshape(-1, 4)
+        its[:, 0], its[:, 1] = of_members.rate, steps.numbers[-1] if steps.numbers else 0.0
+        if of_members.weight_decay is not None:
+            its[:, 1] = of_members.weight_decay
+        seeds = np.array([steps.seed]) if of_members.order_seed is None else of_members.order_seed
+        its[:, 2] = seeds.astype(np.uint32).view(np.float32)
+        if of_members.rows is not None:
+            behind = HEAD + 4 * self.members
+            workspace[behind : behind + of_members.rows.size] = of_members.rows.reshape(-1).view(np.float32)
+        return workspace
+
+    def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
+        reason = self._why_no_block(device)
+        if reason:
+            yield f"no whole network in a block: {reason}"
+            return
+        for blocks in _CLUSTERS:
+            if blocks > 1 and (device.capability < (9, 0) or self.sequential or blocks > self._most_blocks):
+                continue
+            for together in (1,) if self.members == 1 or blocks > 1 else (1, 2, 4):
+                yield fitting(self._configuration(blocks, together, device), device)
+
+    # ---- a block's share
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(pairwise(self.padded_widths))
+
+    @property
+    def _scale(self) -> float:
+        """The power of two that maps the largest number of X to between 2^10 and 2^11."""
+        exponent = math.frexp(self.largest)[1] - 1 if 0 < self.largest < math.inf else 0
+        return 2.0 ** max(-100, min(100, 10 - exponent))
+
+    @property
+    def _most_blocks(self) -> int:
+        """Blocks of a cluster that have eight rows each."""
+        return max(1, self.batch // 8)
+
+    @property
+    def _warps(self) -> int:
+        """Warps that compute: fewer where no layer has enough tiles for all."""
+        most = max(k // 8 * (n // UNIT) for k, n in self._pairs)
+        return WARPS if most >= WARPS else WARPS // 2
+
+    def _plan(self, blocks: int, chunk: int = 0) -> "_Plan":
+        return _Plan(self, blocks, chunk)
+
+    def _configuration(
+        self, blocks: int, together: int, device: DeviceCapability
+    ) -> LaunchConfiguration | str:
+        available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
+        plan = self._plan(blocks)
+        while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
+            plan = self._plan(blocks, round_up(plan.chunk // 2, 8))
+        words = (
+            f"{blocks} blocks, each with the whole network" if blocks > 1 else "one block with the network"
+        )
+        if plan.chunks > 1:
+            words += f", {plan.chunk} rows at a time"
+        if together > 1:
+            words += f", {together} blocks per SM"
+        most = _MOST_KEPT // (2 if together == 4 else 1)
+        if plan.kept > most:
+            return f"not {words}: a thread would keep {plan.kept} floats in registers, {most} at most"
+        if plan.shared_bytes > available:
+            needs = f"{plan.shared_bytes} bytes of shared memory"
+            return f"not {words}: a block would need {needs}, {available} are available"
+        cost = _COST[blocks] * (_CROWDED if together > 1 else 1.0)
+        return LaunchConfiguration(
+            _SOURCE,
+            blocks * self.members,
+            32 * (plan.warps + plan.owner_warps),
+            defines(
+                WIDTHS=self.padded_widths,
+                OUTPUTS_OF_LAYERS=[layer.width for layer in self.layers],
+                BIASES=[layer.bias for layer in self.layers],
+                ACTIVATIONS=[layer.activation.upper() for layer in self.layers],
+                UPDATE=self.update,
+                STATES=self.states,
+                SCHEDULED=self.scheduled,
+                CROSS_ENTROPY=self.cross_entropy,
+                MEAN=self.mean,
+                SEQUENTIAL=self.sequential,
+                BATCH=self.batch,
+                ORDER_BITS=plan.order_bits,
+                MEMBERS=self.members,
+                MEMBER_ROWS=self.own_rows,
+                CLUSTER=blocks,
+                CHUNK=plan.chunk,
+                WARPS=plan.warps,
+                OWNER_WARPS=plan.owner_warps,
+                BLOCKS_PER_SM=together,
+            ),
+            plan.shared_bytes,
+            words,
+            blocks,
+            1,
+            cost,
+        )
+
+    def _why_no_block(self, device: DeviceCapability) -> str:
+        if device.capability < (8, 0):
+            major, minor = device.capability
+            return f"compute capability {major}.{minor}, its arithmetic needs 8.0"
+        if len(self.layers) > _MOST_LAYERS:
+            return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
+        if self.outputs > _MOST_OUTPUTS:
+            return f"{self.outputs} outputs, {_MOST_OUTPUTS} at most: a warp computes whole rows of them"
+        return ""
+
+
+class _Plan:
+    """What a block, one of ``blocks``, has of a shape (layout.cuh); ``chunk`` rows at a time, 0 for all."""
+
+    def __init__(self, shape: WholeShape, blocks: int, chunk: int) -> None:
+        pairs, states = shape._pairs, shape.states
+        self.warps, self.owner_warps = shape._warps, _OWNER_WARPS if blocks > 1 else 0
+        own = math.ceil(shape.batch / blocks)
+        self.chunk = chunk or round_up(own, 8)
+        rows = round_up(own, self.chunk)
+        self.chunks, self.lines = rows // self.chunk, blocks * rows
+        self.order_bits = sum(bits_of(shape.data_rows)) if shape.shuffled else 0
+
+        layers, outputs = len(pairs), shape.outputs
+        tiles = [n // UNIT * (k // 8) for k, n in pairs]
+        lanes = [*[32] * (layers - 1), 4 * outputs if outputs < 8 else 32]
+        items = [a * b for a, b in zip(tiles, lanes, strict=True)]
+        neurons = sum(n for _, n in pairs)
+        self.memory = states * (4 * sum(items) + neurons) + 3 * blocks * (layers + 1)
+        owned = [math.ceil(count / blocks) for count in (*items, neurons // 4)]
+        slots = sum(math.ceil(count / 32) for count in owned)
+        if blocks > 1:
+            self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states)
+        else:
+            gradients = states + (self.chunks > 1)
+            self.kept = sum(4 * math.ceil(count / self.warps) * gradients for count in tiles)
+
+        row_tiles, widths = self.chunk // 8, shape.padded_widths
+        with_z = [n for (_, n), layer in zip(pairs, shape.layers, strict=True) if layer.activation in KEEP_Z]
+        right = self.order_bits - self.order_bits // 2
+        floats = [
+            4 * (sum(items) if blocks == 1 else 1),
+            4 * (blocks * 32 * slots if blocks > 1 else 1),
+            2 * self.chunk * (widths[0] + 4),
+            2 * self.chunk * round_up(outputs, 4),
+            sum(tiles) * _TILE,
+            sum(widths) // UNIT * row_tiles * _TILE,
+            sum(with_z) // UNIT * row_tiles * _TILE + 4,
+            neurons,
+            2 * (blocks * slots if blocks > 1 else 1),
+            3 * 3 * (layers + 1) + 2 * (layers + 1) + 1 + 6,
+        ]
+        barriers = 8 * (2 * (layers + 1) + 1)
+        tables = 2 * (ROUNDS << right if self.order_bits else 4)
+        self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + barriers + tables, 16)

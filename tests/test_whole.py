@@ -1,0 +1,230 @@
+"""The kernel whose blocks hold whole networks: on the CPU, and on a GPU, against float64 oracles."""
+
+from contextlib import closing
+from dataclasses import replace
+from itertools import accumulate
+
+import cuda_on_cpu
+import numpy as np
+import pytest
+from conftest import ROOT
+from layered_shapes import FURTHER, H200, OPTIMIZERS, check, made, network_of, oracle, shape, steps_of
+
+from snn.backends.launches import TRAINED, LaunchConfiguration
+from snn.backends.launches.whole import WholeShape
+from snn.models.layers import ACTIVATIONS
+from snn.models.members import MemberArrays
+from snn.strategies.one_launch import OneLaunch, in_batches, whole_shape
+
+on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
+
+RATE, EPOCHS = 0.005, 3
+
+
+def whole(one, rows, members=1, own_rows=False):
+    return WholeShape(**vars(one), members=members, data_rows=rows, largest=1.0, own_rows=own_rows)
+
+
+def configuration(one, blocks):
+    every = (launch for launch in one.configurations(H200) if isinstance(launch, LaunchConfiguration))
+    return next(launch for launch in every if launch.cluster == blocks)
+
+
+def single(rate=RATE):
+    return MemberArrays(np.array([rate], np.float32), None, None, None)
+
+
+def buffers_of(one, X, Y, weights, steps, of_members=None):
+    """What the kernel is launched on; ``weights``: of each member."""
+    sizes = dict(zip(one.operands, one.elements(len(X)), strict=True))
+    flat = []
+    for own in weights:
+        remaining = iter(own)
+        for k, n, layer in zip(one.padded_widths, one.padded_widths[1:], one.layers, strict=False):
+            for size in ((k, n), (n,)) if layer.bias else ((k, n),):
+                larger = np.zeros(size, np.float32)
+                W = next(remaining)
+                larger[tuple(map(slice, W.shape))] = W
+                flat.append(larger.ravel())
+    inputs, *_, outputs = one.padded_widths
+    X, Y = (in_batches(M, len(M), n, len(M)) for M, n in ((X, inputs), (Y, outputs)))
+    E = np.full(sizes["E"], np.nan, np.float32)
+    S = one.workspace(sizes["S"], of_members or single(steps.rate), steps)
+    return [X, Y, np.concatenate(flat), np.zeros(sizes["M"], np.float32), E, S]
+
+
+def launched(one, blocks, buffers, steps, **further):
+    launch = configuration(one, blocks)
+    kernels = cuda_on_cpu.load(ROOT / launch.source, **dict(launch.defines), **further)
+    assert kernels["shared_bytes"] == launch.shared_bytes
+    assert kernels["memory_floats"] * one.members <= buffers[3].size
+    kernels["train_persistent"](
+        (launch.blocks,),
+        (launch.threads,),
+        (*buffers, *one.arguments(steps)),
+        dynamic_shared=launch.shared_bytes,
+        cluster=launch.cluster,
+    )
+
+
+TRAININGS = [
+    *((FURTHER[name], 1) for name in ("nesterov", "adam", "adamw in turn")),
+    (FURTHER["adam"], 4),
+    (FURTHER["decay"], 2),
+    (shape(18, 30, 4), 2),
+    (shape(20, 17, 24, 40, cross_entropy=True, mean=False, update="momentum_update"), 2),
+]
+"""Every optimiser and most activation functions; one output and several; one block and several."""
+
+
+@on_cpu
+@pytest.mark.parametrize("one, blocks", TRAININGS)
+def test_a_kernel_trains_as_the_oracle(one, blocks, random):
+    rows = 2 * one.batch + 7
+    X, _, Y, weights = made(one, rows, random)
+    of = whole(one, rows)
+    steps = steps_of(one, rows, EPOCHS, RATE)
+    buffers = buffers_of(of, X, Y, [weights], steps)
+    launched(of, blocks, buffers, steps)
+    found = [*buffers[:3], *buffers[4:]]
+    check(of, found, *oracle(one, X, Y, weights, EPOCHS, RATE), 1e-5)
+    assert buffers[-1][TRAINED].view(np.uint64)[0] == steps.number
+
+
+@on_cpu
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(blocks, random):
+    one = FURTHER["adam"]
+    rows = 2 * one.batch
+    X, _, Y, weights = made(one, rows, random)
+    weights[2] *= np.float32(1e-9)
+    of, steps = whole(one, rows), steps_of(one, rows, 2, RATE)
+    together, apart = (buffers_of(of, X, Y, [weights], steps) for _ in range(2))
+    launched(of, blocks, together, steps)
+    check(of, [*together[:3], *together[4:]], *oracle(one, X, Y, weights, 2, RATE), 1e-5)
+    ends = accumulate([1, 2, 1])
+    for end, number in zip(ends, [1, 2, 1], strict=True):
+        epoch, first = divmod(end - number, 2)
+        launched(of, blocks, apart, steps._replace(epoch=epoch, first=first, number=number))
+    for one_launch, several in zip(together[2:5], apart[2:5], strict=True):
+        np.testing.assert_array_equal(one_launch, several)
+
+
+@on_cpu
+def test_members_have_rates_decays_orders_and_rows_of_their_own(random):
+    one = replace(FURTHER["adam"], update="adamw_update")
+    X, _, Y, weights = made(one, 70, random)
+    rows = np.stack([np.arange(0, 50), np.arange(20, 70)]).astype(np.int32)
+    rates, decays, seeds = [0.004, 0.008], [0.3, 0.1], [3, 4]
+    its = MemberArrays(*(np.array(v, np.float32) for v in (rates, decays)), np.array(seeds, np.uint32), rows)
+    of, steps = whole(one, 50, 2, own_rows=True), steps_of(one, 50, 2, RATE)
+    buffers = buffers_of(of, X, Y, [weights, weights], steps, its)
+    launched(of, 1, buffers, steps)
+    per = buffers[2].size // 2
+    for i, (rate, decay, seed) in enumerate(zip(rates, decays, seeds, strict=True)):
+        expected, errors = member_oracle(one, X[rows[i]], Y[rows[i]], weights, rate, decay, seed)
+        last = 50 % one.batch
+        E = buffers[4].reshape(2, -1)[i, : last * one.outputs]
+        check(of, [None, None, buffers[2][i * per :][:per], E, None], expected, errors[-E.size :], 1e-5)
+
+
+def member_oracle(one, X, Y, weights, rate, decay, seed, monkeypatch=pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("layered_shapes.SEED", seed)
+        patch.setitem(OPTIMIZERS, one.update, replace(OPTIMIZERS[one.update], weight_decay=decay))
+        return oracle(one, X, Y, weights, 2, rate)
+
+
+def test_why_a_network_is_not_held_whole():
+    wide = whole(shape(256, 17, 256, 256, 6, update="adam_update"), 1000)
+    reasons = list(wide.configurations(H200))
+    assert all(isinstance(reason, str) for reason in reasons)
+    assert any("registers" in reason or "shared memory" in reason for reason in reasons)
+    turing = replace(H200, capability=(7, 5))
+    assert "8.0" in next(whole(shape(20, 17, 24, 10), 50).configurations(turing))
+
+
+# ---- on a GPU
+
+
+NETWORKS = {
+    f"{update}, {activation}": shape(
+        *(64, 11, 40, 64, 1 if which % 2 else 7),
+        **{"cross_entropy": which % 2 == 0, "activations": (activation,), "update": update},
+        **{"sequential": which % 5 == 0, "shuffled": which % 3 > 0, "scheduled": which % 4 == 0},
+    )
+    for which, (update, activation) in enumerate(
+        (update, activation) for update in OPTIMIZERS for activation in ACTIVATIONS
+    )
+}
+"""Every optimiser with every activation function."""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NETWORKS)
+def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_backend):
+    one = NETWORKS[name]
+    rows, found = 4 * one.batch + 1, []
+    X, _, Y, weights = made(one, rows, random)
+    with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:
+        strategy.setup(network_of(one), X, Y, one.batch, RATE)
+        for _ in range(2):
+            strategy.load(weights)
+            strategy.train(10)
+            strategy.check_trained()
+            found.append((*strategy.weights(), strategy.epoch_losses()))
+    expected, _ = oracle(one, X, Y, weights, 10, RATE)
+    for W, exact in zip(found[0], expected, strict=False):
+        assert np.linalg.norm(W - exact) < 1e-5 * max(np.linalg.norm(exact), 1e-2)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("blocks", [1, 2, 4, 8])
+def test_every_size_of_cluster_trains_as_the_oracle(blocks, random, cuda_backend, monkeypatch):
+    one = shape(
+        *(150, 11, 64, 70, 64, 1),
+        **{"cross_entropy": False, "activations": ("tanh",), "update": "adamw_update", "shuffled": True},
+    )
+    X, _, Y, weights = made(one, 1001, random)
+    monkeypatch.setattr("snn.backends.launches.whole._CLUSTERS", (blocks,))
+    with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:
+        strategy.setup(network_of(one), X, Y, one.batch, RATE)
+        assert strategy.launch["cluster"] == blocks
+        strategy.load(weights)
+        strategy.train(7)
+        found = strategy.weights()
+    expected, _ = oracle(one, X, Y, weights, 7, RATE)
+    for W, exact in zip(found, expected, strict=True):
+        assert np.linalg.norm(W - exact) < 1e-5 * max(np.linalg.norm(exact), 1e-2)
+
+
+@pytest.mark.gpu
+def test_three_hundred_members_train_as_each_alone(random, cuda_backend):
+    one = shape(*(64, 11, 64, 64, 1), cross_entropy=False, update="adam_update", shuffled=True)
+    X, _, Y, weights = made(one, 300, random)
+    members = 300
+    its = MemberArrays(
+        np.linspace(0.001, 0.01, members).astype(np.float32),
+        np.linspace(0, 0.1, members).astype(np.float32),
+        np.arange(members, dtype=np.uint32),
+        None,
+    )
+    with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:
+        strategy.of_members = its
+        strategy.setup(network_of(one), X, Y, one.batch, RATE)
+        strategy.load(weights)
+        strategy.train(10)
+        found, losses = strategy.weights(), strategy.losses()
+    assert len(losses) == members
+    count = len(weights)
+    for i in (0, 150, 299):
+        network = network_of(one, order_seed=i)
+        optimizer = replace(network.optimizer, weight_decay=float(its.weight_decay[i]))
+        with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:
+            strategy.setup(replace(network, optimizer=optimizer), X, Y, one.batch, float(its.rate[i]))
+            strategy.load(weights)
+            strategy.train(10)
+            for a, b in zip(found[i * count : (i + 1) * count], strategy.weights(), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
