@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import train
 from rounding import rounded
-from test_layers import NUMBERS, OF_ROWS
+from test_layers import NUMBERS, WHOLE
 from test_persistent_on_cpu import H200, SMALL, made, plan_for
 
 from snn import backends
@@ -48,7 +48,7 @@ BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
 TRAINING = [op for op, kind in OPS.items() if kind.of_training]
 OTHERS = [op for op, kind in OPS.items() if not (kind.is_product or kind.is_convolution or kind.of_training)]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
-OF_LAYERS = [op for op in OTHERS if op not in (*ELEMENTWISE, *OF_ROWS)]
+OF_LAYERS = [op for op in OTHERS if op not in (*ELEMENTWISE, *WHOLE)]
 REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5, "momentum": 0.75, "decay": 0.25, "shrink": 0.5}
 REALS |= {"gain1": 0.125, "gain2": 0.0625, "eps": 0.01, "end": 0.5}
 sizes = st.one_of(st.integers(1, 70), st.sampled_from([127, 128, 129, 255, 256, 257]))

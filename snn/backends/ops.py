@@ -24,8 +24,9 @@ _IMAGES = "rows channels height width"
 _CONVOLUTION = _IMAGES + " filters kernel padding"
 
 _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
-    "high": lambda of: of["height"] + 2 * of["padding"] - of["kernel"] + 1,  # of a convolution's outputs
-    "wide": lambda of: of["width"] + 2 * of["padding"] - of["kernel"] + 1,
+    # of a convolution's outputs; only those by im2col have a stride
+    "high": lambda of: (of["height"] + 2 * of["padding"] - of["kernel"]) // of.get("stride", 1) + 1,
+    "wide": lambda of: (of["width"] + 2 * of["padding"] - of["kernel"]) // of.get("stride", 1) + 1,
     "high/size": lambda of: _DERIVED["high"](of) // of["size"],  # their pooling windows
     "wide/size": lambda of: _DERIVED["wide"](of) // of["size"],
     "height/size": lambda of: of["height"] // of["size"],
@@ -40,11 +41,16 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "all": lambda of: max(
         of[f"at{i}"] + (of[f"m{i}"] + of[f"bias{i}"]) * of[f"n{i}"] for i in range(LAYERS_AT_ONCE)
     ),
+    "n by 4": lambda of: of["n"] // 4 + 2,
+    "blocks of channels": lambda of: of["channels"] if of["pixels"] > 1 else math.ceil(of["channels"] / 8),
+    "width by 8": lambda of: math.ceil(of["width"] / 8),
 }
 """Factors of sizes, computed from an operation's numbers."""
 
 
-_REALS = ("scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "shrink", "end")
+_REALS = (
+    *("drop", "scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "shrink", "end"),
+)
 """Numbers that are float32; the others are whole."""
 
 
@@ -135,6 +141,9 @@ _MATRICES = "A:m*k B:k*n "
 _PRODUCT = _op(_MATRICES + "C:m*n", "m k n")
 _MASKED = _op(_MATRICES + "C:m*n H:m*n", "m k n")
 _IN_PLACE = ("leaky_relu", "tanh", "sigmoid", "elu")
+_PIXELS = "rows*channels*pixels"
+_OF_CHANNELS = "rows channels pixels", f"{THREADS}*blocks of channels"
+_DROPOUT = "n first layer seed turn drop"
 _SUMS = 8 + PARTIAL_SUMS
 _ADAM = "n rate gain1 gain2 eps decay"
 _LAYER = _MATRICES + "W:m+bias*n M:m+bias*n V:m+bias*n T:8"
@@ -210,18 +219,58 @@ OPS = {
     **{f"{name}_gradient": _layer("activations", "D:n H:n", "n", "n") for name in _IN_PLACE},
     **{f"{name}_forward": _layer("activations", "X:n Z:n", "n", "n") for name in ("silu", "gelu")},
     **{f"{name}_gradient": _layer("activations", "D:n X:n", "n", "n") for name in ("silu", "gelu")},
+    # Norms, with eps 1e-5: M has the mean and 1 / sqrt(variance + eps) of each row of X.
+    # Z = W (X - mean) / sqrt(variance + eps) + b
+    "layernorm": _layer(
+        "norms", "X:rows*width W:width b:width Z:rows*width M:2*rows", "rows width", "32*rows"
+    ),
+    # the gradients of W and b, and of X
+    "layernorm_wgrad": _layer(
+        "norms", "G:rows*width X:rows*width M:2*rows dW:width db:width", "rows width", f"{THREADS}*width by 8"
+    ),
+    "layernorm_dgrad": _layer(
+        "norms", "G:rows*width X:rows*width M:2*rows W:width D:rows*width", "rows width", "32*rows"
+    ),
+    # The same with the mean and the variance of each channel of (rows, channels, pixels)
+    "batchnorm": _layer(
+        "norms", f"X:{_PIXELS} W:channels b:channels Z:{_PIXELS} M:2*channels", *_OF_CHANNELS
+    ),
+    # the gradients of W and b; A and V, as snn/models/layers.py says
+    "batchnorm_wgrad": _layer(
+        "norms",
+        f"G:{_PIXELS} X:{_PIXELS} M:2*channels dW:channels db:channels A:channels V:channels",
+        *_OF_CHANNELS,
+    ),
+    "batchnorm_dgrad": _layer(
+        "norms", f"G:{_PIXELS} X:{_PIXELS} M:2*channels W:channels D:{_PIXELS}", *_OF_CHANNELS
+    ),
+    # Z = W (X - A) / sqrt(V + eps) + b
+    "batchnorm_predict": _layer(
+        "norms",
+        f"X:{_PIXELS} W:channels b:channels A:channels V:channels Z:{_PIXELS}",
+        "rows channels pixels",
+        _PIXELS,
+    ),
+    # Z = 0 where an element is dropped, else X / (1 - drop), and the same in place; snn/models/dropout.py
+    # says which, and what C and turn are.
+    "dropout": _layer("dropout", "X:n Z:n C:2", _DROPOUT, "n by 4"),
+    "dropout_gradient": _layer("dropout", "D:n C:2", _DROPOUT, "n by 4"),
+    "count_dropout": _layer("dropout", "C:2", "", "1"),  # C[0] += 1
     # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
     "softmax_cross_entropy": _layer("softmax", *_SOFTMAX),
     # T_i = A_i^T, of each of so many matrices
     "transpose_each": _layer(
         "im2col", "A:count*rows*cols T:count*rows*cols", "count rows cols", "count*rows*cols"
     ),
-    # a row of P for each position of the kernel on the padded X: the covered elements
-    "im2col": _layer("im2col", f"X:{_IMAGE} P:{_PATCHES}", _IMAGES + " kernel padding", _PATCHES),
+    # a row of P for each position of the kernel on the padded X, in steps of stride: the covered elements
+    "im2col": _layer("im2col", f"X:{_IMAGE} P:{_PATCHES}", _IMAGES + " kernel padding stride", _PATCHES),
     # X = for each element the sum of its copies in P, the transposed map of im2col
-    "col2im": _layer("im2col", f"P:{_PATCHES} X:{_IMAGE}", _IMAGES + " kernel padding", _IMAGE),
+    "col2im": _layer("im2col", f"P:{_PATCHES} X:{_IMAGE}", _IMAGES + " kernel padding stride", _IMAGE),
     # Z = the largest of each window of size x size
     "max_pool2d": _layer("pooling", f"X:{_IMAGE} Z:{_WINDOWS}", _IMAGES + " size", _WINDOWS),
+    # Z = the mean of each window; D = G / size^2 in a window, else 0
+    "avg_pool2d": _layer("pooling", f"X:{_IMAGE} Z:{_WINDOWS}", _IMAGES + " size", _WINDOWS),
+    "avg_pool2d_gradient": _layer("pooling", f"G:{_WINDOWS} D:{_IMAGE}", _IMAGES + " size", _IMAGE),
     # D = G at the first largest element of each window, else 0
     "max_pool2d_gradient": _layer(
         "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE

@@ -414,6 +414,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
         raise error("training.batch_size", batch, right)
     remedies.check_divides(training["accumulate"], batch)
+    remedies.check_divisible(training["accumulate"], list(map(parse, network.get("layers", ()))))
     gradient = gradient_of(training["gradient"], kernel["block"])
     remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
     limit = network["clip_norm"]

@@ -128,7 +128,8 @@ class Optimizer(ABC):
 
     def state_sizes(self, parameters: Iterable[Parameter]) -> dict[str, int]:
         """The elements of each buffer of the optimiser's state."""
-        sizes = {f"{one.name} {kind}": prod(one.shape) for one in parameters for kind in self.state}
+        trained = [one for one in parameters if one.trained]
+        sizes = {f"{one.name} {kind}": prod(one.shape) for one in trained for kind in self.state}
         steps = PARTIALS_FROM + (0 if self.clip_norm is None else _PARTIALS)
         return sizes if self == PLAIN else sizes | {STEPS: steps}
 

@@ -118,6 +118,8 @@ class Step:
     ``rounds_once``: an update is one fused multiply-add, if nothing else is done with it.
     ``keeps_unpooled``: the activations before a pooling are written, and their gradients.
     ``convolves``: the kernel has direct convolutions.
+    ``first_row``: its first row's number in the batch; ``dropout_seed`` is the network's; ``predicts``: there
+    is only the forward part, of a prediction.
     ``windows``: for activations that were pooled in the kernel that computed them, and so never written, the
     buffer with the position of each window's maximum, and the side of a window.
     ``places``: the offset and size of each parameter in a buffer of all, if one launch is to update all whose
@@ -139,6 +141,9 @@ class Step:
     rounds_once: bool = False
     keeps_unpooled: bool = False
     convolves: bool = False
+    first_row: int = 0
+    dropout_seed: int = 0
+    predicts: bool = False
     part: str = WHOLE
     due: dict[str, tuple[Shape, bool, str]] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
@@ -158,6 +163,10 @@ class Step:
         """A buffer of a layer; ``purpose`` is one of ``snn.profiling.memory.PURPOSES``."""
         self.purposes[name] = purpose
         return name
+
+    def state(self, name: str) -> str:
+        """A buffer that lives from step to step (``Network.state``)."""
+        return self.buffer(name, "optimizer")
 
     def activation(self, i: int, shape: Shape) -> Tensor:
         """The output of layer i."""

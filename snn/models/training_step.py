@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from snn.models import dropout
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.remedies import compute_again
@@ -48,19 +49,20 @@ def batch_steps(
     than plain gradient descent can update several parameters.
     """
 
-    def empty(rows: int, part: str = WHOLE) -> Step:
+    def empty(rows: int, part: str = WHOLE, first_row: int = 0) -> Step:
         step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, network.run_steps)
-        step.part = part
+        step.part, step.first_row, step.dropout_seed = part, first_row, network.dropout_seed
         step.fused, step.pretransposed = fused, pretransposed
         step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
         step.keeps_unpooled = network.gradient.reads_unpooled
         step.places = network.places if together and network.optimizer != PLAIN else {}
         return step
 
-    sizes = [min(micro, rows - start) for start in range(0, rows, micro)]
+    starts = range(0, rows, micro)
+    sizes = [min(micro, rows - start) for start in starts]
     is_whole = len(sizes) == 1 and network.optimizer.clip_norm is None
     parts = [WHOLE] if is_whole else [FIRST, *[LATER] * (len(sizes) - 1)]
-    steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, strict=True)]
+    steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, starts, strict=True)]
     last, update = steps[-1], empty(rows)
     due = steps[0].due
     clipped = [(name, prod(shape)) for name, (shape, *_) in due.items()]
@@ -75,6 +77,7 @@ def batch_steps(
     update.update_pending()
     last.launches, last.purposes = last.launches + update.launches, last.purposes | update.purposes
     last.runs = last.runs | update.runs
+    dropout.count(last)
     return steps
 
 
@@ -114,7 +117,7 @@ def prediction_step(
     network: Network, rows: int, fused: bool = False, convolves: bool = False
 ) -> tuple[Step, str]:
     """The forward part alone, and the name of the buffer with its outputs, (rows, outputs)."""
-    step = Step(rows, 0.0, fused=fused, convolves=convolves)
+    step = Step(rows, 0.0, fused=fused, convolves=convolves, predicts=True)
     return step, _forward(step, network)[1].name
 
 

@@ -8,7 +8,9 @@ from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.config.cell import Cell
+from snn.errors import ConfigError
 from snn.models import remedies
+from snn.models.layers import parse
 from snn.models.network import Network
 from snn.models.remedies import AGAIN
 from snn.models.step import LAYERS_AT_ONCE, Launch
@@ -55,6 +57,10 @@ def changed(cell: Cell, accumulate: int | None = None, recompute: Sequence[int] 
 def micro_batches(cell: Cell) -> list[int]:
     """The numbers of micro-batches that the cell's batch may be divided into, beyond its own number."""
     batch, own = cell.batch_size, cell.accumulate
+    try:
+        remedies.check_divisible(own + 1, list(map(parse, cell["network"].get("layers", ()))))
+    except ConfigError:
+        return []
     return [n for n in range(own + 1, min(batch, _MOST) + 1) if batch % n == 0]
 
 

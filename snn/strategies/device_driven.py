@@ -123,7 +123,10 @@ class DeviceDriven(Strategy):
         return buffer
 
     def load(self, weights: list[np.ndarray]) -> None:
-        for buffer, elements in self._wholes:
+        other_state = (
+            (self._named[name], n) for name, n in self.network.state.items() if name in self._other
+        )
+        for buffer, elements in (*self._wholes, *other_state):
             self.backend.launch("zero", (buffer,), (elements,), self._stream)
         for parameter, host, fresh in zip(
             self.network.parameters, self._host_parameters, weights, strict=True
@@ -295,6 +298,7 @@ class DeviceDriven(Strategy):
         together = {group[0]: group for group in sharing(steps, sizes)}
         shared = {name for group in together.values() for name in group[1:]}
         self._named: dict[str, Any] = self._place(steps)
+        self._other = self.network.state.keys() - self._named.keys() - {STEPS}
         for name, elements in sizes.items():
             if name not in ("X", "Y", STEPS, *self._named) and name not in shared:
                 buffer = self.malloc(elements, purposes[name])

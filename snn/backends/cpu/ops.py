@@ -10,6 +10,7 @@ import numpy as np
 
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
+from snn.models.dropout import dropped
 from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order as order_of
 from snn.models.schedules import factor
@@ -154,7 +155,7 @@ def clip(G, S, n, max_norm):
 
 def start_steps(T, n):
     T[:n] = 0
-    T[FACTORS] = 1
+    T[:n][FACTORS] = 1
 
 
 def count_step(T, steps, gain1, gain2, form, warmup, length, end):
@@ -334,6 +335,100 @@ def _erf(X):
     return X * over / under
 
 
+# ---- norms and dropout
+
+EPS = 1e-5
+"""What norms add to a variance: PyTorch's default."""
+
+
+def layernorm(X, W, b, Z, M, rows, width):
+    x, moments = as_matrix(X, rows, width), as_matrix(M, rows, 2)
+    moments[:, 0] = x.mean(axis=1)
+    moments[:, 1] = 1 / np.sqrt(np.square(x - moments[:, :1]).mean(axis=1) + X.dtype.type(EPS))
+    as_matrix(Z, rows, width)[...] = _normed(x, moments) * W[:width] + b[:width]
+
+
+def layernorm_wgrad(G, X, M, dW, db, rows, width):
+    g, normed = as_matrix(G, rows, width), _normed(as_matrix(X, rows, width), as_matrix(M, rows, 2))
+    np.sum(g * normed, axis=0, out=dW[:width])
+    np.sum(g, axis=0, out=db[:width])
+
+
+def layernorm_dgrad(G, X, M, W, D, rows, width):
+    moments = as_matrix(M, rows, 2)
+    g, normed = as_matrix(G, rows, width) * W[:width], _normed(as_matrix(X, rows, width), moments)
+    slope = (g * normed).mean(axis=1, keepdims=True)
+    inner = g - g.mean(axis=1, keepdims=True) - normed * slope
+    np.multiply(inner, moments[:, 1:], out=as_matrix(D, rows, width))
+
+
+def _normed(x, moments):
+    return (x - moments[:, :1]) * moments[:, 1:]
+
+
+MOMENTUM = 0.1
+"""The share of a batch in running means and variances: PyTorch's default."""
+
+
+def batchnorm(X, W, b, Z, M, *shape):
+    x, moments = X[: math.prod(shape)].reshape(shape), as_matrix(M, shape[1], 2)
+    moments[:, 0] = x.mean(axis=(0, 2))
+    centred = x - moments[:, :1]
+    moments[:, 1] = 1 / np.sqrt(np.square(centred).mean(axis=(0, 2)) + X.dtype.type(EPS))
+    normed = centred * (moments[:, 1] * W[: shape[1]])[:, None]
+    Z[: x.size].reshape(shape)[...] = normed + b[: shape[1], None]
+
+
+def batchnorm_wgrad(G, X, M, dW, db, A, V, *shape):
+    g, x = (one[: math.prod(shape)].reshape(shape) for one in (G, X))
+    moments, count = as_matrix(M, shape[1], 2), shape[0] * shape[2]
+    np.sum(g * _normed(x, moments), axis=(0, 2), out=dW[: shape[1]])
+    np.sum(g, axis=(0, 2), out=db[: shape[1]])
+    variance = (1 / np.square(moments[:, 1]) - X.dtype.type(EPS)) * (count / max(count - 1, 1))
+    for mean, new in ((A[: shape[1]], moments[:, 0]), (V[: shape[1]], variance)):
+        mean += MOMENTUM * (new - mean)
+
+
+def batchnorm_dgrad(G, X, M, W, D, *shape):
+    g, x = (one[: math.prod(shape)].reshape(shape) for one in (G, X))
+    moments = as_matrix(M, shape[1], 2)
+    normed = _normed(x, moments)
+    slope = (g * normed).mean(axis=(0, 2), keepdims=True)
+    inner = g - g.mean(axis=(0, 2), keepdims=True) - normed * slope
+    D[: g.size].reshape(shape)[...] = inner * (moments[:, 1] * W[: shape[1]])[:, None]
+
+
+def batchnorm_predict(X, W, b, A, V, Z, *shape):
+    x, (w, b, mean, variance) = (
+        X[: math.prod(shape)].reshape(shape),
+        (one[: shape[1], None] for one in (W, b, A, V)),
+    )
+    Z[: x.size].reshape(shape)[...] = (x - mean) * (w / np.sqrt(variance + X.dtype.type(EPS))) + b
+
+
+def dropout(X, Z, C, *numbers):
+    Z[: numbers[0]] = X[: numbers[0]]
+    dropout_gradient(Z, C, *numbers)
+
+
+def dropout_gradient(D, C, n, first, layer, seed, turn, drop):
+    is_dropped = dropped(first, n, layer, seed, turned(C, turn), drop)
+    D[:n] *= np.float32(1) / (np.float32(1) - np.float32(drop))
+    D[:n][is_dropped] = 0
+
+
+def turned(C, turn):
+    """The number of the step, C[turn]; writes the other one as a launch with this turn does."""
+    counts = C[:2].view(np.uint32)
+    step = int(counts[turn])
+    counts[1 - turn] = (step + turn) % 2**32
+    return step
+
+
+def count_dropout(C):
+    C[:1].view(np.uint32)[...] += np.uint32(1)
+
+
 # ---- products, with the operations that follow them in the same kernel
 
 
@@ -470,20 +565,22 @@ def matmul_tn_update_both_bias(A, B, W, V, b, m, k, n, rate):
 # ---- convolutions, their gradients, pooling, and the patches that make a convolution a product
 
 
-def im2col(X, P, rows, channels, height, width, kernel, padding):
+def im2col(X, P, rows, channels, height, width, kernel, padding, stride=1):
     patches = patches_of(as_images(X, rows, channels, height, width), kernel, padding)
+    patches = patches[:, :, ::stride, ::stride]
     patches = patches.transpose(0, 2, 3, 1, 4, 5)  # rows, y, x, channels, kernel, kernel
     P[: patches.size].reshape(patches.shape)[...] = patches
 
 
-def col2im(P, X, rows, channels, height, width, kernel, padding):
-    high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+def col2im(P, X, rows, channels, height, width, kernel, padding, stride=1):
+    high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
     shape = rows, high, wide, channels, kernel, kernel
     patches = P[: math.prod(shape)].reshape(shape).transpose(0, 3, 4, 5, 1, 2)
     total = np.zeros((rows, channels, height + 2 * padding, width + 2 * padding), P.dtype)
     for y in range(kernel):
         for x in range(kernel):
-            total[:, :, y : y + high, x : x + wide] += patches[:, :, y, x]
+            down, across = slice(y, y + high * stride, stride), slice(x, x + wide * stride, stride)
+            total[:, :, down, across] += patches[:, :, y, x]
     inner = total[:, :, padding : padding + height, padding : padding + width]
     as_images(X, rows, channels, height, width)[...] = inner
 
@@ -559,6 +656,22 @@ def max_pool2d(X, Z, rows, channels, height, width, size):
     pooled[...] = first
     for place in others:
         np.maximum(pooled, place, out=pooled)
+
+
+def avg_pool2d(X, Z, rows, channels, height, width, size):
+    first, *others = places_of(as_images(X, rows, channels, height, width), size)
+    means = as_images(Z, *first.shape)
+    means[...] = first
+    for place in others:
+        means += place
+    means *= 1 / size**2
+
+
+def avg_pool2d_gradient(G, D, rows, channels, height, width, size):
+    images = as_images(D, rows, channels, height, width)
+    images[...] = 0
+    for place in places_of(images, size):
+        np.multiply(as_images(G, *place.shape), 1 / size**2, out=place)
 
 
 def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):

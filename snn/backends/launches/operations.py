@@ -16,9 +16,8 @@ _SPLIT_BLOCK = (1024, 1)
 _SIDE, _STRIPS = 32, 8  # tile side of the transpose kernels; their block size is _SIDE x _STRIPS
 _ON_MATRICES = ("rows", "cols")
 _MOST = 2**31 - 2**16  # of a kernel's int; the rest is for indices of threads beyond the last element
-_INDEXED_BY_INT = (
-    "published_wgrad",
-)  # in addition to the convolutions: it is as fast as the program that it repeats
+_INDEXED_BY_INT = ("published_wgrad", "batchnorm", "batchnorm_wgrad", "batchnorm_dgrad")
+"""In addition to the convolutions; ``published_wgrad`` is as fast as the program that it repeats."""
 
 
 MOST_Y = 65_535
