@@ -11,7 +11,7 @@ from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from test_layers import compare, networks
+from test_layers import compare, labels_of, networks
 from test_training import trained
 
 from snn import backends
@@ -59,7 +59,7 @@ def recomputed(draw, network):
 def data_of(network, rows, seed):
     random = np.random.default_rng(seed)
     X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = random.integers(0, 3, rows) if network.outputs == 3 else random.normal(size=rows)
+    labels = labels_of(network.loss, network.outputs, rows, random)
     Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
     return X, Y, draw_weights(network, GlibcRandom(seed % 1000 + 1))
 

@@ -258,6 +258,11 @@ OPS = {
     "count_dropout": _layer("dropout", "C:2", "", "1"),  # C[0] += 1
     # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
     "softmax_cross_entropy": _layer("softmax", *_SOFTMAX),
+    # E = the losses of outputs P with targets Y, D = scale times their gradient
+    **{
+        name: _layer("losses", "P:n Y:n E:n D:n", "n scale", "n")
+        for name in ("huber", "binary_cross_entropy")
+    },
     # T_i = A_i^T, of each of so many matrices
     "transpose_each": _layer(
         "im2col", "A:count*rows*cols T:count*rows*cols", "count rows cols", "count*rows*cols"

@@ -86,8 +86,8 @@ def _filled(step: Step, network: Network, batch_rows: int) -> Step:
     inputs, x = _forward(step, network)
     outputs = [*inputs[1:], x]
     step.label = "loss"
-    of_each = batch_rows if network.reduction == "mean" else 1
-    dy, scale = step.gradient(x.name), float(np.float32(network.loss.factor / of_each))
+    mean_over = (batch_rows, x.size) if network.reduction == "mean" else (1, 1)
+    dy, scale = step.gradient(x.name), float(np.float32(network.loss.scale(*mean_over)))
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(step.rows, x.size)
     step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))
     network.gradient.of_outputs(step, dy, x.size)
@@ -119,6 +119,15 @@ def prediction_step(
     """The forward part alone, and the name of the buffer with its outputs, (rows, outputs)."""
     step = Step(rows, 0.0, fused=fused, convolves=convolves, predicts=True)
     return step, _forward(step, network)[1].name
+
+
+def validation_step(network: Network, rows: int, fused: bool = False, convolves: bool = False) -> Step:
+    """The forward part, and the loss E of its outputs; their gradient is written, too, but not used."""
+    step, result = prediction_step(network, rows, fused, convolves)
+    step.label = "validation loss"
+    operands = result, "Y", step.buffer("E", "gradients"), step.gradient(result)
+    step.launch(network.loss.op, operands, (*network.loss.sizes(rows, network.outputs), 1.0))
+    return step
 
 
 def _forward(step: Step, network: Network) -> tuple[list[Tensor], Tensor]:

@@ -13,7 +13,7 @@ from snn.strategies.factory import Job, start
 from snn.strategies.host_driven import HostDriven
 
 _STEPS = 3
-_BETWEEN_STEPS = ("transpose", "zero", "row_order", "take_rows", "count_step")
+_BETWEEN_STEPS = ("transpose", "zero", "start_steps", "row_order", "take_rows", "count_step")
 """Operations of a load, and at the beginning of an epoch."""
 
 

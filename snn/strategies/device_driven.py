@@ -1,6 +1,6 @@
 """Device-driven strategies: a step is launches on buffers that ``setup`` has allocated."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from snn.models.optimizers import PLAIN, STEPS
 from snn.models.remedies import sharing
 from snn.models.row_order import Batches, copy_rows, rows_of
 from snn.models.step import Launch, Step, transposed
-from snn.models.training_step import batch_steps, micro_batch, prediction_step
+from snn.models.training_step import batch_steps, micro_batch, prediction_step, validation_step
 from snn.strategies.base import Strategy
 
 KERNELS = ("kernels/elementwise.cu", "kernels/layers/rows.cu")
@@ -332,13 +332,16 @@ class Resident(DeviceDriven):
     ``setup`` allocates everything and copies the data in. Per step there are only launches on one stream:
     nothing is allocated, copied or waited for, and the host may run ahead of the device. With
     ``training.shuffle=epoch`` two launches at the beginning of an epoch compute the order of the rows and
-    copy them to a second buffer in this order; the device counts the epochs.
+    copy them to a second buffer in this order; the device counts the epochs. With ``training.validation``
+    the rows held out are on the device, too: for each of their batches a forward pass and a loss are
+    launched, and the losses are copied out.
     """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._batches: list[Batch] = []
         self._reordering: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
+        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
@@ -352,6 +355,42 @@ class Resident(DeviceDriven):
                 for buffer, row_bytes in zip(uploaded, self._row_bytes, strict=True)
             )
             self._batches.append(self.batch(x, y, rows))
+        if self.validation is not None:
+            self._hold_out(*self.validation)
+
+    def _hold_out(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Copy rows to the device, and list the launches that compute their losses."""
+        of_row = self.network.loss.errors(self.network.outputs)
+        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
+        self._host_losses = self.host((len(X), of_row), "gradients")
+        buffers = self.upload(X, "data"), self.upload(Y, "data"), self._losses_held_out
+        row_bytes = *self._row_bytes, 4 * of_row
+        for start in range(0, len(X), self._micro):
+            rows = min(self._micro, len(X) - start)
+            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
+            for name, elements in self._sizes([step]).items():
+                if name not in (*self._named, *_OF_BATCH):
+                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
+            parts = (
+                self.backend.part(buffer, start * nbytes, rows * nbytes)
+                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
+            )
+            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
+            self._validating += [
+                (op, tuple(named[name] for name in operands), numbers)
+                for op, operands, numbers, _ in step.launches
+            ]
+
+    def validation_loss(self) -> float:
+        self.validate()
+        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return self.network.loss.value(self._host_losses.astype(np.float64))
+
+    def validate(self) -> None:
+        """Launch the computation of the losses of rows that are held out."""
+        for op, buffers, numbers in self._validating:
+            self.backend.launch(op, buffers, numbers, self._stream)
 
     def _reordered(self, data: tuple[Any, Any], X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Any, Any]:
         """Buffers for the rows of X and Y in an epoch's order, which launches before the epoch fill."""
@@ -377,7 +416,7 @@ class Resident(DeviceDriven):
             self.step(batch)
 
     def close(self) -> None:
-        self._batches, self._reordering = [], []
+        self._batches, self._reordering, self._validating = [], [], []
         super().close()
 
 
@@ -385,7 +424,8 @@ class Graph(Resident):
     """Device-driven training in which a CUDA graph replays an epoch.
 
     ``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
-    second one. Per epoch: 1 graph launch and no other call.
+    second one. Per epoch: 1 graph launch and no other call. With ``training.validation`` a second graph
+    computes the losses of the rows held out.
     """
 
     by_epoch = True
@@ -393,37 +433,46 @@ class Graph(Resident):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._graph: Any = None
+        self._graph_of_validation: Any = None
+        self.counter: Any = None
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
         self.load([np.zeros(shape, dtype=np.float32) for shape in network.shapes])
         super().epoch()
+        self._graph = self._captured(super().epoch, self.counter)
+        self._last_rows = self._rows
+        if self.validation is not None:
+            super().validate()
+            self._graph_of_validation = self._captured(super().validate)
+
+    def _captured(self, work: Callable[[], None], counter: Any = None) -> Any:
+        """The graph of what some work queues on the stream; it repeats itself if there is a counter."""
         self.backend.graph_begin(self._stream)
         try:
-            super().epoch()
+            work()
         except BaseException:
             # While a stream captures, nothing can be waited for or freed. What failed has made the capture
             # invalid, which ending it reports once more.
             with suppress(Exception):
                 self.backend.graph_destroy(self.backend.graph_end(self._stream))
             raise
-        self._graph = self.end_capture()
-        self._last_rows = self._rows
-
-    def end_capture(self) -> Any:
-        """The captured graph."""
-        return self.backend.graph_end(self._stream)
+        return self.backend.graph_end(self._stream, counter)
 
     def epoch(self) -> None:
         self.backend.graph_launch(self._graph, self._stream)
         self._rows = self._last_rows
 
+    def validate(self) -> None:
+        self.backend.graph_launch(self._graph_of_validation, self._stream)
+
     def close(self) -> None:
         if self._stream is not None:
             self.backend.stream_synchronize(self._stream)
-        if self._graph is not None:
-            self.backend.graph_destroy(self._graph)
-            self._graph = None
+        for graph in (self._graph, self._graph_of_validation):
+            if graph is not None:
+                self.backend.graph_destroy(graph)
+        self._graph = self._graph_of_validation = None
         super().close()
 
 
@@ -453,18 +502,15 @@ class GraphLoop(Graph):
     at_once = True
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        self._left, self._epochs_left = self.malloc(2, "workspace"), self.host((2,), "workspace")
+        self.counter, self._epochs_left = self.malloc(2, "workspace"), self.host((2,), "workspace")
         super().setup(network, X, Y, batch_size, rate)
         self._repeated = 0
-
-    def end_capture(self) -> Any:
-        return self.backend.graph_end(self._stream, self._left)
 
     def prepare(self, epochs: int) -> None:
         if epochs != self._repeated:
             self.backend.stream_synchronize(self._stream)
             self._epochs_left.view(np.uint32)[:] = self._repeated = epochs
-            self.backend.copy_in(self._left, self._epochs_left)
+            self.backend.copy_in(self.counter, self._epochs_left)
 
     def train(self, epochs: int) -> None:
         if epochs:

@@ -252,6 +252,20 @@ def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
     as_matrix(D, rows, width)[...] = np.float32(scale) * (exponentials / sums - targets)
 
 
+def huber(P, Y, E, D, n, scale):
+    """D may be P."""
+    difference = P[:n] - Y[:n]
+    distance = np.abs(difference)
+    E[:n] = np.where(distance > 1, distance - np.float32(0.5), np.float32(0.5) * distance * distance)
+    D[:n] = np.float32(scale) * np.clip(difference, -1, 1)
+
+
+def binary_cross_entropy(P, Y, E, D, n, scale):
+    """D may be P."""
+    E[:n] = np.maximum(P[:n], 0) - P[:n] * Y[:n] + np.log1p(np.exp(-np.abs(P[:n])))
+    D[:n] = np.float32(scale) * (_sigmoid(P[:n]) - Y[:n])
+
+
 # ---- activation functions
 
 LEAK = 0.01
