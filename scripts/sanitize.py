@@ -134,10 +134,9 @@ def train(
 
 def layers() -> None:
     """A network with every layer, by every kernel and precision, two epochs of two batches."""
-    random, texts = (
-        np.random.default_rng(7),
-        ["conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2"],
-    )
+    random, texts = np.random.default_rng(7), ["conv2d 5 3 1", "relu", "conv2d 9 2", "relu", "maxpool2d 2"]
+    texts += ["batchnorm2d", "conv2d 4 2 1 2", "avgpool2d 2", "flatten", "batchnorm1d", "layernorm"]
+    texts.append("dropout 0.3")
     for activation in ACTIVATIONS:
         texts += ["linear 10", activation]
     texts.append("linear 3")

@@ -67,6 +67,7 @@ MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("s
 """Strategies that train several networks: ``test_members`` tests them."""
 PEERS = [name for name in OF_OTHERS if name not in MANY]
 SINGLE = [name for name in STRATEGIES if name not in MANY]
+LIKE_GRAPH = ("graph_loop", "graph_pdl")  # test_device_driven.py has them do what graph does, to the bit
 
 
 @functools.cache

@@ -31,30 +31,35 @@ class Linear:
 
 
 class Conv2d:
-    def __init__(self, W, b, kernel, padding):
-        self.parameters, self.kernel, self.padding = [W, b], kernel, padding
+    def __init__(self, W, b, kernel, padding, stride=1):
+        self.parameters, self.kernel, self.padding, self.stride = [W, b], kernel, padding, stride
 
     def forward(self, x):
         p, k, (W, b) = self.padding, self.kernel, self.parameters
         self.x = np.zeros((*x.shape[:2], x.shape[2] + 2 * p, x.shape[3] + 2 * p))
         self.x[:, :, p : p + x.shape[2], p : p + x.shape[3]] = x
-        high, wide = self.x.shape[2] - k + 1, self.x.shape[3] - k + 1
+        s, (high, wide) = self.stride, ((side - k) // self.stride + 1 for side in self.x.shape[2:])
         z = np.empty((len(x), len(W), high, wide))
         for r, f, i, j in np.ndindex(z.shape):
-            z[r, f, i, j] = (self.x[r, :, i : i + k, j : j + k] * W[f].reshape(-1, k, k)).sum() + b[f]
+            z[r, f, i, j] = (
+                self.x[r, :, i * s : i * s + k, j * s : j * s + k] * W[f].reshape(-1, k, k)
+            ).sum() + b[f]
         return z
 
     def gradients(self, dy):
         k, dW, db = self.kernel, np.zeros_like(self.parameters[0]), np.zeros_like(self.parameters[1])
+        s = self.stride
         for r, f, i, j in np.ndindex(dy.shape):
-            dW[f] += dy[r, f, i, j] * self.x[r, :, i : i + k, j : j + k].ravel()
+            dW[f] += dy[r, f, i, j] * self.x[r, :, i * s : i * s + k, j * s : j * s + k].ravel()
             db[f] += dy[r, f, i, j]
         return [dW, db]
 
     def backward(self, dy):
-        k, p, dx = self.kernel, self.padding, np.zeros_like(self.x)
+        k, p, s, dx = self.kernel, self.padding, self.stride, np.zeros_like(self.x)
         for r, f, i, j in np.ndindex(dy.shape):
-            dx[r, :, i : i + k, j : j + k] += dy[r, f, i, j] * self.parameters[0][f].reshape(-1, k, k)
+            dx[r, :, i * s : i * s + k, j * s : j * s + k] += dy[r, f, i, j] * self.parameters[0][f].reshape(
+                -1, k, k
+            )
         return dx[:, :, p : dx.shape[2] - p, p : dx.shape[3] - p]
 
 
@@ -166,6 +171,145 @@ class MaxPool2d:
             window = self.x[r, c, i * s : i * s + s, j * s : j * s + s]
             y, x = divmod(int(window.argmax()), s)
             dx[r, c, i * s + y, j * s + x] = dy[r, c, i, j]
+        return dx
+
+
+class LayerNorm:
+    closest = np.inf
+    """A measure of the smallest deviation of a row, which divides what rounding does to it."""
+
+    def __init__(self, W, b):
+        self.parameters = [W, b]
+
+    def forward(self, x):
+        self.shape, rows = x.shape, x.reshape(len(x), -1)
+        self.deviation = np.array([math.sqrt(np.var(row) + 1e-5) for row in rows])
+        self.closest = min(self.closest, 1e-5 * self.deviation.min())
+        self.normed = np.array(
+            [(row - np.mean(row)) / d for row, d in zip(rows, self.deviation, strict=True)]
+        )
+        return (self.normed * self.parameters[0] + self.parameters[1]).reshape(x.shape)
+
+    def gradients(self, dy):
+        dy = dy.reshape(len(dy), -1)
+        return [(dy * self.normed).sum(axis=0), dy.sum(axis=0)]
+
+    def backward(self, dy):
+        dx = []
+        for g, n, d in zip(dy.reshape(len(dy), -1), self.normed, self.deviation, strict=True):
+            slopes = (np.eye(len(n)) - 1 / len(n) - np.outer(n, n) / len(n)) / d  # of each output, by inputs
+            dx.append(slopes @ (g * self.parameters[0]))
+        return np.array(dx).reshape(self.shape)
+
+
+class BatchNorm2d:
+    """Images, (rows, channels, height, width); ``trains`` is false in a prediction."""
+
+    trains = True
+
+    def __init__(self, W, b, A, V):
+        self.parameters, self.running = [W, b], [A, V]
+
+    def forward(self, x):
+        y = np.empty_like(x)
+        self.normed, self.deviation = np.empty_like(x), np.empty(x.shape[1])
+        for c, one in enumerate(np.moveaxis(x, 1, 0)):
+            mean, variance = (
+                (np.mean(one), np.var(one)) if self.trains else (self.running[0][c], self.running[1][c])
+            )
+            self.deviation[c] = math.sqrt(variance + 1e-5)
+            self.normed[:, c] = (one - mean) / self.deviation[c]
+            y[:, c] = self.normed[:, c] * self.parameters[0][c] + self.parameters[1][c]
+            if self.trains:
+                self.running[0][c] = 0.9 * self.running[0][c] + 0.1 * mean
+                self.running[1][c] = 0.9 * self.running[1][c] + 0.1 * np.var(one, ddof=1)
+        return y
+
+    def gradients(self, dy):
+        axes = (0, *range(2, dy.ndim))
+        return [(dy * self.normed).sum(axis=axes), dy.sum(axis=axes)]
+
+    def backward(self, dy):
+        dx = np.empty_like(dy)
+        for c, (g, n) in enumerate(zip(np.moveaxis(dy, 1, 0), np.moveaxis(self.normed, 1, 0), strict=True)):
+            flat = n.ravel()
+            slopes = (np.eye(len(flat)) - 1 / len(flat) - np.outer(flat, flat) / len(flat)) / self.deviation[
+                c
+            ]
+            dx[:, c] = (slopes @ g.ravel() * self.parameters[0][c]).reshape(g.shape)
+        return dx
+
+
+class BatchNorm1d(BatchNorm2d):
+    """Rows of features."""
+
+
+class Flatten:
+    parameters = ()
+
+    def forward(self, x):
+        self.shape = x.shape
+        return x.reshape(len(x), -1)
+
+    def backward(self, dy):
+        return dy.reshape(self.shape)
+
+
+def philox(a, b, c, key):
+    """Random123's philox4x32-10 of the counter (a, b, c, 0) and a key of two words."""
+    counter, key = [a, b, c, 0], list(key)
+    for _ in range(10):
+        one, two = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [
+            (two >> 32) ^ counter[1] ^ key[0],
+            two % 2**32,
+            (one >> 32) ^ counter[3] ^ key[1],
+            one % 2**32,
+        ]
+        key = [(k + w) % 2**32 for k, w in zip(key, (0x9E3779B9, 0xBB67AE85), strict=True)]
+    return counter
+
+
+class Dropout:
+    """The layer of this number in the network: a step is a forward pass, until ``trains`` is false."""
+
+    parameters = ()
+    trains = True
+
+    def __init__(self, p, number, seed):
+        self.p, self.number, self.seed, self.step = float(np.float32(p)), number, seed, 0
+
+    def forward(self, x):
+        if not self.trains:
+            return x
+        words = [philox(e // 4, self.step, self.number, (self.seed, 1))[e % 4] for e in range(x.size)]
+        self.scale = np.array([0.0 if w < self.p * 2**32 else 1 / (1 - self.p) for w in words]).reshape(
+            x.shape
+        )
+        self.step += 1
+        return x * self.scale
+
+    def backward(self, dy):
+        return dy * self.scale
+
+
+class AvgPool2d:
+    parameters = ()
+
+    def __init__(self, size):
+        self.size = size
+
+    def forward(self, x):
+        s, self.shape = self.size, x.shape
+        z = np.empty((*x.shape[:2], x.shape[2] // s, x.shape[3] // s))
+        for r, c, i, j in np.ndindex(z.shape):
+            z[r, c, i, j] = x[r, c, i * s : i * s + s, j * s : j * s + s].mean()
+        return z
+
+    def backward(self, dy):
+        s, dx = self.size, np.zeros(self.shape)
+        for r, c, i, j in np.ndindex(dy.shape):
+            dx[r, c, i * s : i * s + s, j * s : j * s + s] = dy[r, c, i, j] / s**2
         return dx
 
 

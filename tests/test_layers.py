@@ -20,7 +20,19 @@ from snn.errors import ConfigError, Unsupported
 from snn.measurement.accuracy import accuracy, predicted
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, PublishedNaive
-from snn.models.layers import ACTIVATIONS, Conv2d, Linear, MaxPool2d, ReLU, check_order, parse
+from snn.models.layers import (
+    ACTIVATIONS,
+    AvgPool2d,
+    Conv2d,
+    Dropout,
+    Flatten,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    check_order,
+    parse,
+)
 from snn.models.losses import CROSS_ENTROPY, LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.models.training_step import prediction_step, training_step
@@ -28,12 +40,10 @@ from snn.strategies import factory
 from snn.strategies.device_driven import Resident
 
 TRAINERS = [name for name in SINGLE if factory.class_of(groups.load("strategy", name)).any_network]
-OF_ROWS = ("row_order", "take_rows")
-"""Their operands are not all real numbers: ``test_row_order`` tests them."""
+WHOLE = ("row_order", "take_rows", "dropout", "dropout_gradient", "count_dropout")
+"""Their operands are not all real numbers: ``test_row_order`` and ``test_norms`` test them."""
 LAYERS = "kernels/layers/"
-OF_LAYERS = [
-    n for n, op in OPS.items() if op.source.startswith(LAYERS) and n not in (*OF_ROWS, "add_squares")
-]
+OF_LAYERS = [n for n, op in OPS.items() if op.source.startswith(LAYERS) and n not in (*WHOLE, "add_squares")]
 
 
 def fits(*layers):
@@ -57,11 +67,14 @@ def networks(draw):
         if sides:
             padding = draw(st.integers(0, 1))
             kernels = st.integers(1, min(3, sides + 2 * padding))
-            choices += 2 * [st.builds(Conv2d, st.integers(1, 3), kernels, st.just(padding))]
-            choices.append(st.builds(MaxPool2d, st.integers(1, min(3, sides))))
+            strides = st.integers(1, 3)
+            choices += 2 * [st.builds(Conv2d, st.integers(1, 3), kernels, st.just(padding), strides)]
+            choices += [st.builds(kind, st.integers(1, min(3, sides))) for kind in (MaxPool2d, AvgPool2d)]
+            choices.append(st.just(Flatten()))
         choices += 2 * [st.just(ReLU())] if layers and fits(*layers, ReLU()) else []
         activations = [layer() for layer in ACTIVATIONS.values() if fits(*layers, layer())]
         choices += 2 * [st.sampled_from(activations)]
+        choices += [st.just(LayerNorm())] if np.prod(shape) > 4 else []
         layers.append(draw(st.one_of(choices)))
         shape = layers[-1].output(shape)
     outputs = {"cross_entropy": 3, "binary_cross_entropy": draw(st.sampled_from([1, 3]))}
@@ -84,11 +97,16 @@ def oracles_of(network, weights):
     """The oracle's layers, with the network's weights in float64."""
     wide = iter([W.astype(np.float64) for W in weights])
     made = []
-    for layer in network.layers:
+    for number, layer in enumerate(network.layers):
         if isinstance(layer, Linear):
             made.append(oracle.Linear(next(wide), next(wide) if layer.bias else None))
         elif isinstance(layer, Conv2d):
-            made.append(oracle.Conv2d(next(wide), next(wide), layer.kernel, layer.padding))
+            sizes = layer.kernel, layer.padding, layer.stride
+            made.append(oracle.Conv2d(next(wide), next(wide), *sizes))
+        elif layer_parameters := network.layer_parameters[number]:
+            made.append(getattr(oracle, type(layer).__name__)(*(next(wide) for _ in layer_parameters)))
+        elif isinstance(layer, Dropout):
+            made.append(oracle.Dropout(layer.p, number, network.dropout_seed))
         else:
             made.append(getattr(oracle, type(layer).__name__)(*astuple(layer)))
     return made
@@ -248,6 +266,7 @@ NUMBERS = {
     "width": st.integers(3, 300),
     "kernel": st.integers(1, 3),
     "padding": st.integers(0, 2),
+    "stride": st.integers(1, 3),
     "size": st.integers(1, 3),
     "filters": st.integers(1, 40),
     "n": st.integers(1, 700),
@@ -266,6 +285,8 @@ NUMBERS = {
     "length": st.integers(1, 3),
     "end": st.sampled_from([0.5, 0.0]),
     "parts": st.integers(1, 20),
+    "steps": st.integers(1, 300),
+    "pixels": st.sampled_from([1, 1, 2, 40]),
     "weights": st.integers(1, 100),
     "biases": st.integers(1, 9),
 }

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from records_of import record
 from test_ensemble import SMALL, THRESHOLDS, planned, record_of_members
+from test_strategies import Device
 
 from snn.analysis import frame
 from snn.analysis.cell_line import line

@@ -6,7 +6,7 @@ from dataclasses import replace
 import cuda_on_cpu
 import numpy as np
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import LIKE_GRAPH, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from hypothesis import HealthCheck, assume, given, settings
@@ -32,8 +32,10 @@ from snn.profiling.rehearsal import rehearse
 from snn.strategies import factory
 from snn.strategies.factory import Job
 
-TRAINERS = [n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).remedies]
-OTHERS = [n for n in groups.names("strategy") if n not in TRAINERS]
+TRAINERS = [
+    n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).remedies and n not in LIKE_GRAPH
+]
+OTHERS = [n for n in groups.names("strategy") if n not in (*TRAINERS, *LIKE_GRAPH)]
 KERNELS = [(False, False, False), (True, False, False), (False, True, False), (True, True, True)]
 DEEP_MLP = mlp((12, 96, 80, 96, 80, 96, 1), init="he_uniform", update_order="simultaneous")
 _CONV = (Conv2d(4, 3, 1), ReLU())

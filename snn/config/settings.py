@@ -419,6 +419,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     if rows is not None:
         validation.count_rows(training, rows)
     remedies.check_divides(training["accumulate"], batch)
+    remedies.check_divisible(training["accumulate"], list(map(parse, network.get("layers", ()))))
     gradient = gradient_of(training["gradient"], kernel["block"])
     remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
     limit = network["clip_norm"]

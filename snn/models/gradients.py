@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
+from snn.errors import Unsupported
 from snn.models.layers import Conv2d, Layer, Linear
 from snn.models.step import Shape, Step, Tensor
 
@@ -103,6 +104,8 @@ class PublishedOptimised(Gradient):
         parameters = layer.parameters(i, x.shape)
         gradients = [step.parameter_gradient(parameter.name) for parameter in parameters]
         if isinstance(layer, Conv2d):
+            if layer.stride > 1:
+                raise Unsupported(f"training.gradient={self.name} is of convolutions of stride 1")
             sizes = (step.rows, *x.shape, layer.kernel, layer.padding, layer.filters)
             step.launch("published_wgrad", (x.name, dy, *gradients), sizes)
         elif isinstance(layer, Linear) and layer.bias:

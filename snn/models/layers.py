@@ -8,10 +8,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from inspect import isabstract
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from snn.errors import ConfigError, shown
+from snn.errors import ConfigError, Unsupported, shown
+from snn.models.dropout import STEPS as DROPOUT_STEPS
 from snn.models.step import Shape, Step, Tensor, transposed
 
 LARGEST_DIRECT = 16
@@ -23,11 +25,16 @@ WEIGHT_GRADIENT_PARTS = 128
 
 @dataclass(frozen=True)
 class Parameter:
-    """A trainable array of a layer. ``fan_in`` scales its initial values; None: it starts at zero."""
+    """An array of a layer, saved and loaded with the others; ``trained``: the optimizer updates it.
+
+    ``fan_in`` scales its initial values; None: all of them are ``start``.
+    """
 
     name: str
     shape: Shape
     fan_in: int | None = None
+    start: float = 0.0
+    trained: bool = True
 
 
 class Layer(ABC):
@@ -52,7 +59,7 @@ class Layer(ABC):
         """The output's shape. Raises ConfigError if the layer does not fit its input."""
 
     def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
-        """The trainable arrays, in the order in which they are initialised, saved and loaded."""
+        """The arrays, in the order in which they are initialised, saved and loaded."""
         return ()
 
     @abstractmethod
@@ -104,6 +111,8 @@ class Linear(Layer):
             updated, rate = at_once
             op = "matmul_tn_update_both_bias" if len(updated) > 2 else "matmul_tn_update_bias"
             step.launch(op, (x.name, dy, *updated), (x.size, step.rows, self.width, rate))
+            return
+        if step.follow_product(x.name, dy, (f"W{i}", f"b{i}")[: 1 + self.bias], W):
             return
         dW = step.parameter_gradient(f"W{i}")
         step.launch("matmul_tn", (x.name, dy, dW), (x.size, step.rows, self.width))
@@ -218,21 +227,24 @@ ACTIVATIONS: dict[str, type[Layer]] = {
 
 @dataclass(frozen=True)
 class Conv2d(Layer):
-    """Z = X * W + b, a cross-correlation of stride 1: X (rows, channels, height, width), W (filters,
-    channels kernel kernel), b (filters,).
+    """Z = X * W + b, a cross-correlation: X (rows, channels, height, width), W (filters, channels kernel
+    kernel), b (filters,).
 
-    A kernel that convolves computes it directly. For the others it is a matrix product: ``im2col`` lays out
-    the patch of X under each output as a row of P, and Z = P W^T for all outputs of all samples at once
-    (Chellapilla, Puri and Simard, 2006). So it runs on every matrix-multiplication kernel, and a host-driven
-    strategy can train it.
+    A kernel that convolves computes it directly if its stride is 1. Else it is a matrix product: ``im2col``
+    lays out the patch of X under each output as a row of P, and Z = P W^T for all outputs of all samples at
+    once (Chellapilla, Puri and Simard, 2006). So it runs on every matrix-multiplication kernel, and a
+    host-driven strategy can train it.
     """
 
     filters: int
     kernel: int
     padding: int = 0
+    stride: int = 1
 
     def output(self, shape: Shape) -> Shape:
-        height, width = (side + 2 * self.padding - self.kernel + 1 for side in _sides("conv2d", shape))
+        height, width = (
+            (side + 2 * self.padding - self.kernel) // self.stride + 1 for side in _sides("conv2d", shape)
+        )
         if min(height, width) < 1:
             raise ConfigError(f"conv2d with a kernel of {self.kernel} does not fit images of {shape[1:]}")
         return (self.filters, height, width)
@@ -317,7 +329,7 @@ class Conv2d(Layer):
 
     def _is_direct(self, step: Step) -> bool:
         """Whether it is computed directly: a kernel's blocks hold all taps of some channels."""
-        return step.convolves and self.kernel <= LARGEST_DIRECT
+        return step.convolves and self.kernel <= LARGEST_DIRECT and self.stride == 1
 
     def _patch(self, shape: Shape) -> int:
         return shape[0] * self.kernel**2
@@ -327,23 +339,40 @@ class Conv2d(Layer):
         return (step.rows, *x.shape, self.filters, self.kernel, self.padding)
 
     def _numbers(self, step: Step, x: Tensor) -> tuple[int, ...]:
-        return (step.rows, *x.shape, self.kernel, self.padding)
+        return (step.rows, *x.shape, self.kernel, self.padding, self.stride)
 
 
 @dataclass(frozen=True)
-class MaxPool2d(Layer):
-    """The maximum of each ``size`` x ``size`` window; windows do not overlap, and the remainder is ignored.
-
-    The first of equal values in row-major order gets the gradient.
-    """
+class Pooling(Layer):
+    """One number per ``size`` x ``size`` window; windows do not overlap, and the remainder is ignored."""
 
     size: int
 
     def output(self, shape: Shape) -> Shape:
-        height, width = (side // self.size for side in _sides("maxpool2d", shape))
+        height, width = (side // self.size for side in _sides(self.name, shape))
         if min(height, width) < 1:
-            raise ConfigError(f"maxpool2d of {self.size} does not fit images of {shape[1:]}")
+            raise ConfigError(f"{self.name} of {self.size} does not fit images of {shape[1:]}")
         return (shape[0], height, width)
+
+
+@dataclass(frozen=True)
+class AvgPool2d(Pooling):
+    """The mean of each window."""
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z = step.activation(i, self.output(x.shape))
+        step.launch("avg_pool2d", (x.name, z.name), (step.rows, *x.shape, self.size))
+        return z
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        dx = step.gradient(x.name)
+        step.launch("avg_pool2d_gradient", (dy, dx), (step.rows, *x.shape, self.size))
+        return dx
+
+
+@dataclass(frozen=True)
+class MaxPool2d(Pooling):
+    """The maximum of each window; the first of equal values in row-major order gets the gradient."""
 
     def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
         z = step.activation(i, self.output(x.shape))
@@ -358,6 +387,144 @@ class MaxPool2d(Layer):
         return dx
 
 
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    """W (Z - m) / sqrt(v + 1e-5) + b, with the mean m and the variance v of each row (Ba, Kiros and Hinton,
+    2016); W and b have an element for each of a row."""
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+    def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
+        size = (prod(shape),)
+        return Parameter(f"W{i}", size, start=1.0), Parameter(f"b{i}", size)
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z, moments = step.activation(i, x.shape), step.buffer(f"M{i}", "activations")
+        step.launch("layernorm", (x.name, f"W{i}", f"b{i}", z.name, moments), (step.rows, x.size))
+        return z
+
+    def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
+        gradients = dW, db = step.parameter_gradient(f"W{i}"), step.parameter_gradient(f"b{i}")
+        step.launch("layernorm_wgrad", (dy, x.name, f"M{i}", *gradients), (step.rows, x.size))
+        step.descend(f"W{i}", dW, (x.size,))
+        step.descend(f"b{i}", db, (x.size,))
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        dx = step.gradient(x.name)
+        step.launch("layernorm_dgrad", (dy, x.name, f"M{i}", f"W{i}", dx), (step.rows, x.size))
+        return dx
+
+
+class BatchNorm(Layer):
+    """W (Z - m) / sqrt(v + 1e-5) + b, with the mean m and the variance v of each channel of a batch.
+
+    Ioffe and Szegedy (2015). A prediction takes A and V instead of m and v: each step adds 0.1 (m - A) to A,
+    and to V likewise with the variance whose divisor is smaller by 1.
+    """
+
+    def output(self, shape: Shape) -> Shape:
+        self._channels(shape)
+        return shape
+
+    def parameters(self, i: int, shape: Shape) -> tuple[Parameter, ...]:
+        size = self._channels(shape)[:1]
+        trained = Parameter(f"W{i}", size, start=1.0), Parameter(f"b{i}", size)
+        return *trained, Parameter(f"A{i}", size, trained=False), Parameter(f"V{i}", size, None, 1.0, False)
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        z, own = step.activation(i, x.shape), (f"W{i}", f"b{i}")
+        if step.predicts:
+            operands = (x.name, *own, f"A{i}", f"V{i}", z.name)
+            step.launch("batchnorm_predict", operands, self._numbers(step, x))
+            return z
+        if step.rows * self._channels(x.shape)[1] == 1:
+            raise Unsupported(
+                f"{self.name} needs the variance of a batch, and the last one has a single row: choose "
+                "another training.batch_size"
+            )
+        moments = step.buffer(f"M{i}", "activations")
+        step.launch("batchnorm", (x.name, *own, z.name, moments), self._numbers(step, x))
+        return z
+
+    def update(self, step: Step, i: int, x: Tensor, dy: str) -> None:
+        gradients = dW, db = step.parameter_gradient(f"W{i}"), step.parameter_gradient(f"b{i}")
+        operands = (dy, x.name, f"M{i}", *gradients, f"A{i}", f"V{i}")
+        step.launch("batchnorm_wgrad", operands, self._numbers(step, x))
+        step.descend(f"W{i}", dW, self._channels(x.shape)[:1])
+        step.descend(f"b{i}", db, self._channels(x.shape)[:1])
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        dx = step.gradient(x.name)
+        step.launch("batchnorm_dgrad", (dy, x.name, f"M{i}", f"W{i}", dx), self._numbers(step, x))
+        return dx
+
+    @abstractmethod
+    def _channels(self, shape: Shape) -> tuple[int, int]:
+        """The number of channels, and a channel's elements in a row. Raises ConfigError for other inputs."""
+
+    def _numbers(self, step: Step, x: Tensor) -> tuple[int, ...]:
+        return (step.rows, *self._channels(x.shape))
+
+
+@dataclass(frozen=True)
+class BatchNorm1d(BatchNorm):
+    """Its channels are the features of a row."""
+
+    def _channels(self, shape: Shape) -> tuple[int, int]:
+        if len(shape) != 1:
+            raise ConfigError(f"batchnorm1d needs rows of features, but its input has the shape {shape}")
+        return shape[0], 1
+
+
+@dataclass(frozen=True)
+class BatchNorm2d(BatchNorm):
+    """Its channels are those of images."""
+
+    def _channels(self, shape: Shape) -> tuple[int, int]:
+        return shape[0], prod(_sides("batchnorm2d", shape))
+
+
+@dataclass(frozen=True)
+class Flatten(Layer):
+    """An image as a row, without a launch."""
+
+    in_place = True
+
+    def output(self, shape: Shape) -> Shape:
+        return (prod(shape),)
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        return replace(x, shape=(x.size,))
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        return dy
+
+
+@dataclass(frozen=True)
+class Dropout(Layer):
+    """0 with the probability ``p``, else Z / (1 - p); Z itself in a prediction (``snn.models.dropout``)."""
+
+    p: float
+
+    def output(self, shape: Shape) -> Shape:
+        return shape
+
+    def forward(self, step: Step, i: int, x: Tensor) -> Tensor:
+        if step.predicts:
+            return x
+        z = step.activation(i, x.shape)
+        step.launch("dropout", (x.name, z.name, step.state(DROPOUT_STEPS)), self._numbers(step, i, x))
+        return z
+
+    def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
+        step.launch("dropout_gradient", (dy, DROPOUT_STEPS), self._numbers(step, i, x))
+        return dy
+
+    def _numbers(self, step: Step, i: int, x: Tensor) -> tuple[float, ...]:
+        return (step.rows * x.size, step.first_row * x.size, i, step.dropout_seed, 0, self.p)
+
+
 def _sides(layer: str, shape: Shape) -> Shape:
     """Height and width. Raises ConfigError for an input that is not an image."""
     if len(shape) != 3:
@@ -366,11 +533,11 @@ def _sides(layer: str, shape: Shape) -> Shape:
     return shape[1:]
 
 
-_WHOLE = re.compile("[0-9]{1,9}")
+_WORDS = {int: re.compile("[0-9]{1,9}"), float: re.compile("0?[.][0-9]{1,6}")}
 
 
 def parse(text: object) -> Layer:
-    """A layer from its text: its name and integers in order, such as ``conv2d 16 3`` or ``relu``.
+    """A layer from its text: its name and numbers in order, such as ``conv2d 16 3`` or ``relu``.
 
     Raises ConfigError, with the valid forms.
     """
@@ -381,10 +548,16 @@ def parse(text: object) -> Layer:
         raise ConfigError(f"{given} a layer: one of {', '.join(map(_usage, known.values()))}")
     numbers = _numbers(known[name])
     required = [field for field in numbers if field.default is MISSING]
-    values = [int(word) for word in words if _WHOLE.fullmatch(word)]
-    fit = len(values) == len(words) and len(required) <= len(words) <= len(numbers)
-    if not fit or 0 in values[: len(required)]:
-        raise ConfigError(f"{given} right: it must be {_usage(known[name])}, in whole numbers, at least 1")
+    kinds: list[Any] = [field.type for field in numbers]
+    pairs = list(zip(kinds, words, strict=False))
+    values = [kind(word) for kind, word in pairs if _WORDS[kind].fullmatch(word)]
+    fit = len(values) == len(words) and len(required) <= len(words)
+    zeros = {field.name for field, value in zip(numbers, values, strict=False) if not value}
+    if not fit or zeros - {"padding"}:
+        which = (
+            "with a decimal fraction between 0 and 1" if float in kinds else "in whole numbers, at least 1"
+        )
+        raise ConfigError(f"{given} right: it must be {_usage(known[name])}, {which}")
     return known[name](**{field.name: value for field, value in zip(numbers, values, strict=False)})
 
 
@@ -393,9 +566,10 @@ def check_order(layers: Sequence[Layer]) -> None:
 
     That is the data, or the output of another such activation, whose derivative is computed from it.
     """
-    if layers[0].in_place:
-        name = layers[0].name
-        raise ConfigError(f"network.layers begins with {name}, which would overwrite the data: leave it out")
+    first = next((layer for layer in layers if not isinstance(layer, (Dropout, Flatten))), layers[0])
+    if first.in_place:
+        what = f"network.layers begins with {first.name}, which would overwrite the data"
+        raise ConfigError(f"{what}: leave it out")
     applied: Layer | None = None
     for layer in layers:
         if isinstance(layer, InPlace):
@@ -405,13 +579,13 @@ def check_order(layers: Sequence[Layer]) -> None:
                     "what it would overwrite: put a layer with weights between them"
                 )
             applied = layer
-        elif not isinstance(layer, (MaxPool2d, Identity)):
+        elif not isinstance(layer, (MaxPool2d, Identity, Flatten)):
             applied = None
 
 
 def _layer_types(base: type[Layer]) -> Iterator[type[Layer]]:
     for layer in base.__subclasses__():
-        if is_dataclass(layer):
+        if is_dataclass(layer) and not isabstract(layer):
             yield layer
         yield from _layer_types(layer)
 
@@ -426,4 +600,4 @@ def _usage(layer: type[Layer]) -> str:
 
 def _numbers(layer: type[Layer]) -> list[Field]:
     """The fields of a layer that its text gives."""
-    return [field for field in fields(layer) if field.type is int]  # type: ignore[arg-type]
+    return [field for field in fields(layer) if field.type in _WORDS]  # type: ignore[arg-type]

@@ -67,7 +67,7 @@ class Member:
 
     def network(self, network: Network) -> Network:
         """The network as this member trains it, in as many steps as on all rows."""
-        changed: dict[str, Any] = {}
+        changed: dict[str, Any] = {"dropout_seed": self.seed}
         if self.weight_decay is not None:
             optimizer = network.optimizer
             changed["optimizer"] = type(optimizer)(**vars(optimizer) | {"weight_decay": self.weight_decay})

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import gradients, optimizers, remedies, schedules
+from snn.models import dropout, gradients, optimizers, remedies, schedules
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layers import ACTIVATIONS, Layer, Linear, Parameter, check_order, parse
+from snn.models.layers import ACTIVATIONS, Dropout, Layer, Linear, Parameter, check_order, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
-from snn.models.step import Shape
+from snn.models.step import Place, Shape
 
 INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform", "pytorch")
 _NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6, "pytorch": 1}
@@ -25,6 +25,8 @@ MLP_DEFAULTS = {"bias": False, "activation": "relu"}
 """Keys of an MLP that cells name only if they differ from these values, the paper's."""
 UPDATE_ORDERS = ("sequential", "simultaneous")
 REDUCTIONS = ("mean", "sum")
+ALIGNMENT = 32
+"""Where in a buffer of all parameters a layer's begin: at multiples of so many float32, 128 bytes."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,9 @@ class Network:
     batch's losses or of their sum; a reported loss is always the mean. A batch is computed as
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
     in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
-    takes the rows (``snn.models.row_order``), None for the order of the file. ``run_steps``: the steps of a
-    run, from which the optimiser's schedule follows. Raises ConfigError if a layer does not fit the one
+    takes the rows (``snn.models.row_order``), None for the order of the file; ``dropout_seed``: what decides
+    which elements are dropped (``snn.models.dropout``). ``run_steps``: the steps of a run, from which the
+    optimiser's schedule follows. Raises ConfigError if a layer does not fit the one
     before it, or a remedy the network.
     """
 
@@ -54,12 +57,14 @@ class Network:
     optimizer: Optimizer = PLAIN
     recompute: tuple[int, ...] = ()
     order_seed: int | None = None
+    dropout_seed: int = 0
     run_steps: int = 0
 
     def __post_init__(self) -> None:
         if not self.parameters:
             raise ConfigError("network.layers has no layer with weights: add one, such as linear 1")
         check_order(self.layers)
+        remedies.check_divisible(self.accumulate, self.layers)
         remedies.check(self.accumulate, self.recompute, self.update_order, self.gradient)
         optimizers.check(self.optimizer, self.gradient.name, self.update_order, self.clip_norm)
         schedules.check(self.optimizer.schedule, self.run_steps)
@@ -80,7 +85,7 @@ class Network:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """All that is trained, layer by layer."""
+        """All that is trained, and what a prediction needs beside it, layer by layer."""
         return tuple(itertools.chain(*self.layer_parameters))
 
     @property
@@ -96,8 +101,21 @@ class Network:
 
     @property
     def state(self) -> dict[str, int]:
-        """The elements of each buffer of the optimiser's state."""
-        return self.optimizer.state_sizes(self.parameters)
+        """The elements of each buffer that lives from step to step, 0 when a run starts."""
+        has_dropout = any(isinstance(layer, Dropout) for layer in self.layers)
+        return self.optimizer.state_sizes(self.parameters) | (dropout.STATE if has_dropout else {})
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Where each trained parameter lies in a buffer of all: each layer's side by side, in order."""
+        places, end = {}, 0
+        for own in self.layer_parameters:
+            end = -(-end // ALIGNMENT) * ALIGNMENT
+            for parameter in own:
+                if parameter.trained:
+                    places[parameter.name] = end, prod(parameter.shape)
+                    end += prod(parameter.shape)
+        return places
 
     @property
     def outputs(self) -> int:
@@ -133,8 +151,8 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
     ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
-    fields ``reduction``, ``gradient``, ``accumulate``, ``optimizer`` and ``order_seed``, as ``trained`` makes
-    them.
+    fields ``reduction``, ``gradient``, ``accumulate``, ``optimizer``, ``order_seed`` and ``dropout_seed``, as
+    ``trained`` makes them.
     """
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     rest["recompute"] = remedies.layers(settings)
@@ -148,9 +166,10 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     """The network of a cell as its section ``training`` has it trained. Raises ConfigError."""
     training = cell["training"]
     gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
-    rest = {key: training[key] for key in ("reduction", "accumulate")}
+    seed = cell["network"]["seed"]
+    rest = {key: training[key] for key in ("reduction", "accumulate")} | {"dropout_seed": seed}
     if training.get("shuffle") == EPOCH:
-        rest["order_seed"] = cell["network"]["seed"]
+        rest["order_seed"] = seed
     return build(cell["network"], inputs, gradient=gradient, optimizer=optimizers.of(training), **rest)
 
 
@@ -190,8 +209,9 @@ def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
     With u = rand() / RAND_MAX: ``uniform01`` is w = u (the published MSE comes from it), ``he_uniform`` is
     w = (2 u - 1) sqrt(2 / fan_in), as the paper's authors have it, and ``kaiming_uniform`` is
     w = (2 u - 1) sqrt(6 / fan_in), whose variance is 2 / fan_in (He, Zhang, Ren and Sun, 2015). Biases are
-    zero and draw nothing, except with ``pytorch``: there weights and biases of a layer are
-    w = (2 u - 1) / sqrt(fan_in), the distribution, not the numbers, of PyTorch's nn.Linear and nn.Conv2d.
+    0, the weights of a norm 1, and they draw nothing, except with ``pytorch``: there weights and biases of
+    linear layers and convolutions are w = (2 u - 1) / sqrt(fan_in), the distribution, not the numbers, of
+    PyTorch's nn.Linear and nn.Conv2d.
     """
     weights = []
     for own in network.layer_parameters:
@@ -199,7 +219,7 @@ def draw_weights(network: Network, random: GlibcRandom) -> list[np.ndarray]:
         for parameter in own:
             fan_in = parameter.fan_in or of_layer
             if fan_in is None:
-                weights.append(np.zeros(parameter.shape, dtype=np.float32))
+                weights.append(np.full(parameter.shape, parameter.start, dtype=np.float32))
                 continue
             u = random.uniform(prod(parameter.shape)).reshape(parameter.shape)
             if network.init in _NUMERATORS:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from snn.errors import ConfigError, shown
 from snn.models.gradients import EXACT, Gradient
-from snn.models.layers import parse
+from snn.models.layers import BatchNorm, Layer, parse
 from snn.models.step import Launch, Step
 
 
@@ -30,6 +30,16 @@ def check(accumulate: int, recompute: Sequence[int], update_order: str, gradient
         raise ConfigError(
             f"{key} is set: training.gradient={gradient.name} is what a program computes from a whole "
             "batch whose outputs it keeps: choose training.gradient=exact"
+        )
+
+
+def check_divisible(accumulate: int, layers: Sequence[Layer]) -> None:
+    """Raise ConfigError for micro-batches if a layer's outputs depend on the whole batch."""
+    norm = next((layer for layer in layers if isinstance(layer, BatchNorm)), None)
+    if norm and accumulate > 1:
+        raise ConfigError(
+            f"training.accumulate is {accumulate}: {norm.name} takes means over a whole batch, which "
+            "micro-batches do not have: choose training.accumulate=1, or layernorm"
         )
 
 
@@ -94,7 +104,7 @@ def compute_again(step: Step, outputs: Collection[str]) -> None:
     for number, block in enumerate(blocks):
         for launch in step.launches[block.first : block.end]:
             for name in launch.operands:
-                if name in step.purposes:
+                if step.purposes.get(name, "optimizer") != "optimizer":
                     made_by.setdefault(name, number)
     dropped = {number for number, block in enumerate(blocks) if block.output in outputs}
     backward: list[Launch] = []

@@ -20,8 +20,8 @@ IN_FILE, EPOCH = SHUFFLES = ("none", "epoch")
 """Values of ``training.shuffle``: the order of the file, or another one in each epoch."""
 
 ROUNDS = 8
-_MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
-_WEYL = 0x9E3779B9, 0xBB67AE85
+MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
+WEYL = 0x9E3779B9, 0xBB67AE85
 
 
 def settled(training: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], xp: Any = n
     for i in range(10):
         k0, k1 = (
             xp.asarray(k, xp.uint32) + xp.asarray(i * weyl & 0xFFFFFFFF, xp.uint32)
-            for k, weyl in zip(key, _WEYL, strict=True)
+            for k, weyl in zip(key, WEYL, strict=True)
         )
-        (high0, low0), (high1, low1) = _product(a, _MULTIPLIERS[0], xp), _product(c, _MULTIPLIERS[1], xp)
+        (high0, low0), (high1, low1) = _product(a, MULTIPLIERS[0], xp), _product(c, MULTIPLIERS[1], xp)
         a, b, c, d = high1 ^ b ^ k0, low1, high0 ^ d ^ k1, low0
     return a, b, c, d
 

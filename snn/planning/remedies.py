@@ -8,10 +8,12 @@ from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.config.cell import Cell
+from snn.errors import ConfigError
 from snn.models import remedies
+from snn.models.layers import parse
 from snn.models.network import Network
 from snn.models.remedies import AGAIN
-from snn.models.step import Launch
+from snn.models.step import LAYERS_AT_ONCE, Launch
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.memory import size
 from snn.strategies import factory
@@ -55,6 +57,10 @@ def changed(cell: Cell, accumulate: int | None = None, recompute: Sequence[int] 
 def micro_batches(cell: Cell) -> list[int]:
     """The numbers of micro-batches that the cell's batch may be divided into, beyond its own number."""
     batch, own = cell.batch_size, cell.accumulate
+    try:
+        remedies.check_divisible(own + 1, list(map(parse, cell["network"].get("layers", ()))))
+    except ConfigError:
+        return []
     return [n for n in range(own + 1, min(batch, _MOST) + 1) if batch % n == 0]
 
 
@@ -140,6 +146,9 @@ def _of_launch(launch: Launch) -> float:
     op, numbers = OPS[launch.op], launch.numbers
     if op.is_product:
         return 2 * math.prod(numbers[:3])
+    if op.is_grouped:
+        sizes, rows = numbers[: 4 * LAYERS_AT_ONCE], numbers[4 * LAYERS_AT_ONCE]
+        return 2 * rows * sum(m * n for m, n in zip(sizes[::4], sizes[1::4], strict=True))
     if not op.is_convolution:
         return 0
     rows, channels, height, width, filters, kernel, padding = numbers[:7]

@@ -31,7 +31,7 @@ _TABLES = (".csv", ".tsv", ".txt", ".data")
 _NOT_OF_TRAINING = ("strategy", "protocol", "device", *BESIDE_THE_CELL)
 """Keys of ``snn run`` that a recommendation chooses itself."""
 
-_TAKES_IMAGES = re.compile(r"\[\W*(conv2d|maxpool2d)\b")
+_TAKES_IMAGES = re.compile(r"\[\W*(conv2d|batchnorm2d|(max|avg)pool2d)\b")
 """Matches the first layer of a network that needs images."""
 
 

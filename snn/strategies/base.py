@@ -10,7 +10,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layers import ACTIVATIONS, Conv2d, Linear, MaxPool2d
+from snn.models.layers import ACTIVATIONS, AvgPool2d, Conv2d, Dropout, Flatten, LayerNorm, Linear, MaxPool2d
 from snn.models.network import Network, draw_weights
 from snn.models.optimizers import PLAIN
 
@@ -209,6 +209,9 @@ class Strategy(ABC):
         """Free everything; harmless when called twice or before ``setup``."""
 
 
+_OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, *ACTIVATIONS.values()
+"""Layers that the peers implement."""
+
 PEERS = "pip install -r envs/requirements-peers.txt"
 
 
@@ -236,6 +239,8 @@ class Peer(Strategy):
         if self.backend.is_processor and precision != "fp32":
             raise Unsupported(f"on the CPU this peer trains in float32, not {precision}")
         for layer in network.layers:
-            if type(layer) not in (Linear, Conv2d, MaxPool2d, *ACTIVATIONS.values()):
+            if isinstance(layer, Dropout):
+                raise Unsupported("dropout: a peer would drop other elements, and losses would not compare")
+            if type(layer) not in _OF_PEERS:
                 raise Unsupported(f"the peers do not implement the layer {layer.name}")
         return package

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.cpu.ops import EPS
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.layers import GELU, Conv2d, Layer, Linear, MaxPool2d
+from snn.models.layers import GELU, AvgPool2d, Conv2d, Flatten, Layer, LayerNorm, Linear, MaxPool2d
 from snn.models.losses import Loss
 from snn.models.members import arrays_of, on_rows
 from snn.models.network import Network
@@ -172,15 +173,24 @@ def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
     if isinstance(layer, Conv2d):
         filters = W[0].reshape(layer.filters, x.shape[1], layer.kernel, layer.kernel)
         padding = 2 * [2 * (layer.padding,)]
-        return jax.lax.conv_general_dilated(x, filters, (1, 1), padding) + W[1].reshape(-1, 1, 1)
-    if isinstance(layer, MaxPool2d):
+        return jax.lax.conv_general_dilated(x, filters, 2 * (layer.stride,), padding) + W[1].reshape(-1, 1, 1)
+    if isinstance(layer, Flatten):
+        return x.reshape(len(x), -1)
+    if isinstance(layer, (MaxPool2d, AvgPool2d)):
         size = layer.size
         height, width = (side // size * size for side in x.shape[2:])
         views = [x[:, :, u:height:size, v:width:size] for u in range(size) for v in range(size)]
+        if isinstance(layer, AvgPool2d):
+            return sum(views) / size**2
         largest = views[0]
         for view in views[1:]:  # of equal values the first has the gradient; a maximum would divide it
             largest = jnp.where(view > largest, view, largest)
         return largest
+    if isinstance(layer, LayerNorm):
+        rows = x.reshape(len(x), -1)
+        centred = rows - rows.mean(1, keepdims=True)
+        scale = jax.lax.rsqrt((centred * centred).mean(1, keepdims=True) + EPS)
+        return (centred * scale * W[0] + W[1]).reshape(x.shape)
     return jax.nn.gelu(x, approximate=False) if isinstance(layer, GELU) else getattr(jax.nn, layer.name)(x)
 
 

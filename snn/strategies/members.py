@@ -59,7 +59,7 @@ class SideBySide(Strategy):
     def described(self, network: Network, rate: float) -> list[Member]:
         """The members, for ``setup``: without listed seeds, theirs is the seed of the row order, or 1."""
         self.network, self._rate = network, rate
-        return self._members(network, network.order_seed or 1)
+        return self._members(network, network.order_seed or network.dropout_seed or 1)
 
     def each(self, given: list[np.ndarray], members: int) -> list[list[np.ndarray]]:
         """The parameters of each member in a list of one network's or of all members'."""

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.backends.cpu.ops import LEAK, clip_together, count_step
+from snn.backends.cpu.ops import EPS, LEAK, MOMENTUM, clip_together, count_dropout, count_step, turned
 from snn.backends.ops import PARTIAL_SUMS
 from snn.errors import Unsupported
 from snn.files.cache import writable
 from snn.models.optimizers import PARTIALS_FROM
+from snn.models.row_order import MULTIPLIERS, WEYL
 from snn.strategies.base import required
 
 _STRIP = 16  # rows of dW whose elements of H share a cache line: 64 bytes of float32
@@ -147,12 +148,10 @@ _CHUNK = 4096  # elements of an element-wise operation that a thread takes at a 
 
 def operation(parallel: bool, name: str) -> Callable[..., None]:
     """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if it has no loop."""
-    loops = _layer_loops(parallel)
-    if name not in loops:
-        loops = _optimizer_loops(parallel)
-    if name not in loops:
-        raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")
-    return loops[name]
+    for loops in (_layer_loops, _optimizer_loops, _norm_loops):
+        if name in loops(parallel):
+            return loops(parallel)[name]
+    raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")
 
 
 @cache
@@ -409,6 +408,54 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                             for j in range(right - left):
                                 d_row[j] += w * g_row[j]
 
+    @jit(flat, flat, *images)
+    def im2col(X, P, rows, channels, height, width, kernel, padding, stride):
+        high, wide = (
+            (height + 2 * padding - kernel) // stride + 1,
+            (width + 2 * padding - kernel) // stride + 1,
+        )
+        patch = channels * kernel * kernel
+        for position in prange(rows * high * wide):
+            r, top, left = (
+                position // (high * wide),
+                position // wide % high * stride,
+                position % wide * stride,
+            )
+            for c in range(channels):
+                for u in range(kernel):
+                    for v in range(kernel):
+                        y, x = top + u - padding, left + v - padding
+                        inside = 0 <= y < height and 0 <= x < width
+                        at = ((r * channels + c) * height + y) * width + x
+                        P[position * patch + (c * kernel + u) * kernel + v] = X[at] if inside else zero
+
+    @jit(flat, flat, *images)
+    def col2im(P, X, rows, channels, height, width, kernel, padding, stride):
+        high, wide = (
+            (height + 2 * padding - kernel) // stride + 1,
+            (width + 2 * padding - kernel) // stride + 1,
+        )
+        patch = channels * kernel * kernel
+        for image in prange(rows * channels):
+            pixels = X[image * height * width : (image + 1) * height * width]
+            for p in range(height * width):
+                pixels[p] = zero
+            for position in range(high * wide):
+                top, left = position // wide * stride, position % wide * stride
+                row = P[(image // channels * high * wide + position) * patch :]
+                for u in range(kernel):
+                    for v in range(kernel):
+                        y, x = top + u - padding, left + v - padding
+                        if 0 <= y < height and 0 <= x < width:
+                            pixels[y * width + x] += row[(image % channels * kernel + u) * kernel + v]
+
+    @jit(flat, flat, count, count, count)
+    def transpose_each(A, T, number, rows, cols):
+        for n in prange(number):
+            for i in range(rows):
+                for j in range(cols):
+                    T[(n * cols + j) * rows + i] = A[(n * rows + i) * cols + j]
+
     forward, gradient = perceptron_loops(parallel)[:2]
 
     def matmul(A: np.ndarray, B: np.ndarray, C: np.ndarray, m: int, k: int, n: int) -> None:
@@ -425,13 +472,177 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
 
     loops: list[Any] = [matmul, matmul_tn, matmul_nt, add_bias, sum_rows, relu, mask, update, sum_squares]
     loops += [clipped_update, error, softmax_cross_entropy, huber, binary_cross_entropy, max_pool2d]
-    loops += [max_pool2d_gradient, conv2d, conv2d_wgrad, conv2d_dgrad]
+    loops += [max_pool2d_gradient, conv2d, conv2d_wgrad, conv2d_dgrad, im2col, col2im, transpose_each]
     found = {loop.__name__: loop for loop in loops}
     for kind, name in enumerate(_ACTIVATIONS):
         is_in_place = kind not in (_SILU, _GELU)
         found[f"{name}_forward"] = partial(forward_in_place if is_in_place else activate, kind)
         found[f"{name}_gradient"] = partial(differentiate, kind)
     return found
+
+
+@cache
+def _norm_loops(parallel: bool) -> dict[str, Callable[..., None]]:
+    """The compiled loops of norms and dropout by the names of their operations."""
+    numba = required("numba")
+    jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
+    flat, count, real, zero, one = float32[::1], numba.int64, numba.float64, float32(0), float32(1)
+    small, momentum, low, half = float32(EPS), float32(MOMENTUM), np.uint64(0xFFFFFFFF), np.uint64(32)
+    m0, m1, w0, w1 = map(np.uint64, (*MULTIPLIERS, *WEYL))
+
+    @jit(flat, flat, flat, flat, flat, count, count)
+    def layernorm(X, W, b, Z, M, rows, width):
+        for r in prange(rows):
+            x, z = X[r * width : (r + 1) * width], Z[r * width : (r + 1) * width]
+            total, squares = zero, zero
+            for j in range(width):
+                total += x[j]
+            mean = total / float32(width)
+            for j in range(width):
+                squares += (x[j] - mean) * (x[j] - mean)
+            scale = one / float32(sqrt(squares / float32(width) + small))
+            for j in range(width):
+                z[j] = (x[j] - mean) * scale * W[j] + b[j]
+            M[2 * r], M[2 * r + 1] = mean, scale
+
+    @jit(flat, flat, flat, flat, flat, count, count, divided=False)
+    def layernorm_wgrad(G, X, M, dW, db, rows, width):
+        for j in range(width):
+            dW[j] = db[j] = zero
+        for r in range(rows):
+            g, x, mean, scale = G[r * width :], X[r * width :], M[2 * r], M[2 * r + 1]
+            for j in range(width):
+                dW[j] += g[j] * (x[j] - mean) * scale
+                db[j] += g[j]
+
+    @jit(flat, flat, flat, flat, flat, count, count)
+    def layernorm_dgrad(G, X, M, W, D, rows, width):
+        for r in prange(rows):
+            g, x, d = G[r * width :], X[r * width :], D[r * width : (r + 1) * width]
+            mean, scale, total, products = M[2 * r], M[2 * r + 1], zero, zero
+            for j in range(width):
+                total += g[j] * W[j]
+                products += g[j] * W[j] * (x[j] - mean) * scale
+            total, products = total / float32(width), products / float32(width)
+            for j in range(width):
+                d[j] = scale * (g[j] * W[j] - total - (x[j] - mean) * scale * products)
+
+    @jit(*(5 * [flat]), *(3 * [count]))
+    def batchnorm(X, W, b, Z, M, rows, channels, pixels):
+        for c in prange(channels):
+            total, squares = zero, zero
+            for r in range(rows):
+                x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                for j in range(pixels):
+                    total += x[j]
+            mean = total / float32(rows * pixels)
+            for r in range(rows):
+                x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                for j in range(pixels):
+                    squares += (x[j] - mean) * (x[j] - mean)
+            scale = one / float32(sqrt(squares / float32(rows * pixels) + small))
+            for r in range(rows):
+                x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                z = Z[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                for j in range(pixels):
+                    z[j] = (x[j] - mean) * scale * W[c] + b[c]
+            M[2 * c], M[2 * c + 1] = mean, scale
+
+    @jit(*(7 * [flat]), *(3 * [count]))
+    def batchnorm_wgrad(G, X, M, dW, db, A, V, rows, channels, pixels):
+        n = rows * pixels
+        for c in prange(channels):
+            mean, scale, total, products = M[2 * c], M[2 * c + 1], zero, zero
+            for r in range(rows):
+                g = G[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                for j in range(pixels):
+                    total += g[j]
+                    products += g[j] * (x[j] - mean) * scale
+            dW[c], db[c] = products, total
+            A[c] += momentum * (mean - A[c])
+            V[c] += momentum * ((one / (scale * scale) - small) * float32(n / max(n - 1, 1)) - V[c])
+
+    @jit(*(5 * [flat]), *(3 * [count]))
+    def batchnorm_dgrad(G, X, M, W, D, rows, channels, pixels):
+        for c in prange(channels):
+            mean, scale, total, products = M[2 * c], M[2 * c + 1], zero, zero
+            for r in range(rows):
+                g = G[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+                for j in range(pixels):
+                    total += g[j]
+                    products += g[j] * (x[j] - mean) * scale
+            total, products = total / float32(rows * pixels), products / float32(rows * pixels)
+            for r in range(rows):
+                at = (r * channels + c) * pixels
+                g, x, d = G[at : at + pixels], X[at : at + pixels], D[at : at + pixels]
+                for j in range(pixels):
+                    d[j] = scale * W[c] * (g[j] - total - (x[j] - mean) * scale * products)
+
+    @jit(*(6 * [flat]), *(3 * [count]))
+    def batchnorm_predict(X, W, b, A, V, Z, rows, channels, pixels):
+        for r in prange(rows):
+            for c in range(channels):
+                at, scale = (r * channels + c) * pixels, W[c] / float32(sqrt(V[c] + small))
+                for j in range(at, at + pixels):
+                    Z[j] = (X[j] - A[c]) * scale + b[c]
+
+    @jit(flat, flat, *(5 * [count]))
+    def avg_pool2d(X, Z, rows, channels, height, width, size):
+        high, wide = height // size, width // size
+        for window in prange(rows * channels * high * wide):
+            x, y, image = window % wide, window // wide % high, window // (wide * high)
+            total = zero
+            for u in range(size):
+                for v in range(size):
+                    total += X[(image * height + y * size + u) * width + x * size + v]
+            Z[window] = total / float32(size * size)
+
+    @jit(flat, flat, *(5 * [count]))
+    def avg_pool2d_gradient(G, D, rows, channels, height, width, size):
+        high, wide = height // size, width // size
+        for line in prange(rows * channels * height):
+            y, image = line % height // size, line // height
+            for x in range(width):
+                inside = y < high and x // size < wide
+                place = (image * high + y) * wide + x // size
+                D[line * width + x] = G[place] / float32(size * size) if inside else zero
+
+    @jit(flat, flat, *(5 * [count]), real)
+    def drop_of(X, Z, n, first, layer, seed, step, p):
+        least, scale = np.uint64(p * 2.0**32), one / (one - float32(p))
+        for group in prange(first // 4, (first + n + 3) // 4):
+            a, b, c, d = np.uint64(group) & low, np.uint64(step), np.uint64(layer), np.uint64(0)
+            k0, k1 = np.uint64(seed) & low, np.uint64(1)
+            for _ in range(10):
+                high, other = m0 * a, m1 * c
+                a, b, c, d = (other >> half) ^ b ^ k0, other & low, (high >> half) ^ d ^ k1, high & low
+                k0, k1 = (k0 + w0) & low, (k1 + w1) & low
+            for k, word in enumerate((a, b, c, d)):
+                i = 4 * group + k - first
+                if 0 <= i < n:
+                    Z[i] = zero if word < least else X[i] * scale
+
+    def dropout(
+        X: np.ndarray,
+        Z: np.ndarray,
+        C: np.ndarray,
+        n: int,
+        first: int,
+        layer: int,
+        seed: int,
+        *turn_and_p: Any,
+    ) -> None:
+        turn, p = turn_and_p
+        drop_of(X, Z, n, first, layer, seed, turned(C, turn), float(np.float32(p)))
+
+    def dropout_gradient(D: np.ndarray, C: np.ndarray, *numbers: Any) -> None:
+        dropout(D, D, C, *numbers)
+
+    loops: list[Any] = [layernorm, layernorm_wgrad, layernorm_dgrad, dropout, dropout_gradient, count_dropout]
+    loops += [batchnorm, batchnorm_wgrad, batchnorm_dgrad, batchnorm_predict, avg_pool2d, avg_pool2d_gradient]
+    return {loop.__name__: loop for loop in loops}
 
 
 @cache

@@ -234,6 +234,8 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
     if tuple(map(type, network.layers)) != _CONVOLUTIONAL or not (isinstance(last, Linear) and last.bias):
         own, kernels = (", ".join(layer.name for layer in some) for some in (network.layers, _CONVOLUTIONAL))
         reason = f"its layers are {own}, the kernel's {kernels}"
+    elif any(isinstance(layer, Conv2d) and layer.stride > 1 for layer in network.layers):
+        reason = "its kernel has convolutions of stride 1"
     elif network.loss is not CROSS_ENTROPY:
         reason = f"its loss is {network.loss.name}, the kernel's {CROSS_ENTROPY.name}"
     elif network.update_order != "simultaneous" or _clips(network):

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.cpu.ops import EPS
 from snn.errors import Unsupported
 from snn.files import cache
-from snn.models.layers import Conv2d, Linear, MaxPool2d
+from snn.models.layers import AvgPool2d, Conv2d, LayerNorm, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
@@ -530,9 +531,11 @@ def modules(torch: Any, network: Network) -> list[Any]:
             made += [nn.Flatten()] if len(shape) > 1 else []
             made.append(nn.Linear(int(np.prod(shape)), layer.width, bias=layer.bias))
         elif isinstance(layer, Conv2d):
-            made.append(nn.Conv2d(shape[0], layer.filters, layer.kernel, padding=layer.padding))
-        elif isinstance(layer, MaxPool2d):
-            made.append(nn.MaxPool2d(layer.size))
+            made.append(nn.Conv2d(shape[0], layer.filters, layer.kernel, layer.stride, layer.padding))
+        elif isinstance(layer, (MaxPool2d, AvgPool2d)):
+            made.append(getattr(nn, type(layer).__name__)(layer.size))
+        elif isinstance(layer, LayerNorm):
+            made.append(nn.LayerNorm(shape, EPS))
         else:
             made.append(getattr(nn, type(layer).__name__)())
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made

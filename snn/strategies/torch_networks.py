@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.backends.cpu.ops import EPS
 from snn.errors import OutOfMemory, Unsupported
 from snn.hardware.devices import usable_processors
 from snn.models.layers import (
     ACTIVATIONS,
     ELU,
     GELU,
+    AvgPool2d,
     Conv2d,
+    Flatten,
     Identity,
     Layer,
+    LayerNorm,
     LeakyReLU,
     Linear,
     MaxPool2d,
@@ -102,7 +106,7 @@ class _Op(ABC):
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
         """The outputs, and what else the backward pass needs."""
 
-    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
         return []
 
     @abstractmethod
@@ -124,7 +128,7 @@ class _Linear(_Op):
         rows = self._rows(x)
         return (self.torch.addmm(W[1], rows, W[0]) if self.layer.bias else rows @ W[0]), None
 
-    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
         dW = self._rows(x).t() @ dy
         return [dW, dy.sum(0)] if self.layer.bias else [dW]
 
@@ -148,9 +152,9 @@ class _Conv2d(_Op):
         return slice(None), shape if len(shape) == 1 else (shape[0], self.shape[0], kernel, kernel)
 
     def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
-        return self.torch.conv2d(x, W[0], W[1], padding=self.layer.padding), None
+        return self.torch.conv2d(x, W[0], W[1], self.layer.stride, self.layer.padding), None
 
-    def gradients(self, W: list[Tensor], x: Tensor, dy: Tensor) -> list[Tensor]:
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
         return list(self._backward(W, x, dy, [False, True, True])[1:])
 
     def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
@@ -158,8 +162,8 @@ class _Conv2d(_Op):
 
     def _backward(self, W: list[Tensor], x: Tensor, dy: Tensor, wanted: list[bool]) -> tuple[Tensor, ...]:
         """The gradients of images, filters and biases that are wanted."""
-        padding, zero = 2 * [self.layer.padding], [0, 0]
-        sizes = ([1, 1], padding, [1, 1], False, zero, 1)  # stride, padding, dilation, not transposed, groups
+        stride, padding, zero = 2 * [self.layer.stride], 2 * [self.layer.padding], [0, 0]
+        sizes = (stride, padding, [1, 1], False, zero, 1)  # stride, padding, dilation, not transposed, groups
         return self.torch.ops.aten.convolution_backward(dy, x, W[0], [len(W[0])], *sizes, wanted)
 
 
@@ -199,7 +203,49 @@ class _MaxPool2d(_Op):
         return backward(dy, x, size, size, padding, dilation, False, kept)
 
 
+class _AvgPool2d(_Op):
+    layer: AvgPool2d
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        return self.torch.nn.functional.avg_pool2d(x, self.layer.size), None
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        size = 2 * [self.layer.size]
+        backward = self.torch.ops.aten.avg_pool2d_backward
+        return backward(dy.contiguous(), x, size, size, [0, 0], False, True, None)
+
+
+class _Flatten(_Op):
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        return x.reshape(len(x), -1), None
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        return dy.reshape(x.shape)
+
+
+class _LayerNorm(_Op):
+    def form(self, shape: Shape) -> tuple[Any, Shape]:
+        return slice(None), self.shape
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        y, *moments = self.torch.ops.aten.native_layer_norm(x, x.shape[1:], *W, EPS)
+        return y, moments
+
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
+        return list(self._backward(W, x, kept, dy, [False, True, True])[1:])
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        return self._backward(W, x, kept, dy, [True, False, False])[0]
+
+    def _backward(
+        self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor, wanted: list[bool]
+    ) -> tuple[Tensor, ...]:
+        backward = self.torch.ops.aten.native_layer_norm_backward
+        return backward(dy.contiguous(), x, x.shape[1:], *kept, *W, wanted)
+
+
 _OPS: dict[type[Layer], type[_Op]] = {Linear: _Linear, Conv2d: _Conv2d, MaxPool2d: _MaxPool2d}
+_OPS |= {LayerNorm: _LayerNorm, AvgPool2d: _AvgPool2d, Flatten: _Flatten}
 _OPS |= dict.fromkeys(ACTIVATIONS.values(), _Activation)
 
 
@@ -282,7 +328,7 @@ class TorchLayers:
         sequential = self._network.update_order == "sequential"
         for i in range(len(self._ops) - 1, self._first - 1, -1):
             op, own, x = self._ops[i], self._own[i], inputs[i]
-            gradients[own] = op.gradients(W[own], x, dy)
+            gradients[own] = op.gradients(W[own], x, activations[i][1], dy)
             if sequential and gradients[own]:
                 new[own] = descend(W[own], gradients[own])
             if i > self._first:

@@ -10,9 +10,11 @@ import numpy as np
 
 from snn.backends.ops import PARTIAL_SUMS
 from snn.models import host_ops
+from snn.models.dropout import dropped
 from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order as order_of
 from snn.models.schedules import factor
+from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS, LAYERS_AT_ONCE
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
@@ -153,14 +155,16 @@ def clip(G, S, n, max_norm):
 
 def start_steps(T, n):
     T[:n] = 0
-    T[FACTORS] = 1
+    T[:n][FACTORS] = 1
 
 
-def count_step(T, gain1, gain2, form, warmup, length, end):
-    T[3] = factor(float(T[0]), form, warmup, length, end)
-    T[0] += 1
+def count_step(T, steps, gain1, gain2, form, warmup, length, end):
+    of_each = as_matrix(T, steps, 8)
+    numbers = float(of_each[-1, 0]) + np.arange(1, steps + 1)
     beta1, beta2 = (1.0 - float(np.float32(gain)) for gain in (gain1, gain2))
-    T[1], T[2] = 1 / (1 - beta1 ** float(T[0])), 1 / math.sqrt(1 - beta2 ** float(T[0]))
+    of_each[:, 0] = numbers
+    of_each[:, 1], of_each[:, 2] = 1 / (1 - beta1**numbers), 1 / np.sqrt(1 - beta2**numbers)
+    of_each[:, 3], of_each[:, 4] = factor(numbers - 1, form, warmup, length, end), 1
 
 
 def add_squares(G, T, n):
@@ -345,6 +349,100 @@ def _erf(X):
     return X * over / under
 
 
+# ---- norms and dropout
+
+EPS = 1e-5
+"""What norms add to a variance: PyTorch's default."""
+
+
+def layernorm(X, W, b, Z, M, rows, width):
+    x, moments = as_matrix(X, rows, width), as_matrix(M, rows, 2)
+    moments[:, 0] = x.mean(axis=1)
+    moments[:, 1] = 1 / np.sqrt(np.square(x - moments[:, :1]).mean(axis=1) + X.dtype.type(EPS))
+    as_matrix(Z, rows, width)[...] = _normed(x, moments) * W[:width] + b[:width]
+
+
+def layernorm_wgrad(G, X, M, dW, db, rows, width):
+    g, normed = as_matrix(G, rows, width), _normed(as_matrix(X, rows, width), as_matrix(M, rows, 2))
+    np.sum(g * normed, axis=0, out=dW[:width])
+    np.sum(g, axis=0, out=db[:width])
+
+
+def layernorm_dgrad(G, X, M, W, D, rows, width):
+    moments = as_matrix(M, rows, 2)
+    g, normed = as_matrix(G, rows, width) * W[:width], _normed(as_matrix(X, rows, width), moments)
+    slope = (g * normed).mean(axis=1, keepdims=True)
+    inner = g - g.mean(axis=1, keepdims=True) - normed * slope
+    np.multiply(inner, moments[:, 1:], out=as_matrix(D, rows, width))
+
+
+def _normed(x, moments):
+    return (x - moments[:, :1]) * moments[:, 1:]
+
+
+MOMENTUM = 0.1
+"""The share of a batch in running means and variances: PyTorch's default."""
+
+
+def batchnorm(X, W, b, Z, M, *shape):
+    x, moments = X[: math.prod(shape)].reshape(shape), as_matrix(M, shape[1], 2)
+    moments[:, 0] = x.mean(axis=(0, 2))
+    centred = x - moments[:, :1]
+    moments[:, 1] = 1 / np.sqrt(np.square(centred).mean(axis=(0, 2)) + X.dtype.type(EPS))
+    normed = centred * (moments[:, 1] * W[: shape[1]])[:, None]
+    Z[: x.size].reshape(shape)[...] = normed + b[: shape[1], None]
+
+
+def batchnorm_wgrad(G, X, M, dW, db, A, V, *shape):
+    g, x = (one[: math.prod(shape)].reshape(shape) for one in (G, X))
+    moments, count = as_matrix(M, shape[1], 2), shape[0] * shape[2]
+    np.sum(g * _normed(x, moments), axis=(0, 2), out=dW[: shape[1]])
+    np.sum(g, axis=(0, 2), out=db[: shape[1]])
+    variance = (1 / np.square(moments[:, 1]) - X.dtype.type(EPS)) * (count / max(count - 1, 1))
+    for mean, new in ((A[: shape[1]], moments[:, 0]), (V[: shape[1]], variance)):
+        mean += MOMENTUM * (new - mean)
+
+
+def batchnorm_dgrad(G, X, M, W, D, *shape):
+    g, x = (one[: math.prod(shape)].reshape(shape) for one in (G, X))
+    moments = as_matrix(M, shape[1], 2)
+    normed = _normed(x, moments)
+    slope = (g * normed).mean(axis=(0, 2), keepdims=True)
+    inner = g - g.mean(axis=(0, 2), keepdims=True) - normed * slope
+    D[: g.size].reshape(shape)[...] = inner * (moments[:, 1] * W[: shape[1]])[:, None]
+
+
+def batchnorm_predict(X, W, b, A, V, Z, *shape):
+    x, (w, b, mean, variance) = (
+        X[: math.prod(shape)].reshape(shape),
+        (one[: shape[1], None] for one in (W, b, A, V)),
+    )
+    Z[: x.size].reshape(shape)[...] = (x - mean) * (w / np.sqrt(variance + X.dtype.type(EPS))) + b
+
+
+def dropout(X, Z, C, *numbers):
+    Z[: numbers[0]] = X[: numbers[0]]
+    dropout_gradient(Z, C, *numbers)
+
+
+def dropout_gradient(D, C, n, first, layer, seed, turn, drop):
+    is_dropped = dropped(first, n, layer, seed, turned(C, turn), drop)
+    D[:n] *= np.float32(1) / (np.float32(1) - np.float32(drop))
+    D[:n][is_dropped] = 0
+
+
+def turned(C, turn):
+    """The number of the step, C[turn]; writes the other one as a launch with this turn does."""
+    counts = C[:2].view(np.uint32)
+    step = int(counts[turn])
+    counts[1 - turn] = (step + turn) % 2**32
+    return step
+
+
+def count_dropout(C):
+    C[:1].view(np.uint32)[...] += np.uint32(1)
+
+
 # ---- products, with the operations that follow them in the same kernel
 
 
@@ -368,6 +466,80 @@ def matmul_relu(A, B, C, m, k, n):
 def matmul_bias(A, B, C, b, m, k, n):
     matmul(A, B, C, m, k, n)
     add_bias(C, b, m, n)
+
+
+def matmul_bias_activation(A, B, C, b, m, k, n, activation):
+    matmul_bias(A, B, C, b, m, k, n)
+    _activate(C, C, m * n, activation)
+
+
+def matmul_bias_activation_kept(A, B, Z, b, C, m, k, n, activation):
+    matmul_bias(A, B, Z, b, m, k, n)
+    _activate(Z, C, m * n, activation)
+
+
+def _activate(Z, C, n, activation):
+    name = FUSED_ACTIVATIONS[activation]
+    if name in KEEPING_INPUTS:
+        globals()[f"{name}_forward"](Z if Z is not C else Z.copy(), C, n)
+        return
+    C[:n] = Z[:n]
+    (relu if name == "relu" else globals()[f"{name}_forward"])(C, n)
+
+
+def matmul_derivative(A, B, C, H, m, k, n, activation):
+    matmul(A, B, C, m, k, n)
+    _differentiate(C, H, m * n, activation)
+
+
+def matmul_nt_derivative(A, B, C, H, m, k, n, activation):
+    matmul_nt(A, B, C, m, k, n)
+    _differentiate(C, H, m * n, activation)
+
+
+def _differentiate(D, H, n, activation):
+    name = FUSED_ACTIVATIONS[activation]
+    (mask if name == "relu" else globals()[f"{name}_gradient"])(D, H, n)
+
+
+def matmul_bias_error(A, B, D, b, Y, E, m, k, n, scale):
+    matmul_bias(A, B, E, b, m, k, n)
+    error(E, Y, E, D, m * n, scale)
+
+
+def matmul_tn_sum(A, B, G, m, k, n, bias):
+    matmul_tn(A, B, G, m, k, n)
+    if bias:
+        sum_rows(B, G[m * n :], k, n)
+
+
+def matmul_tn_adam(A, B, W, M, V, T, m, k, n, bias, rate, gain1, gain2, eps, decay, shrink):
+    G, size = np.empty_like(W), (m + bias) * n
+    matmul_tn_sum(A, B, G, m, k, n, bias)
+    g = _followed(W, G, T, size, decay)
+    if shrink:
+        W[:size] -= np.float32(rate * shrink) * T[3] * W[:size]
+    _adam(W, g, M, V, T, size, rate, gain1, gain2, eps)
+
+
+def matmul_tn_sum_layers(*operands_and_numbers):
+    _each_layer(matmul_tn_sum, operands_and_numbers, 1, ())
+
+
+def matmul_tn_adam_layers(*operands_and_numbers):
+    _each_layer(matmul_tn_adam, operands_and_numbers[:-6], 3, operands_and_numbers[-6:])
+
+
+def _each_layer(compute, given, laid_out, step):
+    """``laid_out``: how many arrays hold the parameters of all layers."""
+    *matrices, k = given
+    matrices, sizes = matrices[: -4 * LAYERS_AT_ONCE], matrices[-4 * LAYERS_AT_ONCE :]
+    pairs, others = matrices[: 2 * LAYERS_AT_ONCE], matrices[2 * LAYERS_AT_ONCE :]
+    for layer in range(LAYERS_AT_ONCE):
+        m, n, bias, at = sizes[4 * layer : 4 * layer + 4]
+        if m:
+            own = [array[at:] for array in others[:laid_out]]
+            compute(*pairs[2 * layer : 2 * layer + 2], *own, *others[laid_out:], m, k, n, bias, *step)
 
 
 def matmul_mask(A, B, C, H, m, k, n):
@@ -407,20 +579,22 @@ def matmul_tn_update_both_bias(A, B, W, V, b, m, k, n, rate):
 # ---- convolutions, their gradients, pooling, and the patches that make a convolution a product
 
 
-def im2col(X, P, rows, channels, height, width, kernel, padding):
+def im2col(X, P, rows, channels, height, width, kernel, padding, stride=1):
     patches = patches_of(as_images(X, rows, channels, height, width), kernel, padding)
+    patches = patches[:, :, ::stride, ::stride]
     patches = patches.transpose(0, 2, 3, 1, 4, 5)  # rows, y, x, channels, kernel, kernel
     P[: patches.size].reshape(patches.shape)[...] = patches
 
 
-def col2im(P, X, rows, channels, height, width, kernel, padding):
-    high, wide = height + 2 * padding - kernel + 1, width + 2 * padding - kernel + 1
+def col2im(P, X, rows, channels, height, width, kernel, padding, stride=1):
+    high, wide = ((side + 2 * padding - kernel) // stride + 1 for side in (height, width))
     shape = rows, high, wide, channels, kernel, kernel
     patches = P[: math.prod(shape)].reshape(shape).transpose(0, 3, 4, 5, 1, 2)
     total = np.zeros((rows, channels, height + 2 * padding, width + 2 * padding), P.dtype)
     for y in range(kernel):
         for x in range(kernel):
-            total[:, :, y : y + high, x : x + wide] += patches[:, :, y, x]
+            down, across = slice(y, y + high * stride, stride), slice(x, x + wide * stride, stride)
+            total[:, :, down, across] += patches[:, :, y, x]
     inner = total[:, :, padding : padding + height, padding : padding + width]
     as_images(X, rows, channels, height, width)[...] = inner
 
@@ -496,6 +670,22 @@ def max_pool2d(X, Z, rows, channels, height, width, size):
     pooled[...] = first
     for place in others:
         np.maximum(pooled, place, out=pooled)
+
+
+def avg_pool2d(X, Z, rows, channels, height, width, size):
+    first, *others = places_of(as_images(X, rows, channels, height, width), size)
+    means = as_images(Z, *first.shape)
+    means[...] = first
+    for place in others:
+        means += place
+    means *= 1 / size**2
+
+
+def avg_pool2d_gradient(G, D, rows, channels, height, width, size):
+    images = as_images(D, rows, channels, height, width)
+    images[...] = 0
+    for place in places_of(images, size):
+        np.multiply(as_images(G, *place.shape), 1 / size**2, out=place)
 
 
 def max_pool2d_gradient(G, X, D, rows, channels, height, width, size):

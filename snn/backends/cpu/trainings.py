@@ -102,7 +102,7 @@ def _steps(shape, steps):
             order = row_order(steps.rows, steps.seed, epoch)
         T = np.zeros(PARTIALS_FROM + PARTIAL_SUMS, np.float32)
         T[: FACTORS.stop] = number, 1, 1, 1, 1
-        ops.count_step(T, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
+        ops.count_step(T, 1, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
         yield start, order[start:] if shape.shuffled else None, T
 
 
