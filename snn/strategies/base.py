@@ -182,7 +182,7 @@ class Strategy(ABC):
         """Free everything; harmless when called twice or before ``setup``."""
 
 
-_OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, *ACTIVATIONS.values()
+_OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, Dropout, *ACTIVATIONS.values()
 """Layers that the peers implement."""
 
 PEERS = "pip install -r envs/requirements-peers.txt"
@@ -204,6 +204,9 @@ class Peer(Strategy):
     own_runtime: str
     any_network = True
 
+    drops: bool = False
+    """Whether it drops the elements that ``snn.models.dropout`` says."""
+
     def begin(self, network: Network) -> Any:
         """The package, imported. Raises Unsupported if it is missing or cannot train the network."""
         package, precision = required(self.own_runtime, PEERS), self.backend.precision
@@ -212,8 +215,10 @@ class Peer(Strategy):
         if self.backend.is_processor and precision != "fp32":
             raise Unsupported(f"on the CPU this peer trains in float32, not {precision}")
         for layer in network.layers:
-            if isinstance(layer, Dropout):
-                raise Unsupported("dropout: a peer would drop other elements, and losses would not compare")
+            if isinstance(layer, Dropout) and not self.drops:
+                raise Unsupported(
+                    "dropout: this peer would drop other elements, so that losses could not be compared"
+                )
             if type(layer) not in _OF_PEERS:
                 raise Unsupported(f"the peers do not implement the layer {layer.name}")
         return package

@@ -12,7 +12,8 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu.ops import EPS
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.layers import GELU, AvgPool2d, Conv2d, Flatten, Layer, LayerNorm, Linear, MaxPool2d
+from snn.models.dropout import dropped
+from snn.models.layers import GELU, AvgPool2d, Conv2d, Dropout, Flatten, Layer, LayerNorm, Linear, MaxPool2d
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.members import arrays_of
 from snn.models.network import Network
@@ -25,7 +26,8 @@ from snn.strategies.members import SideBySide
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 """The new parameters and the errors E of a batch, from the parameters, X and Y.
 
-Behind the parameters is the optimiser's state: its arrays for each parameter, then the number of steps.
+Behind the parameters is the optimiser's state: its arrays for each parameter, then the number of steps. In
+front of that number is the one that decides what is dropped, uint32, if the network has dropout.
 """
 
 
@@ -87,14 +89,31 @@ def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
         errors = outputs - Y
         return errors, errors * (2.0 * scale)
 
+    has_dropout = any(isinstance(layer, Dropout) for layer in layers)
+    place = len(network.parameters) * (1 + len(network.optimizer.state))  # of the steps with dropout
+
+    def forward_of(i: int, W: Any) -> Any:
+        """The forward pass of a layer in training, as a function of its parameters and x."""
+        layer = layers[i]
+        if not isinstance(layer, Dropout):
+            return partial(_forward, jax, layer)
+
+        def drop(unused: Any, x: Any) -> Any:
+            is_dropped = dropped(0, x.size, i, network.dropout_seed, W[place], layer.p, jnp)
+            return jnp.where(is_dropped.reshape(x.shape), 0.0, x / (1 - layer.p))
+
+        return drop
+
     def step(W: Any, X: Any, Y: Any) -> Any:
         x, new, inputs, pulls = X.reshape(len(X), *network.inputs), list(W), [], []
+        if has_dropout:
+            new[place] = W[place] + 1
         due: list[tuple[int, Any]] = []
         if network.optimizer.counts:
             new[-1] = W[-1] + 1
-        for layer, some in zip(layers, own, strict=True):
+        for i, some in enumerate(own):
             inputs.append(x)
-            x, pull = jax.vjp(partial(_forward, jax, layer), tuple(W[some]), x)
+            x, pull = jax.vjp(forward_of(i, W), tuple(W[some]), x)
             pulls.append(pull)
         errors, dy = gradient(x.reshape(len(x), -1), Y)
         dy = dy.reshape(x.shape)
@@ -148,8 +167,10 @@ def _descent(jnp: Any, network: Network, full_rate: Any, decay: Any) -> Callable
 
 
 def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
-    """A layer's outputs on a batch, images as (rows, channels, height, width)."""
+    """A layer's outputs in a prediction, images as (rows, channels, height, width)."""
     jnp = jax.numpy
+    if isinstance(layer, Dropout):
+        return x
     if isinstance(layer, Linear):
         z = x.reshape(len(x), -1) @ W[0]
         return z + W[1] if layer.bias else z
@@ -203,7 +224,7 @@ class JaxScan(Peer):
     own_runtime = "jax"
     any_optimizer = any_schedule = True
     own_step = "JAX"
-    at_once = shuffles = True
+    at_once = shuffles = drops = True
 
     def __init__(self, backend: Backend, unroll: int = 10) -> None:
         super().__init__(backend)
@@ -312,7 +333,9 @@ class JaxScan(Peer):
         """The parameters, and behind them a new state of the optimiser."""
         optimizer = self.network.optimizer
         state = [np.zeros_like(W) for W in weights for _ in optimizer.state]
-        return [*weights, *state, *([np.zeros((), np.float32)] if optimizer.counts else [])]
+        has_dropout = any(isinstance(layer, Dropout) for layer in self.network.layers)
+        counts = [np.zeros((), np.uint32)] if has_dropout else []
+        return [*weights, *state, *counts, *([np.zeros((), np.float32)] if optimizer.counts else [])]
 
     def _put(self, array: np.ndarray) -> Any:
         """A copy of the array on the device; also on the CPU, since weights are overwritten."""
@@ -337,6 +360,8 @@ class JaxVmap(SideBySide, JaxScan):
     Members share X and Y; each has its own parameters and state, learning rate, weight decay, order of the
     rows and, with folds or bootstraps, rows.
     """
+
+    drops = False
 
     def __init__(self, backend: Backend, unroll: int = 10, **lists: Any) -> None:
         super().__init__(backend, **lists)
