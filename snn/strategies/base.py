@@ -10,7 +10,17 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layers import ACTIVATIONS, AvgPool2d, Conv2d, Dropout, Flatten, LayerNorm, Linear, MaxPool2d
+from snn.models.layers import (
+    ACTIVATIONS,
+    AvgPool2d,
+    Conv2d,
+    Dropout,
+    Flatten,
+    Layer,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+)
 from snn.models.network import Network, draw_weights
 from snn.models.optimizers import PLAIN
 
@@ -182,8 +192,8 @@ class Strategy(ABC):
         """Free everything; harmless when called twice or before ``setup``."""
 
 
-_OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, Dropout, *ACTIVATIONS.values()
-"""Layers that the peers implement."""
+_OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, *ACTIVATIONS.values()
+"""Layers that all peers implement."""
 
 PEERS = "pip install -r envs/requirements-peers.txt"
 
@@ -204,8 +214,8 @@ class Peer(Strategy):
     own_runtime: str
     any_network = True
 
-    drops: bool = False
-    """Whether it drops the elements that ``snn.models.dropout`` says."""
+    further_layers: tuple[type[Layer], ...] = ()
+    """Layers that it implements and not all peers do."""
 
     def begin(self, network: Network) -> Any:
         """The package, imported. Raises Unsupported if it is missing or cannot train the network."""
@@ -215,10 +225,8 @@ class Peer(Strategy):
         if self.backend.is_processor and precision != "fp32":
             raise Unsupported(f"on the CPU this peer trains in float32, not {precision}")
         for layer in network.layers:
-            if isinstance(layer, Dropout) and not self.drops:
-                raise Unsupported(
-                    "dropout: this peer would drop other elements, so that losses could not be compared"
-                )
-            if type(layer) not in _OF_PEERS:
-                raise Unsupported(f"the peers do not implement the layer {layer.name}")
+            if type(layer) in (*_OF_PEERS, *self.further_layers):
+                continue
+            reason = " and would drop other elements" if isinstance(layer, Dropout) else ""
+            raise Unsupported(f"this peer does not implement the layer {layer.name}{reason}")
         return package

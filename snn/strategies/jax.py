@@ -10,10 +10,23 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.cpu.ops import EPS
+from snn.backends.cpu.ops import EPS, MOMENTUM
 from snn.errors import OutOfMemory, Unsupported
 from snn.models.dropout import dropped
-from snn.models.layers import GELU, AvgPool2d, Conv2d, Dropout, Flatten, Layer, LayerNorm, Linear, MaxPool2d
+from snn.models.layers import (
+    GELU,
+    AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
+    BatchNorm2d,
+    Conv2d,
+    Dropout,
+    Flatten,
+    Layer,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+)
 from snn.models.losses import CROSS_ENTROPY, Loss
 from snn.models.members import arrays_of
 from snn.models.network import Network
@@ -95,6 +108,8 @@ def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
     def forward_of(i: int, W: Any) -> Any:
         """The forward pass of a layer in training, as a function of its parameters and x."""
         layer = layers[i]
+        if isinstance(layer, BatchNorm):
+            return lambda W, x: _normed(jnp, x, *_moments(x), *W[:2])
         if not isinstance(layer, Dropout):
             return partial(_forward, jax, layer)
 
@@ -113,6 +128,8 @@ def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
             new[-1] = W[-1] + 1
         for i, some in enumerate(own):
             inputs.append(x)
+            if isinstance(layers[i], BatchNorm):
+                new[some.start + 2 : some.stop] = _running(W[some][2:], x)
             x, pull = jax.vjp(forward_of(i, W), tuple(W[some]), x)
             pulls.append(pull)
         errors, dy = gradient(x.reshape(len(x), -1), Y)
@@ -121,11 +138,12 @@ def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
             some = own[i]
             gradients, dx = pulls[i](dy)
             for number, dW in zip(range(some.start, some.stop), gradients, strict=True):
-                due.append((number, _clipped(jnp, dW, network.clip_norm)))
+                if network.parameters[number].trained:
+                    due.append((number, _clipped(jnp, dW, network.clip_norm)))
             while due and clip_norm is None:
                 descend(new, *due.pop(0))
             if sequential and new[some]:
-                forward = partial(_forward, jax, layers[i], tuple(new[some]))
+                forward = partial(forward_of(i, W), tuple(new[some]))
                 (dx,) = jax.vjp(forward, inputs[i])[1](dy)
             dy = dx
         if due:
@@ -178,6 +196,8 @@ def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
         filters = W[0].reshape(layer.filters, x.shape[1], layer.kernel, layer.kernel)
         padding = 2 * [2 * (layer.padding,)]
         return jax.lax.conv_general_dilated(x, filters, 2 * (layer.stride,), padding) + W[1].reshape(-1, 1, 1)
+    if isinstance(layer, BatchNorm):
+        return _normed(jnp, x, *W[2:], *W[:2])
     if isinstance(layer, Flatten):
         return x.reshape(len(x), -1)
     if isinstance(layer, (MaxPool2d, AvgPool2d)):
@@ -196,6 +216,28 @@ def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
         scale = jax.lax.rsqrt((centred * centred).mean(1, keepdims=True) + EPS)
         return (centred * scale * W[0] + W[1]).reshape(x.shape)
     return jax.nn.gelu(x, approximate=False) if isinstance(layer, GELU) else getattr(jax.nn, layer.name)(x)
+
+
+def _normed(jnp: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> Any:
+    """x with these moments of its channels normalised, then scaled and shifted."""
+    mean, variance, weight, bias = (
+        one.reshape(-1, *(x.ndim - 2) * (1,)) for one in (mean, variance, weight, bias)
+    )
+    return (x - mean) * (weight / jnp.sqrt(variance + EPS)) + bias
+
+
+def _moments(x: Any) -> tuple[Any, Any]:
+    """The mean and the variance of each channel of a batch."""
+    axes = (0, *range(2, x.ndim))
+    return x.mean(axes), x.var(axes)
+
+
+def _running(running: Any, x: Any) -> list[Any]:
+    """The running mean and variance after a batch."""
+    count = x.size // x.shape[1]
+    mean, variance = _moments(x)
+    pairs = zip(running, (mean, variance * (count / (count - 1))), strict=True)
+    return [old + MOMENTUM * (now - old) for old, now in pairs]
 
 
 def _clipped(jnp: Any, gradient: Any, max_norm: float | None) -> Any:
@@ -224,7 +266,8 @@ class JaxScan(Peer):
     own_runtime = "jax"
     any_optimizer = any_schedule = True
     own_step = "JAX"
-    at_once = shuffles = drops = True
+    at_once = shuffles = True
+    further_layers: tuple[type[Layer], ...] = (BatchNorm1d, BatchNorm2d, Dropout)
 
     def __init__(self, backend: Backend, unroll: int = 10) -> None:
         super().__init__(backend)
@@ -361,7 +404,7 @@ class JaxVmap(SideBySide, JaxScan):
     rows and, with folds or bootstraps, rows.
     """
 
-    drops = False
+    further_layers = BatchNorm1d, BatchNorm2d
 
     def __init__(self, backend: Backend, unroll: int = 10, **lists: Any) -> None:
         super().__init__(backend, **lists)
