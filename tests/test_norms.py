@@ -123,6 +123,12 @@ def test_micro_batches_and_layers_that_are_computed_again_drop_the_same_elements
     train_and_compare("resident", DeferredBackend(True, True), place, **further)
 
 
+def test_relu_before_dropout_is_differentiated_in_a_products_launch():
+    step = training_step(network_of("dropout"), BATCH, RATE, fused=True)
+    used = [launch.op for launch in step.launches]
+    assert "matmul_nt_mask" in used and "mask" not in used
+
+
 def test_each_step_counts_once_and_mostly_without_a_launch():
     def counts(place, **further):
         step = training_step(network_of(place, update_order="simultaneous", **further), BATCH, RATE)
@@ -208,6 +214,7 @@ def test_a_cell_names_its_dropout_and_its_seed_decides():
         ("linear 2, dropout 0.5 2, linear 1", ["dropout 0.5 2"]),
         ("linear 2, layernorm 3, linear 1", ["layernorm 3"]),
         ("dropout 0.5, relu, linear 1", ["relu", "overwrite the data"]),
+        ("linear 2, relu, dropout 0.5, tanh, linear 1", ["tanh follows relu"]),
         ("linear 2, batchnorm1d, linear 1", ["accumulate", "batchnorm1d", "layernorm"]),
         ("linear 2, batchnorm2d, linear 1", ["batchnorm2d", "images"]),
         ("conv2d 2 3 0 0, linear 1", ["conv2d 2 3 0 0", "[STRIDE]"]),
