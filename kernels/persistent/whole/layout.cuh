@@ -73,6 +73,7 @@ __device__ constexpr int tiles_before(int i) { return i > 0 ? tiles_before(i - 1
 __device__ constexpr int weights_before(int i) { return i > 1 ? weights_before(i - 1) + m_tiles(i - 1) * k_tiles(i - 1) : 0; }
 __device__ constexpr int slopes_before(int i) { return i > 1 ? slopes_before(i - 1) + NEEDS_Z(i - 1) * m_tiles(i - 1) : 0; }
 
+constexpr int DZ_APART = APART ? (tiles_before(L) + m_tiles(L) - tiles_before(1)) * ROW_TILES * TILE : 0;   // from H_i to dZ_i
 constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 
@@ -80,8 +81,9 @@ struct Shared {
     float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights, in float32; with CLUSTER above 1 their owners have them
     float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // of each block, of this block's own
     float X[2][CHUNK][X_LINE], Y[2][CHUNK][Y_LINE];        // of this chunk and the next
-    unsigned W[(weights_before(L) + m_tiles(L) * k_tiles(L)) * TILE];
-    unsigned H[(tiles_before(L) + m_tiles(L)) * ROW_TILES * TILE];   // H_0 to H_{L-1}, dZ_L; dZ_i in place of H_i
+    unsigned W[CLUSTER > 1 ? 2 : 1][(weights_before(L) + m_tiles(L) * k_tiles(L)) * TILE];   // of even and odd steps
+    unsigned H_0[2][m_tiles(0) * ROW_TILES * TILE];        // of this chunk and the next
+    unsigned H[((tiles_before(L) - tiles_before(1)) * (1 + APART) + m_tiles(L)) * ROW_TILES * TILE];   // H_1, ..., dZ_L; dZ_1, ...
     float slopes[slopes_before(L) * ROW_TILES * 128 + 4];
     float biases[NEURONS];
     float largest_sent[2][CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? SLOTS : 1];   // |weight| of each slot, of even and odd steps

@@ -10,7 +10,8 @@
 // overflows, and results do not depend on earlier steps.
 //
 //   forward    A warp has some neurons of some rows. The next layer reads what it writes.
-//   backward   The warps divide dW_i by neurons and inputs, and dZ_{i-1} as Z_{i-1}. dZ_{i-1} is written where H_{i-1} was.
+//   backward   The warps divide dW_i by neurons and inputs, and dZ_{i-1} as Z_{i-1}. dZ_{i-1} is written where H_{i-1} was, or,
+//              with APART, elsewhere, which saves a barrier.
 //   update     CLUSTER 1: a warp updates the weights whose gradient it has; m and v stay in its registers.
 //              Otherwise: each block owns some weights. It receives their gradients from all blocks (st.async), adds them
 //              up in the order of ranks, updates, and sends the new weights to all blocks.
@@ -29,8 +30,9 @@
 // CLUSTER above 1, else sm_80.
 //
 // Races that no tool sees, between blocks of a cluster. A block's place for gradients is written again only by a block that
-// has received all new parameters of that layer, so after the owner has read it. A block's W_i and b_i are written again only
-// after their owners have received its gradients of layer i, which it sends once all its warps have read them.
+// has received all new parameters of that layer, so after the owner has read it. Weights have two places, which steps use in
+// turn: one is written again two steps later, after the owners have received a gradient that the block computed from what it
+// read there. A block's biases are written after it has sent their gradients, the first layer's last.
 
 #include "../../activation_functions.cuh"
 #include "../../philox.cuh"
@@ -74,7 +76,7 @@ struct Training {
     int rank, member;
     int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
     Places place;
-    int step = 0, batch = 0, chunk = 0, count = 0, turn = 0;   // count: rows of this batch; turn: of three
+    int step = 0, batch = 0, chunk = 0, count = 0, turn = 0, now = 0;   // count: rows of this batch; turn: of three; now: of two
     int next_batch = 0, next_chunk = 0;
     unsigned next_epoch = 0;
     float decay, rate;
@@ -84,9 +86,14 @@ struct Training {
     Gradient<L> gradient;
     State<CLUSTER == 1 ? L : 0> state;
 
-    template <int I> __device__ unsigned* W() const { return shared.W + weights_before(I) * TILE; }
-    template <int I> __device__ unsigned* H() const { return shared.H + tiles_before(I) * ROW_TILES * TILE; }
-    template <int I> __device__ unsigned* dZ() const { return H<I>(); }
+    template <int I> __device__ unsigned* W() const { return shared.W[CLUSTER > 1 ? step % 2 : 0] + weights_before(I) * TILE; }
+    template <int I>
+    __device__ unsigned* H() const
+    {
+        if constexpr (I == 0) return shared.H_0[now];
+        else return shared.H + (tiles_before(I) - tiles_before(1)) * ROW_TILES * TILE;
+    }
+    template <int I> __device__ unsigned* dZ() const { return H<I>() + (I < L && APART ? DZ_APART : 0); }
     template <int I> __device__ float* slopes() const { return shared.slopes + slopes_before(I) * ROW_TILES * 128; }
     template <int I> __device__ float* biases() const { return shared.biases + first_bias(I); }
     // Otherwise the compiler would compute what depends on a thread's place once, and keep it in registers throughout.
@@ -95,7 +102,8 @@ struct Training {
 #ifndef CUDA_ON_CPU
         asm volatile("" : "+r"(thread));
 #endif
-        lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4, place = Places(lane);
+        lane = thread % 32, g = lane / 4, t = lane % 4, place = Places(lane);
+        warp = __shfl_sync(0xffffffff, thread / 32, 0);   // so that the compiler knows it to be the same in all lanes
     }
 
     __device__ void sync() const   // of the workers
@@ -191,13 +199,13 @@ struct Training {
         }
     }
 
-    __device__ void take_X(int from)
+    __device__ void take_X(int which)   // of this chunk or the next
     {
         for (int tile = warp; tile < m_tiles(0) * ROW_TILES; tile += WARPS) {
             const int feature = tile / ROW_TILES * 16 + g, row = tile % ROW_TILES * 8 + 2 * t;
             float v[4];
-            for (int i = 0; i < 4; ++i) v[i] = shared.X[from][row + i % 2][feature + i / 2 * 8];
-            write_tile(H<0>() + tile * TILE + lane, v, x_scale);
+            for (int i = 0; i < 4; ++i) v[i] = shared.X[which][row + i % 2][feature + i / 2 * 8];
+            write_tile(shared.H_0[which] + tile * TILE + lane, v, x_scale);
         }
     }
 
@@ -242,7 +250,7 @@ struct Training {
                 if (NEEDS_Z(I) && share.has(m, n)) slope_of<I>(share, m, n, i) = differentiated(F[I], 1.0f, z[i]);
             }
         });
-        put<I>(shared.largest_H, I, h, largest, up_of_H[I]);
+        put<I>(H<I>(), shared.largest_H, h, largest, up_of_H[I]);
     }
 
     template <int I, class S>
@@ -251,24 +259,24 @@ struct Training {
         return slopes<I>()[((share.m_tile(m) * ROW_TILES + share.n_tile(n)) * 4 + i) * 32 + lane];
     }
 
-    // To H_I's place: with the scale for what the matrix was before, or, if its largest number does not fit, once more.
+    // To H_I's or dZ_I's place: with the scale for what the matrix was before, or, if its largest number does not fit, once more.
     template <int I, int M, int N>
-    __device__ void put(int (&places)[3][L + 1], int which, const float (&v)[M][N][4], float largest, float& up)
+    __device__ void put(unsigned* to, int (&places)[3][L + 1], const float (&v)[M][N][4], float largest, float& up)
     {
-        int& most = places[turn][which];
-        up = up_for(places[before()][which]);
-        write_H<I>(v, up);
+        int& most = places[turn][I];
+        up = up_for(places[before()][I]);
+        write<I>(to, v, up);
         note(most, largest);
         sync();
         if (__builtin_expect(!fits(most, up), 0)) {
             up = up_for(most);
-            write_H<I>(v, up);
+            write<I>(to, v, up);
             sync();
         }
     }
 
     template <int I, int M, int N>
-    __device__ void write_H(const float (&v)[M][N][4], float up)
+    __device__ void write(unsigned* to, const float (&v)[M][N][4], float up)
     {
         const Neurons<I> share(warp);
         if (!share.has_some()) return;
@@ -276,7 +284,7 @@ struct Training {
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int n = 0; n < N; ++n)
-                if (share.has(m, n)) write_tile(H<I>() + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, v[m][n], up);
+                if (share.has(m, n)) write_tile(to + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, v[m][n], up);
     }
 
     __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(count) : 1.0f); }
@@ -287,7 +295,7 @@ struct Training {
         return E + (line + in_batch) * (CROSS_ENTROPY ? 1 : OUTPUTS);
     }
 
-    __device__ void last_layer(int from)
+    __device__ void last_layer()
     {
         using S = Neurons<L>;
         float dz[S::M][S::N][4], largest = 0.0f;
@@ -300,20 +308,20 @@ struct Training {
                     dz[m][n][i] = z[i];
                 } else {
                     const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
-                    const float error = real ? z[i] - shared.Y[from][line][neuron] : 0.0f;
+                    const float error = real ? z[i] - shared.Y[now][line][neuron] : 0.0f;
                     if (real) error_of(in_batch)[neuron] = error;
                     dz[m][n][i] = scale() * error;
                 }
                 if (!CROSS_ENTROPY) largest = fmaxf(largest, fabsf(dz[m][n][i]));
             }
         });
-        if constexpr (CROSS_ENTROPY) softmax(from, dz, largest);
-        put<L>(shared.largest_dZ, L, dz, largest, up_of_dZ[L]);
+        if constexpr (CROSS_ENTROPY) softmax(dz, largest);
+        put<L>(dZ<L>(), shared.largest_dZ, dz, largest, up_of_dZ[L]);
     }
 
     // Z of whole rows to their gradients. A row's outputs are in the lanes of one t.
     template <int M, int N>
-    __device__ void softmax(int from, float (&z)[M][N][4], float& most)
+    __device__ void softmax(float (&z)[M][N][4], float& most)
     {
         const Neurons<L> share(warp);
         if (!share.has_some()) return;
@@ -331,7 +339,7 @@ struct Training {
                 exponentials = over_column(exponentials);
                 const float log_sum = logf(exponentials);
                 each_output(z, n, j, [&](float& v, int neuron) {
-                    const float target = shared.Y[from][line][neuron];
+                    const float target = shared.Y[now][line][neuron];
                     loss += target * (log_sum - (v - largest));
                     v = real ? scale() * (expf(v - largest) / exponentials - target) : 0.0f;
                     most = fmaxf(most, fabsf(v));
@@ -440,6 +448,10 @@ struct Training {
         forget_place();
         find_gradient<I>();
         forget_place();
+        if constexpr (CLUSTER > 1) {
+            if (last) send_gradient<I>();
+        }
+        if (I == 1) take_X(1 - now);
         if constexpr (SEQUENTIAL) {
             update<I>();
             sync();
@@ -448,20 +460,13 @@ struct Training {
         if constexpr (I > 1) {
             propagate<I>(dz, largest);
             forget_place();
-            if (!SEQUENTIAL) sync();   // H_{i-1} and W_i have been read
-            put<I - 1>(shared.largest_dZ, I - 1, dz, largest, up_of_dZ[I - 1]);
+            if (!SEQUENTIAL && !APART) sync();   // H_{i-1} has been read
+            put<I - 1>(dZ<I - 1>(), shared.largest_dZ, dz, largest, up_of_dZ[I - 1]);
         }
-        if constexpr (!SEQUENTIAL) {
+        if constexpr (CLUSTER == 1 && !SEQUENTIAL) {
             forget_place();
-            if (last) pass_on<I>();
+            if (last) update<I>();   // all warps have read W_i
         }
-    }
-
-    template <int I>
-    __device__ void pass_on()
-    {
-        if constexpr (CLUSTER == 1) update<I>();
-        else send_gradient<I>();
     }
 
     // ---- the update
@@ -780,9 +785,11 @@ struct Training {
         if (CLUSTER == 1 && thread == 0) set_pace(0);
         copies_done();
         sync();
+        take_X(0);
+        sync();
         for (; step < steps; ++step) {
             count = rows_of(batch);
-            for (chunk = 0; chunk < CHUNKS; ++chunk) train_chunk((step * CHUNKS + chunk) % 2);
+            for (chunk = 0; chunk < CHUNKS; ++chunk) train_chunk();
             batch = batch_after(batch, batches);
         }
         if constexpr (CLUSTER == 1)
@@ -800,7 +807,7 @@ struct Training {
         to[0] = now.rate, to[1] = now.over, to[2] = now.decay;
     }
 
-    __device__ void train_chunk(int now)
+    __device__ void train_chunk()
     {
         forget_place();
         clear_next();
@@ -810,15 +817,13 @@ struct Training {
             if (thread < L + 1) expect(1, thread);
         }
         if (CLUSTER == 1 && thread == WORKERS - 1 && chunk == 0) set_pace(step + 1);
-        take_X(now);
-        sync();
-        forward_from<1>(now, false);
+        forward_from<1>(false);
         if constexpr (CLUSTER > 1)
             if (chunk == 0 && step > 0) {
                 mbarrier_wait(shared_address(&shared.checked), (step - 1) % 2, "checked", step);
                 if (__builtin_expect(shared.misfit, 0)) {
                     renew();
-                    forward_from<1>(now, true);
+                    forward_from<1>(true);
                 }
             }
         backward_from<L>(chunk == CHUNKS - 1);
@@ -826,27 +831,30 @@ struct Training {
         if constexpr (CLUSTER == 1 && !SEQUENTIAL) {
             if (chunk == CHUNKS - 1) settle_all();
         }
-        turn = turn < 2 ? turn + 1 : 0;
+        turn = turn < 2 ? turn + 1 : 0, now = 1 - now;
     }
 
     template <int I>
-    __device__ void forward_from(int now, bool again)
+    __device__ void forward_from(bool again)
     {
         forget_place();
         if constexpr (I < L) forward<I>();
-        else last_layer(now);
+        else last_layer();
         if (I == 1 && !again) {
             fetch_rows(1 - now);
             look_ahead();
             find_rows(next_batch, next_chunk, next_epoch);
         }
-        if constexpr (I < L) forward_from<I + 1>(now, again);
+        if constexpr (I < L) forward_from<I + 1>(again);
     }
 
     template <int I>
     __device__ void backward_from(bool last)
     {
-        if (I == 1) copies_done();
+        if (I == smaller(2, L)) {   // before a barrier
+            copies_done();
+            if (L == 1) sync();
+        }
         backward<I>(last);
         if constexpr (I > 1) backward_from<I - 1>(last);
     }
@@ -968,6 +976,12 @@ struct Training {
         });
     }
 
+    // Words of weights go to the place of the next step's.
+    __device__ unsigned to_layer(const Slot& slot, unsigned place) const
+    {
+        return place + (slot.layer > 0 && step % 2 == 0 ? (unsigned)sizeof shared.W[0] : 0);
+    }
+
     __device__ void update_slot(int s, const Pace& now)
     {
         const Slot& slot = slots[s];
@@ -991,7 +1005,7 @@ struct Training {
         const unsigned most = __reduce_max_sync(0xffffffff, __float_as_uint(largest));
 #pragma unroll
         for (int to = 0; to < CLUSTER; ++to) {
-            const unsigned place = in_block(places[s], to), barrier = in_block(barriers[s], to);
+            const unsigned place = in_block(to_layer(slot, places[s]), to), barrier = in_block(barriers[s], to);
             if (slot.layer > 0) {
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {

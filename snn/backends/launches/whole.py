@@ -24,7 +24,6 @@ from snn.models.members import MemberArrays
 from snn.models.row_order import ROUNDS, bits_of
 
 _SOURCE = "kernels/persistent/whole/whole.cu"
-_OWNER_WARPS = 4  # of a block in a cluster
 _CLUSTERS = (16, 8, 4, 2, 1)
 _COST = {1: 1.0, 2: 0.92, 4: 0.79, 8: 0.72, 16: 0.72}
 """Time of a step by blocks per network, relative to one block (11-64-64-1, NVIDIA H100)."""
@@ -71,7 +70,7 @@ class WholeShape(LayeredShape):
     def elements(self, rows: int) -> tuple[int, ...]:
         features, *widths = self.padded_widths
         parameters = sum((k + layer.bias) * n for (k, n), layer in zip(self._pairs, self.layers, strict=True))
-        plans = [self._plan(blocks) for blocks in _CLUSTERS]
+        plans = [_Plan(self, blocks) for blocks in _CLUSTERS]
         memory = max(plan.memory for plan in plans)
         trained = self.data_rows if self.own_rows else rows
         orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in plans) * self.shuffled
@@ -135,16 +134,15 @@ class WholeShape(LayeredShape):
         most = max(k // 8 * (n // UNIT) for k, n in self._pairs)
         return WARPS if most >= WARPS else WARPS // 2
 
-    def _plan(self, blocks: int, chunk: int = 0) -> "_Plan":
-        return _Plan(self, blocks, chunk)
-
     def _configuration(
         self, blocks: int, together: int, device: DeviceCapability
     ) -> LaunchConfiguration | str:
         available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
-        plan = self._plan(blocks)
+        plan = _Plan(self, blocks, apart=together == 1 and not self.sequential)
+        if plan.shared_bytes > available:
+            plan = _Plan(self, blocks)
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
-            plan = self._plan(blocks, round_up(plan.chunk // 2, 8))
+            plan = _Plan(self, blocks, round_up(plan.chunk // 2, 8))
         words = (
             f"{blocks} blocks, each with the whole network" if blocks > 1 else "one block with the network"
         )
@@ -180,6 +178,7 @@ class WholeShape(LayeredShape):
                 MEMBER_ROWS=self.own_rows,
                 CLUSTER=blocks,
                 CHUNK=plan.chunk,
+                APART=plan.apart,
                 WARPS=plan.warps,
                 OWNER_WARPS=plan.owner_warps,
                 BLOCKS_PER_SM=together,
@@ -203,15 +202,20 @@ class WholeShape(LayeredShape):
 
 
 class _Plan:
-    """What a block, one of ``blocks``, has of a shape (layout.cuh); ``chunk`` rows at a time, 0 for all."""
+    """What a block, one of ``blocks``, has of a shape (layout.cuh); ``chunk`` rows at a time, 0 for all.
 
-    def __init__(self, shape: WholeShape, blocks: int, chunk: int) -> None:
+    ``apart``: whether errors have places of their own instead of those of activations.
+    """
+
+    def __init__(self, shape: WholeShape, blocks: int, chunk: int = 0, apart: bool = False) -> None:
+        self.apart = apart
         pairs, states = shape._pairs, shape.states
-        self.warps, self.owner_warps = shape._warps, _OWNER_WARPS if blocks > 1 else 0
         own = math.ceil(shape.batch / blocks)
         self.chunk = chunk or round_up(own, 8)
         rows = round_up(own, self.chunk)
         self.chunks, self.lines = rows // self.chunk, blocks * rows
+        few = self.chunk == 8  # rows, with which more warps have nothing to do
+        self.warps = WARPS // 2 if few else shape._warps
         self.order_bits = sum(bits_of(shape.data_rows)) if shape.shuffled else 0
 
         layers, outputs = len(pairs), shape.outputs
@@ -222,6 +226,7 @@ class _Plan:
         self.memory = states * (4 * sum(items) + neurons) + 3 * blocks * (layers + 1)
         owned = [math.ceil(count / blocks) for count in (*items, neurons // 4)]
         slots = sum(math.ceil(count / 32) for count in owned)
+        self.owner_warps = min(slots, 7 if few else 4) if blocks > 1 else 0
         if blocks > 1:
             self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states)
         else:
@@ -236,8 +241,9 @@ class _Plan:
             4 * (blocks * 32 * slots if blocks > 1 else 1),
             2 * self.chunk * (widths[0] + 4),
             2 * self.chunk * round_up(outputs, 4),
-            sum(tiles) * _TILE,
-            sum(widths) // UNIT * row_tiles * _TILE,
+            (2 if blocks > 1 else 1) * sum(tiles) * _TILE,
+            2 * widths[0] // UNIT * row_tiles * _TILE,
+            (sum(widths[1:-1]) * (1 + apart) + widths[-1]) // UNIT * row_tiles * _TILE,
             sum(with_z) // UNIT * row_tiles * _TILE + 4,
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
