@@ -43,6 +43,19 @@ PLACES = {
 }
 
 
+DIFFERENT = (
+    "reference",
+    "preallocated",
+    "workspace",
+    "resident",
+    "graph",
+    "persistent",
+    "blas",
+    "sequential",
+)
+"""Strategies that are tried in all places; the others share their steps."""
+
+
 def network_of(place, **further):
     return Network(
         IMAGES if place in ("images", "batchnorm2d") else (FEATURES,),
@@ -96,8 +109,15 @@ def train_and_compare(name, backend, place, update_order="sequential", **further
         np.testing.assert_allclose(mine, outputs_of_right, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", [*TRAINERS, *(name for name in PEERS if name not in SLOW_TO_COMPILE)])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (name, place)
+        for name in (*TRAINERS, *(name for name in PEERS if name not in SLOW_TO_COMPILE))
+        for place in (PLACES if name in (*DIFFERENT, *PEERS) else ("batchnorm1d", "both"))
+        if name != "ensemble"  # whose members have no common outputs
+    ],
+)
 def test_fifty_steps_stay_within_a_hundred_thousandth_of_float64(name, backend, place):
     order = "simultaneous" if name == "torch_loader" else "sequential"
     train_and_compare(name, backend, place, order)
@@ -121,6 +141,12 @@ def test_micro_batches_and_layers_that_are_computed_again_drop_the_same_elements
     again = [i - 1 for i in choices({"layers": PLACES[place]})] if recompute else ()
     further = {"accumulate": accumulate, "recompute": again, "update_order": "simultaneous"}
     train_and_compare("resident", DeferredBackend(True, True), place, **further)
+
+
+def test_relu_before_dropout_is_differentiated_in_a_products_launch():
+    step = training_step(network_of("dropout"), BATCH, RATE, fused=True)
+    used = [launch.op for launch in step.launches]
+    assert "matmul_nt_mask" in used and "mask" not in used
 
 
 def test_each_step_counts_once_and_mostly_without_a_launch():
@@ -208,6 +234,7 @@ def test_a_cell_names_its_dropout_and_its_seed_decides():
         ("linear 2, dropout 0.5 2, linear 1", ["dropout 0.5 2"]),
         ("linear 2, layernorm 3, linear 1", ["layernorm 3"]),
         ("dropout 0.5, relu, linear 1", ["relu", "overwrite the data"]),
+        ("linear 2, relu, dropout 0.5, tanh, linear 1", ["tanh follows relu"]),
         ("linear 2, batchnorm1d, linear 1", ["accumulate", "batchnorm1d", "layernorm"]),
         ("linear 2, batchnorm2d, linear 1", ["batchnorm2d", "images"]),
         ("conv2d 2 3 0 0, linear 1", ["conv2d 2 3 0 0", "[STRIDE]"]),
@@ -220,7 +247,7 @@ def test_what_is_wrong_is_named(layers, named):
     assert all(word in str(refused.value) for word in named)
 
 
-@pytest.mark.parametrize("name", [name for name in PEERS if name not in SLOW_TO_COMPILE])
+@pytest.mark.parametrize("name", [name for name in PEERS if name not in (*SLOW_TO_COMPILE, "jax_scan")])
 def test_a_peer_says_that_it_would_drop_others(name):
     strategy = factory.make(groups.load("strategy", name), CpuBackend())
     with pytest.raises(Unsupported, match=r"dropout|import|CUDA"):

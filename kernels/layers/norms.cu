@@ -114,6 +114,7 @@ __device__ void each_of_channel(size_t c, int rows, int channels, int pixels, Fu
 {
     if (c >= channels) return;
     const unsigned n = rows * pixels;
+#pragma unroll 8  // so that as many reads are on their way: a channel has few threads
     for (unsigned e = threadIdx.x / CHANNELS; e < n; e += THREADS / CHANNELS) {
         function((e / pixels * channels + c) * pixels + e % pixels);
     }

@@ -515,7 +515,8 @@ class Dropout(Layer):
             return x
         z = step.activation(i, x.shape)
         step.launch("dropout", (x.name, z.name, step.state(DROPOUT_STEPS)), self._numbers(step, i, x))
-        return z
+        # what is above 0 stays so: a mask may be applied to the output's gradient, by the launch of a product
+        return replace(z, derivative=x.derivative) if x.derivative == "mask" else z
 
     def propagate(self, step: Step, i: int, x: Tensor, dy: str) -> str:
         step.launch("dropout_gradient", (dy, DROPOUT_STEPS), self._numbers(step, i, x))
@@ -580,7 +581,7 @@ def check_order(layers: Sequence[Layer]) -> None:
                 )
             applied = layer
         elif not isinstance(layer, (MaxPool2d, Identity, Flatten)):
-            applied = None
+            applied = applied if isinstance(layer, Dropout) and applied == ReLU() else None
 
 
 def _layer_types(base: type[Layer]) -> Iterator[type[Layer]]:

@@ -10,7 +10,17 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layers import ACTIVATIONS, AvgPool2d, Conv2d, Dropout, Flatten, LayerNorm, Linear, MaxPool2d
+from snn.models.layers import (
+    ACTIVATIONS,
+    AvgPool2d,
+    Conv2d,
+    Dropout,
+    Flatten,
+    Layer,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+)
 from snn.models.network import Network, draw_weights
 from snn.models.optimizers import PLAIN
 
@@ -210,7 +220,7 @@ class Strategy(ABC):
 
 
 _OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, *ACTIVATIONS.values()
-"""Layers that the peers implement."""
+"""Layers that all peers implement."""
 
 PEERS = "pip install -r envs/requirements-peers.txt"
 
@@ -231,6 +241,9 @@ class Peer(Strategy):
     own_runtime: str
     any_network = True
 
+    further_layers: tuple[type[Layer], ...] = ()
+    """Layers that it implements and not all peers do."""
+
     def begin(self, network: Network) -> Any:
         """The package, imported. Raises Unsupported if it is missing or cannot train the network."""
         package, precision = required(self.own_runtime, PEERS), self.backend.precision
@@ -239,8 +252,8 @@ class Peer(Strategy):
         if self.backend.is_processor and precision != "fp32":
             raise Unsupported(f"on the CPU this peer trains in float32, not {precision}")
         for layer in network.layers:
-            if isinstance(layer, Dropout):
-                raise Unsupported("dropout: a peer would drop other elements, and losses would not compare")
-            if type(layer) not in _OF_PEERS:
-                raise Unsupported(f"the peers do not implement the layer {layer.name}")
+            if type(layer) in (*_OF_PEERS, *self.further_layers):
+                continue
+            reason = " and would drop other elements" if isinstance(layer, Dropout) else ""
+            raise Unsupported(f"this peer does not implement the layer {layer.name}{reason}")
         return package

@@ -10,9 +10,23 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.cpu.ops import EPS
+from snn.backends.cpu.ops import EPS, MOMENTUM
 from snn.errors import OutOfMemory, Unsupported
-from snn.models.layers import GELU, AvgPool2d, Conv2d, Flatten, Layer, LayerNorm, Linear, MaxPool2d
+from snn.models.dropout import dropped
+from snn.models.layers import (
+    GELU,
+    AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
+    BatchNorm2d,
+    Conv2d,
+    Dropout,
+    Flatten,
+    Layer,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+)
 from snn.models.losses import Loss
 from snn.models.members import arrays_of, on_rows
 from snn.models.network import Network
@@ -25,7 +39,8 @@ from snn.strategies.members import SideBySide
 Step = Callable[[Any, Any, Any], tuple[Any, Any]]
 """The new parameters and the errors E of a batch, from the parameters, X and Y.
 
-Behind the parameters is the optimiser's state: its arrays for each parameter, then the number of steps.
+Behind the parameters is the optimiser's state: its arrays for each parameter, then the number of steps. In
+front of that number is the one that decides what is dropped, uint32, if the network has dropout.
 """
 
 
@@ -104,14 +119,35 @@ def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
         errors, slopes = _LOSSES[network.loss.name](jax, outputs, Y)
         return errors, slopes * scale
 
+    has_dropout = any(isinstance(layer, Dropout) for layer in layers)
+    place = len(network.parameters) * (1 + len(network.optimizer.state))  # of the steps with dropout
+
+    def forward_of(i: int, W: Any) -> Any:
+        """The forward pass of a layer in training, as a function of its parameters and x."""
+        layer = layers[i]
+        if isinstance(layer, BatchNorm):
+            return lambda W, x: _normed(jnp, x, *_moments(x), *W[:2])
+        if not isinstance(layer, Dropout):
+            return partial(_forward, jax, layer)
+
+        def drop(unused: Any, x: Any) -> Any:
+            is_dropped = dropped(0, x.size, i, network.dropout_seed, W[place], layer.p, jnp)
+            return jnp.where(is_dropped.reshape(x.shape), 0.0, x / (1 - layer.p))
+
+        return drop
+
     def step(W: Any, X: Any, Y: Any) -> Any:
         x, new, inputs, pulls = X.reshape(len(X), *network.inputs), list(W), [], []
+        if has_dropout:
+            new[place] = W[place] + 1
         due: list[tuple[int, Any]] = []
         if network.optimizer.counts:
             new[-1] = W[-1] + 1
-        for layer, some in zip(layers, own, strict=True):
+        for i, some in enumerate(own):
             inputs.append(x)
-            x, pull = jax.vjp(partial(_forward, jax, layer), tuple(W[some]), x)
+            if isinstance(layers[i], BatchNorm):
+                new[some.start + 2 : some.stop] = _running(W[some][2:], x)
+            x, pull = jax.vjp(forward_of(i, W), tuple(W[some]), x)
             pulls.append(pull)
         errors, dy = gradient(x.reshape(len(x), -1), Y)
         dy = dy.reshape(x.shape)
@@ -119,11 +155,12 @@ def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
             some = own[i]
             gradients, dx = pulls[i](dy)
             for number, dW in zip(range(some.start, some.stop), gradients, strict=True):
-                due.append((number, _clipped(jnp, dW, network.clip_norm)))
+                if network.parameters[number].trained:
+                    due.append((number, _clipped(jnp, dW, network.clip_norm)))
             while due and clip_norm is None:
                 descend(new, *due.pop(0))
             if sequential and new[some]:
-                forward = partial(_forward, jax, layers[i], tuple(new[some]))
+                forward = partial(forward_of(i, W), tuple(new[some]))
                 (dx,) = jax.vjp(forward, inputs[i])[1](dy)
             dy = dx
         if due:
@@ -165,8 +202,10 @@ def _descent(jnp: Any, network: Network, full_rate: Any, decay: Any) -> Callable
 
 
 def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
-    """A layer's outputs on a batch, images as (rows, channels, height, width)."""
+    """A layer's outputs in a prediction, images as (rows, channels, height, width)."""
     jnp = jax.numpy
+    if isinstance(layer, Dropout):
+        return x
     if isinstance(layer, Linear):
         z = x.reshape(len(x), -1) @ W[0]
         return z + W[1] if layer.bias else z
@@ -174,6 +213,8 @@ def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
         filters = W[0].reshape(layer.filters, x.shape[1], layer.kernel, layer.kernel)
         padding = 2 * [2 * (layer.padding,)]
         return jax.lax.conv_general_dilated(x, filters, 2 * (layer.stride,), padding) + W[1].reshape(-1, 1, 1)
+    if isinstance(layer, BatchNorm):
+        return _normed(jnp, x, *W[2:], *W[:2])
     if isinstance(layer, Flatten):
         return x.reshape(len(x), -1)
     if isinstance(layer, (MaxPool2d, AvgPool2d)):
@@ -192,6 +233,28 @@ def _forward(jax: Any, layer: Layer, W: Any, x: Any) -> Any:
         scale = jax.lax.rsqrt((centred * centred).mean(1, keepdims=True) + EPS)
         return (centred * scale * W[0] + W[1]).reshape(x.shape)
     return jax.nn.gelu(x, approximate=False) if isinstance(layer, GELU) else getattr(jax.nn, layer.name)(x)
+
+
+def _normed(jnp: Any, x: Any, mean: Any, variance: Any, weight: Any, bias: Any) -> Any:
+    """x with these moments of its channels normalised, then scaled and shifted."""
+    mean, variance, weight, bias = (
+        one.reshape(-1, *(x.ndim - 2) * (1,)) for one in (mean, variance, weight, bias)
+    )
+    return (x - mean) * (weight / jnp.sqrt(variance + EPS)) + bias
+
+
+def _moments(x: Any) -> tuple[Any, Any]:
+    """The mean and the variance of each channel of a batch."""
+    axes = (0, *range(2, x.ndim))
+    return x.mean(axes), x.var(axes)
+
+
+def _running(running: Any, x: Any) -> list[Any]:
+    """The running mean and variance after a batch."""
+    count = x.size // x.shape[1]
+    mean, variance = _moments(x)
+    pairs = zip(running, (mean, variance * (count / (count - 1))), strict=True)
+    return [old + MOMENTUM * (now - old) for old, now in pairs]
 
 
 def _clipped(jnp: Any, gradient: Any, max_norm: float | None) -> Any:
@@ -221,6 +284,7 @@ class JaxScan(Peer):
     any_optimizer = any_schedule = True
     own_step = "JAX"
     at_once = shuffles = True
+    further_layers: tuple[type[Layer], ...] = (BatchNorm1d, BatchNorm2d, Dropout)
 
     def __init__(self, backend: Backend, unroll: int = 10) -> None:
         super().__init__(backend)
@@ -344,7 +408,9 @@ class JaxScan(Peer):
         """The parameters, and behind them a new state of the optimiser."""
         optimizer = self.network.optimizer
         state = [np.zeros_like(W) for W in weights for _ in optimizer.state]
-        return [*weights, *state, *([np.zeros((), np.float32)] if optimizer.counts else [])]
+        has_dropout = any(isinstance(layer, Dropout) for layer in self.network.layers)
+        counts = [np.zeros((), np.uint32)] if has_dropout else []
+        return [*weights, *state, *counts, *([np.zeros((), np.float32)] if optimizer.counts else [])]
 
     def _put(self, array: np.ndarray) -> Any:
         """A copy of the array on the device; also on the CPU, since weights are overwritten."""
@@ -369,6 +435,8 @@ class JaxVmap(SideBySide, JaxScan):
     Members share X and Y; each has its own parameters and state, learning rate, weight decay, order of the
     rows and, with folds or bootstraps, rows.
     """
+
+    further_layers = BatchNorm1d, BatchNorm2d
 
     def __init__(self, backend: Backend, unroll: int = 10, **lists: Any) -> None:
         super().__init__(backend, **lists)

@@ -9,10 +9,19 @@ from typing import Any
 import numpy as np
 
 from snn.backends.base import Backend
-from snn.backends.cpu.ops import EPS
+from snn.backends.cpu.ops import EPS, MOMENTUM
 from snn.errors import Unsupported
 from snn.files import cache
-from snn.models.layers import AvgPool2d, Conv2d, LayerNorm, Linear, MaxPool2d
+from snn.models.layers import (
+    AvgPool2d,
+    BatchNorm,
+    BatchNorm1d,
+    BatchNorm2d,
+    Conv2d,
+    LayerNorm,
+    Linear,
+    MaxPool2d,
+)
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
@@ -397,6 +406,7 @@ class TorchLoader(TorchPeer):
     """
 
     as_published = True
+    further_layers = BatchNorm1d, BatchNorm2d
 
     def __init__(self, backend: Backend, workers: int = 4, pin_memory: bool = False) -> None:
         super().__init__(backend)
@@ -481,11 +491,14 @@ class TorchLoader(TorchPeer):
         return np.array(self._losses)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
+        self._model.eval()
         with self._torch.no_grad(), translated(self._torch), _workers_of(self._load_from(X)) as batches:
-            return np.concatenate([self._model(x.to(self._device)).cpu().numpy() for (x,) in batches])
+            outputs = [self._model(x.to(self._device)).cpu().numpy() for (x,) in batches]
+        self._model.train()
+        return np.concatenate(outputs)
 
     def weights(self) -> list[np.ndarray]:
-        found = zip(self._model.parameters(), self.network.shapes, strict=True)
+        found = zip(_tensors(self._model), self.network.shapes, strict=True)
         return [np.array(_turned(W.detach().cpu().numpy(), shape), order="C") for W, shape in found]
 
     def _load_from(self, X: np.ndarray, *targets: Any, sampler: Any = None) -> Any:
@@ -536,6 +549,8 @@ def modules(torch: Any, network: Network) -> list[Any]:
             made.append(getattr(nn, type(layer).__name__)(layer.size))
         elif isinstance(layer, LayerNorm):
             made.append(nn.LayerNorm(shape, EPS))
+        elif isinstance(layer, BatchNorm):
+            made.append(getattr(nn, type(layer).__name__)(shape[0], EPS, MOMENTUM))
         else:
             made.append(getattr(nn, type(layer).__name__)())
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
@@ -544,8 +559,14 @@ def modules(torch: Any, network: Network) -> list[Any]:
 def set_parameters(torch: Any, model: Any, weights: Sequence[np.ndarray]) -> None:
     """Copy a network's weights, as ``draw_weights`` returns them, to a model of its ``modules``."""
     with torch.no_grad():
-        for parameter, W in zip(model.parameters(), weights, strict=True):
-            parameter.copy_(torch.from_numpy(np.ascontiguousarray(_turned(W, parameter.shape))))
+        for tensor, W in zip(_tensors(model), weights, strict=True):
+            tensor.copy_(torch.from_numpy(np.ascontiguousarray(_turned(W, tensor.shape))))
+
+
+def _tensors(model: Any) -> list[Any]:
+    """The tensors of a network's parameters: of each module its own, then its running means."""
+    found = [one for module in model for one in (*module.parameters(), *module.buffers())]
+    return [one for one in found if one.is_floating_point()]  # a batch norm also counts its batches
 
 
 def _turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
