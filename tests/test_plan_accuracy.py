@@ -15,9 +15,10 @@ from every_source import Captures
 
 from snn.backends.launches import TRAINED
 from snn.backends.launches.whole import WholeShape
+from snn.config.compose import composed
 from snn.planning import gpus
 from snn.planning.gpus import PlannedGpu
-from snn.planning.plan import planned
+from snn.planning.plan import planned, predicted
 
 H200 = gpus.named("NVIDIA H200")
 MIB = 1 << 20
@@ -56,6 +57,25 @@ def test_random_cells_ask_for_what_is_predicted_to_the_byte():
     for draw in drawn:
         found = plan_accuracy.trained(planned(draw.cell, sys.maxsize).job, LikeH200(draw.cell))
         assert (found["status"], found["asked"]) == ("ok", asked(draw)), draw.words
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *("strategy=persistent", "strategy=ensemble strategy.folds=3", "strategy=ensemble strategy.folds=5"),
+        "strategy=ensemble strategy.bootstraps=4 strategy.starts=2",
+    ],
+)
+def test_states_orders_and_rows_of_networks_that_blocks_hold_are_predicted(settings):
+    others = "dataset=large dataset.rows=1003 training.batch_size=64 training.optimizer=adam"
+    others += " training.shuffle=epoch network.bias=true network.hidden=[30,20] device=cuda"
+    cell = composed([*settings.split(), *others.split(), "network.update_order=simultaneous"])
+    nbytes = {
+        kind: n for kind, n in predicted(cell, H200).items() if n and kind not in ("rounding", "runtime")
+    }
+    found = plan_accuracy.trained(planned(cell, sys.maxsize).job, LikeH200(cell))
+    assert (found["status"], found["asked"]) == ("ok", nbytes)
+    assert nbytes["optimizer"] and nbytes["workspace"]
 
 
 def test_draws_are_those_of_their_seed():

@@ -22,7 +22,7 @@ from snn.models.gradients import EXACT
 from snn.planning import remedies
 from snn.planning.gpus import Gpu, PlannedGpu
 from snn.planning.remedies import Change
-from snn.profiling.rehearsal import Needs, extrapolated, rehearse
+from snn.profiling.rehearsal import Needs, extrapolated, rehearse, span
 from snn.strategies import factory
 from snn.strategies.factory import Job
 from snn.strategies.host_driven import HostDriven
@@ -269,7 +269,7 @@ class Planned(NamedTuple):
 
 
 def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
-    """A cell's training job, with the rows of at most ``batches`` batches instead of all of them.
+    """A cell's training job, with the rows of at most ``batches`` spans instead of all of them.
 
     Raises DataError if the data set's size cannot be found, ConfigError if it does not fit the network, and
     TooLargeHere if it does not fit this machine.
@@ -281,7 +281,8 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     rows -= held
     if cell["training"]["drop_last"]:
         rows = rows // batch * batch
-    few = min(rows, batches * batch + rows % batch)
+    of_span = span(batch, cell["strategy"])
+    few = min(rows, batches * of_span + rows % of_span)
     _check_here(
         _COPIES_OF_ROWS * _FLOAT * (few + held) * columns,
         f"of {few + held} rows of dataset={cell['dataset']['name']}",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from snn.profiling.memory import CHUNK, PURPOSES, size
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer, Resource
 from snn.strategies.factory import Job, start
 
-_BATCHES = (2, 3)
-"""Whole batches of the two rehearsals between which the bytes that grow with the data are a straight line."""
+_SPANS = (2, 3)
+"""Spans of rows of the two rehearsals between which the bytes that grow with the data are a straight line."""
 
 COUNTED = ("h2d_bytes", "d2h_bytes", "launches", "mallocs")
 
@@ -107,18 +107,24 @@ def rehearse(job: Job, rows: int, backend: Backend) -> Needs:
     The job is rehearsed twice on a few batches, and what grows with the data is extrapolated. ``backend``
     decides as the real one does. Raises Unsupported if it cannot train the network.
     """
-    rest = rows % job.batch_size
-    counts = [n * job.batch_size + rest for n in _BATCHES]
+    of_span = span(job.batch_size, job.strategy)
+    counts = [n * of_span + rows % of_span for n in _SPANS]
     if rows <= counts[-1]:
         phases, counted = _phases(job, rows, backend)
         steps = -(-rows // job.batch_size)
         per_step = {key: n // steps for key, n in counted.items()}
         return replace(max(phases, key=lambda needs: needs.nbytes), per_step=per_step)
     (few, counted), (more, counted_more) = (_phases(job, count, backend) for count in counts)
-    times = (rows - counts[0]) // job.batch_size
+    times = (rows - counts[0]) // of_span
     grown = [extrapolated(a, b, times) for a, b in zip(few, more, strict=True)]
-    per_step = {key: counted_more[key] - counted[key] for key in COUNTED}
+    batches = of_span // job.batch_size
+    per_step = {key: (counted_more[key] - counted[key]) // batches for key in COUNTED}
     return replace(max(grown, key=lambda needs: needs.nbytes), per_step=per_step)
+
+
+def span(batch_size: int, strategy: Mapping[str, Any]) -> int:
+    """Rows by which all that grows with the data does in equal steps: a batch, or one in each fold."""
+    return batch_size * (strategy.get("folds") or 1)
 
 
 def _phases(job: Job, rows: int, backend: Backend) -> tuple[tuple[Needs, Needs], dict[str, int]]:
