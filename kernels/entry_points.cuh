@@ -6,13 +6,17 @@
 //   product(A, B, m, k, n, beside, WT, finish)
 //
 // where finish(at, sum, beside[at]) writes the element of C at index `at` and returns it; WT receives it too,
-// transposed. beside and WT may be null.
-
-#include "bias_update.cuh"
+// transposed. beside and WT may be null. It also defines the block's tile of C, for the sums of columns: TILE_ROWS,
+// TILE_COLS, tile_row() and tile_col().
+//
+// Compiled with -DTRAINING, a source has the kernels of training.cuh instead.
 
 #define KERNEL extern "C" __global__ __launch_bounds__(THREADS, 1) void  // 1 block per SM: no limit on registers
+#ifndef TRAINING
 #define A_AND_B const float *A, const float *B
 #define SIZES int m, int k, int n
+
+#include "bias_update.cuh"
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED>
 __device__ void plain(A_AND_B, float* C, SIZES)
@@ -79,3 +83,7 @@ KERNEL matmul_tn_update_both_bias(A_AND_B, float* W, float* WT, float* b, SIZES,
     updated(A, B, W, WT, m, k, n, rate);
     update_bias(B, b, k, n, rate);
 }
+
+#else
+#include "training.cuh"
+#endif

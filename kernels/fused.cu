@@ -12,10 +12,11 @@
 //   matmul_mask, matmul_nt_mask    C = A B, A B^T where H > 0         dH1 and dZ1
 //   matmul_tn_update[_bias]        W = W - rate A^T B                 dW and the update [and that of the bias]
 //
+// Compiled with -DTRAINING, it has the kernels of training.cuh instead.
+//
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
-#include "bias_update.cuh"
 #include "tile_place.cuh"
 
 struct Element {
@@ -40,6 +41,10 @@ __device__ float dot(const float* __restrict__ A, const float* __restrict__ B, E
                B[B_TRANSPOSED ? (size_t)c.col * k + i : (size_t)i * n + c.col];
     return sum;
 }
+
+#ifndef TRAINING
+
+#include "bias_update.cuh"
 
 // ---- plain products
 
@@ -128,3 +133,20 @@ extern "C" __global__ void matmul_tn_update_bias(const float* A, const float* B,
     updated(A, B, W, m, k, n, rate);
     update_bias(B, b, k, n, rate);
 }
+
+#else
+
+constexpr int TILE_ROWS = BLOCK_Y, TILE_COLS = BLOCK_X;
+
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
+__device__ void product(const float* A, const float* B, int m, int k, int n, const float* beside, float*, Finish finish)
+{
+    const Element c = own_element(m, n);
+    if (c.inside) finish(c.at, dot<A_TRANSPOSED, B_TRANSPOSED>(A, B, c, m, k, n), beside ? beside[c.at] : 0.0f);
+}
+
+#define KERNEL extern "C" __global__ void
+
+#include "training.cuh"
+
+#endif

@@ -10,6 +10,10 @@
 
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
 static_assert(BLOCK_Y == 1, "a block computes one row");
+constexpr int TILE_ROWS = 1, TILE_COLS = THREADS;
+
+__device__ unsigned tile_row() { return blockIdx.y; }
+__device__ unsigned tile_col() { return blockIdx.x; }
 
 template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
 __device__ void product(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,

@@ -168,6 +168,23 @@ def remedies() -> None:
                 assert measured.status in ("ok", "unsupported")
 
 
+def losses() -> None:
+    """Losses of single outputs, with rows held out for validation."""
+    random = np.random.default_rng(9)
+    X = random.uniform(-1, 1, (83, 31)).astype(np.float32)
+    for name, width in (("huber", 1), ("binary_cross_entropy", 1), ("binary_cross_entropy", 3)):
+        layers = tuple(map(parse, ("linear 45", "relu", f"linear {width}")))
+        network = Network((31,), layers, LOSSES[name], init="he_uniform")
+        Y = network.loss.targets(random.integers(0, 2, (83, 1)).astype(np.float32), width)
+        for kernel, strategy in (("naive", "graph"), ("tiled_fused", "resident")):
+            backend = backends.make("cuda", groups.load("kernel", kernel), ROOT)
+            choice, held_out = groups.load("strategy", strategy), (X[:37], Y[:37])
+            job = Job(choice, network, X, Y, 1, 2, 20, 0.01, validation=held_out)
+            measured = runs.measure(job, Round(runs=1), backend)
+            print("losses", name, strategy, kernel, measured.status, flush=True)
+            assert measured.status == "ok"
+
+
 def optimizers() -> None:
     """Every optimiser, with gradients clipped one by one or together."""
     random = np.random.default_rng(8)
@@ -250,6 +267,8 @@ if __name__ == "__main__":
         remedies()
     if "optimizers" not in left_out:
         optimizers()
+    if "losses" not in left_out:
+        losses()
     if "limits" not in left_out:
         limits()
     if "memory_access" not in left_out:

@@ -92,17 +92,32 @@ class DeferredBackend(CpuBackend):
         self.synchronize()  # as cudaFree does
         super().free(buffer)
 
+    def overlap_launches(self, on):
+        """Nothing: kernels wait for those before them."""
+
     def graph_begin(self, stream):
         self._capturing[stream] = []
 
-    def graph_end(self, stream):
+    def graph_end(self, stream, buffer=None):
         graph = len(self._graphs) + 1
-        self._graphs[graph] = self._capturing.pop(stream)
+        self._graphs[graph] = self._capturing.pop(stream), buffer
         return graph
 
     def graph_launch(self, graph, stream):
-        for work in self._graphs[graph]:
+        captured, left = self._graphs[graph]
+        for work in captured if left is None else [lambda: self._repeat(captured, left)]:
             self._append(stream, work)
+
+    @staticmethod
+    def _repeat(captured, left):
+        left, every = left.words.view(np.uint32)[:1], left.words.view(np.uint32)[1:2]
+        while True:
+            for work in captured:
+                work()
+            left -= 1
+            if left == 0:
+                left[:] = every
+                return
 
     def graph_destroy(self, graph):
         del self._graphs[graph]

@@ -54,7 +54,7 @@ class EmulatedBackend(CpuBackend):
 
     def _other(self, op: str, numbers: Sequence[float]) -> tuple[Any, ...]:
         shape = launch_shape(op, numbers, self._kernel, MULTIPROCESSORS)
-        further = (self._rounding if shape.of_products else {}) | ({"TALL": 1} if shape.tall else {})
+        further = (self._rounding if shape.of_products else {}) | dict(shape.defines)
         found = self._load(shape.source, shape.compiled_block, shape.work, further)
         return found[op], shape.grid, shape.block
 

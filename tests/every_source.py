@@ -75,9 +75,9 @@ class Captures(EverySource):
     ``plan``: whether a whole training in one launch can be planned.
     """
 
-    graph_begin = graph_launch = graph_destroy = lambda self, *arguments: None
+    overlap_launches = graph_begin = graph_launch = graph_destroy = lambda self, *arguments: None
 
-    def graph_end(self, stream):
+    def graph_end(self, stream, buffer=None):
         return object()
 
     def __init__(self, plan=True, **kernel):

@@ -30,13 +30,13 @@ class FailingBackend(Captures):
         self._tick()
         self._capturing = True
 
-    def graph_end(self, stream):
+    def graph_end(self, stream, buffer=None):
         assert self._capturing
         self._capturing = False
         if self.left == 0:
             raise RuntimeError("cudaErrorStreamCaptureInvalidated")
         self._tick()
-        return super().graph_end(stream)
+        return super().graph_end(stream, buffer)
 
     def free(self, buffer):
         self._check_not_capturing()

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from snn.backends import kernel_source
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape
@@ -41,6 +42,8 @@ class Build:
     work: tuple[int, int]
     precision: str = "fp32"
     architecture: int | None = None  # that the emulator pretends to be, as 750
+    training: bool = False  # the products of biases, activation functions and Adam
+    grouped: bool = False  # gradients of several layers
     defines: dict = field(init=False, hash=False, compare=False)
 
     def __post_init__(self):
@@ -49,13 +52,15 @@ class Build:
         )
         rounding = {self.precision.upper(): 1} if self.precision != "fp32" else {}
         generation = {"__CUDA_ARCH__": self.architecture} if self.architecture else {}
-        object.__setattr__(self, "defines", sizes | rounding | generation)
+        training = {name: 1 for name in ("TRAINING", "GROUPED") if getattr(self, name.lower())}
+        object.__setattr__(self, "defines", sizes | rounding | generation | training)
 
     def __str__(self) -> str:
         block, work = ("x".join(map(str, pair)) for pair in (self.block, self.work))
         generation = f"sm_{self.architecture // 10}" if self.architecture else None
         precision = self.precision if self.precision != "fp32" else None
-        return "-".join(filter(None, [self.source.stem, precision, block, work, generation]))
+        training = "grouped" if self.grouped else "training" if self.training else None
+        return "-".join(filter(None, [self.source.stem, precision, block, work, generation, training]))
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
         """Blocks for a C of m x n."""
@@ -67,6 +72,19 @@ def builds(source: Path) -> list[Build]:
         Build(source, block, work, precision)
         for precision, shapes in shapes_of(source).items()
         for block, work in shapes
+    ]
+
+
+def builds_for_training() -> list[Build]:
+    """Those of each source that has products of biases, activation functions and Adam."""
+    sources = [source for source in SOURCES if kernel_source.knows_training(kernel_source.text(source))]
+    grouped = [source for source in sources if source.stem != "split_k"]
+    return [
+        *(
+            replace(builds(source)[-1 if source.stem == "split_k" else 0], training=True)
+            for source in sources
+        ),
+        *(replace(builds(source)[-1], training=True, grouped=True) for source in grouped),
     ]
 
 

@@ -362,6 +362,28 @@ class AdamW(Adam):
         super().__init__(beta1, beta2, eps, weight_decay)
 
 
+def huber(outputs, targets):
+    """PyTorch's HuberLoss, by its documentation, with delta = 1."""
+    losses, slopes = np.empty(outputs.shape), np.empty(outputs.shape)
+    for at in np.ndindex(outputs.shape):
+        e = outputs[at] - targets[at]
+        losses[at] = e**2 / 2 if abs(e) < 1 else abs(e) - 1 / 2
+        slopes[at] = e if abs(e) < 1 else math.copysign(1, e)
+    return losses, slopes
+
+
+def binary_cross_entropy(outputs, targets):
+    """PyTorch's BCEWithLogitsLoss, by its documentation; a target of several outputs is a label."""
+    if targets.shape != outputs.shape:
+        targets = np.eye(outputs.shape[1])[targets[:, 0].astype(int)]
+    p = 1 / (1 + np.exp(-outputs))
+    return -(targets * np.log(p) + (1 - targets) * np.log(1 - p)), p - targets
+
+
+CRITERIA = {"huber": huber, "binary_cross_entropy": binary_cross_entropy}
+"""Losses of single outputs by name."""
+
+
 def train(
     layers,
     X,
@@ -378,12 +400,14 @@ def train(
     descend=None,
     factors=None,
     clip_together=None,
+    criterion=None,
 ):
     """The losses of the last epoch's batches, each before its update; layers hold what was trained.
 
     ``summed``: along the gradient of the sum of a batch's losses. ``kept``: how many of the outputs'
     gradients, row by row, are not taken for 0; a function of the rows. ``descend``: an optimiser.
     ``factors``: of the rate, one for each step. ``clip_together``: most norm of all gradients together.
+    ``criterion``: a loss of each output from the outputs and the targets, and its derivative.
     """
     descend = descend or Sgd()
     starts = range(0, len(X), batch_size)
@@ -393,7 +417,10 @@ def train(
         for start in starts:
             x, y = X[start : start + batch_size], Y[start : start + batch_size]
             x = predict(layers, x)
-            if cross_entropy:
+            if criterion:
+                each, dy = criterion(x, y.reshape(len(y), -1))
+                loss, dy = each.mean(), dy / (len(y) if summed else each.size)
+            elif cross_entropy:
                 p = np.exp(x - x.max(axis=1, keepdims=True))
                 p /= p.sum(axis=1, keepdims=True)
                 loss, dy = -np.log(p[np.arange(len(y)), y]).mean(), p

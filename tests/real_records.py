@@ -87,7 +87,7 @@ def refusal(do, *arguments):
 
 # ---- what the numbers of a record say of each other: readers rely on its digest instead
 
-SUMMARISED = ("test_accuracy", "test_mse", "test_rmse", "test_r2")
+SUMMARISED = ("validation_loss", "test_accuracy", "test_mse", "test_rmse", "test_r2")
 
 
 def is_near(found, value, scale=0.0):
@@ -144,7 +144,7 @@ def disagreements(record):
             for run in runs
             if "epochs" in run
         ),
-        "errors of test rows": all(len(run.keys() & set(SUMMARISED[1:])) in (0, 3) for run in runs),
+        "errors of test rows": all(len(run.keys() & set(SUMMARISED[2:])) in (0, 3) for run in runs),
         "share of runs": has_its_share(record["cell"]["protocol"], len(runs), record["stopped"]),
         "elapsed": lies_within_the_round(record),
         "passes": has_its_passes(record, ran),

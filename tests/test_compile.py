@@ -25,6 +25,7 @@ from kernel_builds import (
     Convolution,
     Training,
     builds,
+    builds_for_training,
     convolutions,
     trainings,
 )
@@ -137,6 +138,7 @@ def generations(source: Path) -> list[str]:
 
 
 CASES = [
+    *zip(builds_for_training(), itertools.cycle(OF_CUDA_13[2:])),
     *(case for source in SOURCES for case in cases(source)),
     *(
         (Build(source, (1, 1), (1, 1)), architecture)

@@ -5,25 +5,32 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from conftest import STRATEGIES
+from conftest import ROOT, STRATEGIES
 from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import train
 from test_training import networks, trained
 
+from snn import backends
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
+from snn.models.optimizers import Adam
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend, Observer
 from snn.strategies import factory
-from snn.strategies.device_driven import DeviceDriven
+from snn.strategies.device_driven import DeviceDriven, Graph
 
 KERNELS = [(fused, pretransposed) for fused in (False, True) for pretransposed in (False, True)]
 KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in STRATEGIES}
-NAMES = [name for name, kind in KINDS.items() if issubclass(kind, DeviceDriven) and not kind.at_once]
+GRAPHS = [name for name, kind in KINDS.items() if issubclass(kind, Graph) and kind is not Graph]
+NAMES = [
+    name
+    for name, kind in KINDS.items()
+    if issubclass(kind, DeviceDriven) and not kind.at_once and name not in GRAPHS
+]
 
 
 @pytest.mark.parametrize(("fused", "pretransposed"), KERNELS)
@@ -82,6 +89,42 @@ def test_nothing_is_used_before_it_is_there_or_after_it_is_gone(name, eager):
     for W, oracle in zip(late, itertools.cycle(reference), strict=False):  # of an ensemble, each member's
         np.testing.assert_allclose(W, oracle, rtol=1e-4, atol=1e-6)
     assert loss == pytest.approx(expected, rel=1e-4)
+
+
+ADAM = mlp((7, 20, 9, 1), True, "silu", init="he_uniform", optimizer=Adam(), order_seed=3)
+
+
+def trained_thrice(name, backend, network):
+    """The weights after 3 epochs, twice, and after 5, of batches of which the last is smaller."""
+    random = np.random.default_rng(5)
+    X, Y = (random.normal(size=(90, n)).astype(np.float32) for n in (7, 1))
+    weights, found = draw_weights(network, GlibcRandom(3)), []
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
+        strategy.setup(network, X, Y, 40, 0.01)
+        for epochs in (3, 3, 5):
+            strategy.load(weights)
+            strategy.train(epochs)
+            found += [*strategy.weights(), strategy.loss()]
+    return found
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_kind_of_graph_ends_with_the_same_bits(name):
+    found, expected = (trained_thrice(one, DeferredBackend(True), ADAM) for one in (name, "graph"))
+    assert all(map(np.array_equal, found, expected))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kernel", ["naive", "tiled_fused"])
+@pytest.mark.parametrize("network", [ADAM, mlp((7, 200, 30, 1), init="he_uniform", clip_norm=0.5)])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_kind_of_graph_ends_with_the_same_bits_on_a_gpu(name, network, kernel):
+    backend = backends.make("cuda", groups.load("kernel", kernel), ROOT)
+    try:
+        found = trained_thrice(name, backend, network)
+    except Unsupported as error:
+        pytest.skip(str(error))
+    assert all(map(np.array_equal, found, trained_thrice("graph", backend, network)))
 
 
 def ledgers(name, fused, clip_norm, epochs, hidden=(6, 4)):

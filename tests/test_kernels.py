@@ -25,6 +25,7 @@ from snn.backends.launches import Steps
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.errors import Unsupported
+from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS
 
 GUARD = 64  # floats behind an operand that a kernel must leave alone
 UNIT = {"fp32": 2**-24, "tf32": 2**-11, "bf16": 2**-8}
@@ -44,9 +45,14 @@ FUSED = (
     "matmul_tn_update_bias",
 )
 BOTH = ("matmul_tn_update_both", "matmul_tn_update_both_bias")
-OTHERS = [op for op, kind in OPS.items() if not kind.is_product and not kind.is_convolution]
+TRAINING = [op for op, kind in OPS.items() if kind.of_training]
+OTHERS = [op for op, kind in OPS.items() if not (kind.is_product or kind.is_convolution or kind.of_training)]
 ELEMENTWISE = [op for op in OTHERS if OPS[op].source == "kernels/elementwise.cu"]
 OF_LAYERS = [op for op in OTHERS if op not in (*ELEMENTWISE, *WHOLE)]
+REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5, "momentum": 0.75, "decay": 0.25, "shrink": 0.5}
+REALS |= {"gain1": 0.125, "gain2": 0.0625, "eps": 0.01, "end": 0.5}
+sizes = st.one_of(st.integers(1, 70), st.sampled_from([127, 128, 129, 255, 256, 257]))
+seeds = st.integers(0, 2**32 - 1)
 LAYER_SIZES = NUMBERS | {
     "rows": st.integers(1, 40),
     "cols": st.integers(1, 70),
@@ -130,7 +136,7 @@ def run(backend, op, operands, numbers):
 def expected(op, operands, numbers, precision="fp32"):
     """The same by the oracle, in float64: of inputs that are rounded, but for the gradient of a bias."""
     found = [one.astype(np.float64) for one in operands]
-    if not OPS[op].is_product:
+    if not OPS[op].is_product or OPS[op].of_training:
         getattr(numpy_ops, op)(*found, *numbers)
     else:
         A, B = (rounded(one, precision).astype(np.float64) for one in operands[:2])
@@ -152,15 +158,41 @@ def drawn(op, numbers, random):
     return operands
 
 
+@st.composite
+def products_for_training(draw, grouped):
+    """A product of biases, activation functions or Adam; its numbers; operands that no precision rounds.
+
+    ``grouped``: the gradients of several layers, or the others.
+    """
+    op = draw(st.sampled_from([op for op in TRAINING if OPS[op].is_grouped == grouped]))
+    ranges = dict.fromkeys("mkn", st.integers(1, 70))
+    ranges |= {"bias": st.integers(0, 1), "activation": st.integers(0, 6)}
+    numbers, at = [], 0
+    for name in OPS[op].numbers:
+        if name in REALS:
+            numbers.append(REALS[name])
+        elif name[:-1] == "at":
+            numbers.append(at)
+            m, n, bias = numbers[-4:-1]
+            at += (m + bias) * n + 5
+        else:
+            is_zero = (name == "m3" and draw(st.booleans())) or (name in ("n3", "bias3") and not numbers[-1])
+            numbers.append(0 if is_zero else draw(ranges[name.rstrip("0123")]))
+    if op == "matmul_bias_activation":
+        numbers[3] %= FUSED_ACTIVATIONS.index(KEEPING_INPUTS[0])
+    random = np.random.default_rng(draw(seeds))
+    operands = [random.standard_normal(size, dtype=np.float32) for size in OPS[op].elements(*numbers)]
+    for name, operand in zip(OPS[op].operands, operands, strict=True):
+        if name[0] in "AB":
+            operand[...] = random.integers(-2, 3, operand.size) / 8
+        elif name in "VT":
+            np.abs(operand, out=operand)  # squares, and the number of a step
+    return op, tuple(numbers), operands
+
+
 def agree(op, found, oracle, bound):
     for name, mine, right in zip(OPS[op].operands, found, oracle, strict=True):
         assert (np.abs(mine - right) <= bound * (1 + np.abs(right))).all(), name
-
-
-sizes = st.one_of(st.integers(1, 70), st.sampled_from([127, 128, 129, 255, 256, 257]))
-seeds = st.integers(0, 2**32 - 1)
-REALS = {"scale": 0.75, "rate": 0.125, "max_norm": 2.5}
-REALS |= {"momentum": 0.75, "decay": 0.25, "gain1": 0.125, "gain2": 0.0625, "eps": 0.01, "end": 0.5}
 
 
 @settings(max_examples=25)
@@ -175,6 +207,18 @@ def test_products(kernel, m, k, n, seed, data):
     bound = (8 * unit + 4e-7) * (k**0.5 + 3) + 2 * UNIT["fp32"] * k
     found, oracle = run(backend, op, operands, numbers), expected(op, operands, numbers, precision)
     agree(op, found, oracle, bound)
+
+
+@settings(max_examples=40)
+@given(drawn=st.booleans().flatmap(products_for_training))
+def test_products_for_training(kernel, drawn):
+    backend, ops, *_ = kernel
+    op, numbers, operands = drawn
+    if not set(FUSED) <= set(ops):
+        pytest.skip("this kernel fuses nothing")
+    found, again = run(backend, op, operands, numbers), run(backend, op, operands, numbers)
+    agree(op, found, expected(op, operands, numbers), 2e-5)
+    assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
 
 
 @pytest.mark.parametrize("n", [1, 24])

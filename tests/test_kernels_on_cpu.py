@@ -5,6 +5,7 @@ config/kernel, and with odd blocks. It may define the products of OPS.
 """
 
 import os
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,14 +17,15 @@ from cuda_on_cpu import KernelError
 from emulated import EmulatedBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_builds import SOURCES, Build, builds, builds_of_old
+from kernel_builds import CONVOLUTIONS, SOURCES, Build, builds, builds_for_training, builds_of_old
 from rounding import rounded
-from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected
+from test_kernels import ELEMENTWISE, REALS, UNIT, agree, drawn, expected, products_for_training
 
 from snn.backends import kernel_source
 from snn.backends.access import Access
 from snn.backends.access import elements as visited
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
+from snn.backends.launches.operations import launch_shape
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.models.layers import parse
@@ -133,6 +135,33 @@ class TestProducts:
                 np.testing.assert_array_equal(found, second[name])
 
 
+@pytest.mark.parametrize("build", builds_for_training(), ids=str)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_products_of_biases_activation_functions_and_adam(build, data):
+    op, numbers, operands = data.draw(products_for_training(build.grouped))
+    found = [one.copy() for one in operands]
+    choice = {"source": "", "fused": False, "block": build.block, "work": build.work}
+    grid = launch_shape(op, numbers, choice, 132).grid
+    values = [np.float32(number) if isinstance(number, float) else number for number in numbers]
+    cuda_on_cpu.load(build.source, **build.defines)[op](grid, build.block, (*found, *values))
+    agree(op, found, expected(op, operands, numbers), 2e-5)
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_kernel_can_wait_for_the_one_before(op):
+    """So that it may begin while that one ends."""
+    kind, sources = OPS[op], [ROOT / OPS[op].source]
+    if kind.is_product or kind.is_convolution or kind.of_training:
+        sources = [*PRODUCT_SOURCES, *CONVOLUTIONS]
+    waiting = rf"\b{op}\([^;{{}}]*\{{ asm volatile\(\"griddepcontrol\.wait;"
+    texts = [kernel_source.text(source) for source in sources]
+    own = [text for text in texts if re.search(rf"^(extern|KERNEL)[^;{{}}]*\b{op}\(", text, re.MULTILINE)]
+    assert own
+    for text in own:
+        assert len(re.findall(waiting, kernel_source.overlapping(text))) == 1
+
+
 TALL = [source for source in PRODUCT_SOURCES if kernel_source.knows_tall_grids(kernel_source.text(source))]
 
 
@@ -155,11 +184,13 @@ def test_a_kernel_has_what_a_step_launches(name):
     source = ROOT / choice["source"]
     assert source.is_file(), f"config/kernel/{name}.yaml: there is no {choice['source']}"
     flags, missing = (choice["fused"], choice["pretransposed"]), set()
-    entry_points = cuda_on_cpu.load(source, **builds(source)[0].defines)
+    entry_points = {*cuda_on_cpu.load(source, **builds(source)[0].defines)}
+    if choice["fused"]:
+        entry_points |= {*cuda_on_cpu.load(source, **replace(builds(source)[0], training=True).defines)}
     for network in NETWORKS:
         steps = training_step(network, 3, 0.1, *flags), prediction_step(network, 3, choice["fused"])[0]
         launched = {launch.op for step in steps for launch in step.launches}
-        missing |= {op for op in launched if OPS[op].is_product} - set(entry_points)
+        missing |= {op for op in launched if OPS[op].is_product} - entry_points
     assert not missing, f"{choice['source']} has no {', '.join(sorted(missing))}"
 
 

@@ -33,7 +33,7 @@ from snn.models.layers import (
     check_order,
     parse,
 )
-from snn.models.losses import LOSSES
+from snn.models.losses import CROSS_ENTROPY, LOSSES
 from snn.models.network import REDUCTIONS, Network, draw_weights
 from snn.models.training_step import prediction_step, training_step
 from snn.strategies import factory
@@ -57,7 +57,7 @@ def fits(*layers):
 
 @st.composite
 def networks(draw):
-    """Stacks of layers on small images or on columns, with either loss."""
+    """Stacks of layers on small images or on columns, with any loss."""
     loss = draw(st.sampled_from(list(LOSSES.values())))
     inputs = shape = draw(st.one_of(st.tuples(*3 * [st.integers(1, 6)]), st.tuples(st.integers(1, 9))))
     layers = []
@@ -77,7 +77,8 @@ def networks(draw):
         choices += [st.just(LayerNorm())] if np.prod(shape) > 4 else []
         layers.append(draw(st.one_of(choices)))
         shape = layers[-1].output(shape)
-    layers.append(Linear(3 if loss.name == "cross_entropy" else 1))
+    outputs = {"cross_entropy": 3, "binary_cross_entropy": draw(st.sampled_from([1, 3]))}
+    layers.append(Linear(outputs.get(loss.name, 1)))
     if draw(st.integers(0, 5)) == 0:
         layers.append(ReLU())
     return Network(
@@ -111,6 +112,13 @@ def oracles_of(network, weights):
     return made
 
 
+def labels_of(loss, outputs, rows, random):
+    """A target for each row: a label, or a number of which some are beyond Huber's bound."""
+    if loss.is_classification:
+        return random.integers(0, loss.classes(outputs), rows)
+    return 2 * random.normal(size=rows)
+
+
 def written(rows, block=2):
     """Gradients that a kernel writes that needs a thread for each output and has one for each row."""
     return -(-rows // block) * block
@@ -124,7 +132,7 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
     if name == "torch_loader":
         network = replace(network, update_order="simultaneous")
     X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = random.integers(0, 3, rows) if network.outputs == 3 else random.normal(size=rows)
+    labels = labels_of(network.loss, network.outputs, rows, random)
     Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
     weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
     strategy = factory.make(choice, backend)
@@ -145,13 +153,14 @@ def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **o
     expected = oracle.train(
         layers,
         X.astype(np.float64).reshape(rows, *network.inputs),
-        labels if network.outputs == 3 else labels.astype(np.float32).astype(np.float64),
+        labels if network.loss.is_classification else labels.astype(np.float32).astype(np.float64),
         steps=epochs,
         batch_size=batch,
         rate=float(np.float32(0.01)),
         sequential=network.update_order == "sequential",
         clip_norm=network.clip_norm,
-        cross_entropy=network.outputs == 3,
+        cross_entropy=network.loss is CROSS_ENTROPY,
+        criterion=oracle.CRITERIA.get(network.loss.name),
         summed=network.reduction == "sum",
         kept=written if isinstance(network.gradient, PublishedNaive) else None,
     )
@@ -273,6 +282,7 @@ NUMBERS = {
     "length": st.integers(1, 3),
     "end": st.sampled_from([0.5, 0.0]),
     "parts": st.integers(1, 20),
+    "steps": st.integers(1, 300),
     "pixels": st.sampled_from([1, 1, 2, 40]),
     "weights": st.integers(1, 100),
     "biases": st.integers(1, 9),

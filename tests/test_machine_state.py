@@ -39,7 +39,7 @@ def state_of(number=1, readings=(), seconds=(1.0, 1.0), probe=None, cell=None, n
     machine = {"host": {"cpus": 10, **host}, "probe": probe or {"before": {}, "after": {}}}
     machine |= {"readings": [unknown | one for one in readings], "neighbours": list(neighbours)}
     runs = [{"seconds": one} for one in seconds]
-    return {"round": number, "machine": machine, "runs": runs, "cell": cell}
+    return {"round": number, "machine": machine, "runs": runs, "cell": {"training": {}} | (cell or {})}
 
 
 # ---- readings

@@ -6,12 +6,12 @@ from dataclasses import replace
 import cuda_on_cpu
 import numpy as np
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import LIKE_GRAPH, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from test_layers import compare, networks
+from test_layers import compare, labels_of, networks
 from test_training import trained
 
 from snn import backends
@@ -32,8 +32,10 @@ from snn.profiling.rehearsal import rehearse
 from snn.strategies import factory
 from snn.strategies.factory import Job
 
-TRAINERS = [n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).remedies]
-OTHERS = [n for n in groups.names("strategy") if n not in TRAINERS]
+TRAINERS = [
+    n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).remedies and n not in LIKE_GRAPH
+]
+OTHERS = [n for n in groups.names("strategy") if n not in (*TRAINERS, *LIKE_GRAPH)]
 KERNELS = [(False, False, False), (True, False, False), (False, True, False), (True, True, True)]
 DEEP_MLP = mlp((12, 96, 80, 96, 80, 96, 1), init="he_uniform", update_order="simultaneous")
 _CONV = (Conv2d(4, 3, 1), ReLU())
@@ -57,7 +59,7 @@ def recomputed(draw, network):
 def data_of(network, rows, seed):
     random = np.random.default_rng(seed)
     X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = random.integers(0, 3, rows) if network.outputs == 3 else random.normal(size=rows)
+    labels = labels_of(network.loss, network.outputs, rows, random)
     Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
     return X, Y, draw_weights(network, GlibcRandom(seed % 1000 + 1))
 

@@ -221,6 +221,8 @@ MANAGED = "managed memory needs a CUDA device"
 ON_CPU = {
     "async_pool": POOLS,
     "graph": "CUDA graphs need a CUDA device",
+    "graph_loop": "CUDA graphs need a CUDA device",
+    "graph_pdl": "programmatic dependent launches need a CUDA device",
     "managed": MANAGED,
     "managed_prefetch": MANAGED,
     "pool": POOLS,
@@ -254,7 +256,7 @@ def test_on_the_cpu():
 
 def test_on_a_device_that_is_not_the_processor():
     baselines = {"blas": ON_HOST, "sequential": ON_HOST, "threads": ON_HOST}
-    assert unsupported(Device()) == baselines | {"graph": ON_CPU["graph"]}
+    assert unsupported(Device()) == baselines | {name: ON_CPU[name] for name in ON_CPU if "graph" in name}
     on_host = {n for n in STRATEGIES if factory.class_of(groups.load("strategy", n)).on_host}
     assert on_host == set(baselines)
 

@@ -4,8 +4,8 @@
 //   zero              Z = 0
 //   clip              G scaled to a norm of at most max_norm; partial holds shares of its sum of squares
 //   start_steps       T of n elements when a run starts: 0, but T[1] to T[4] are 1
-//   count_step        T[3] = the factor of the rate in step T[0] of a run, counted from 0; then T[0] = T[0] + 1,
-//                     T[1] = 1 / (1 - beta1^T[0]), T[2] = 1 / sqrt(1 - beta2^T[0])
+//   count_step        T of the next steps, 8 elements each, from that of the last one: T[0] is its number t from 1 on,
+//                     T[1] = 1 / (1 - beta1^t), T[2] = 1 / sqrt(1 - beta2^t), T[3] the factor of its rate, T[4] = 1
 //   add_squares       T[8 + b] += block b's share of the sum of squares of G
 //   clip_together     T[4] = min(1, max_norm / (norm + 1e-6)) with the root of the sum of T[8] to T[263], which
 //                     are 0 afterwards
@@ -22,6 +22,7 @@
 // Launch, with 256 threads per block, a thread per element; count_step and clip_together with one block,
 // add_squares with 256.
 
+#include "../adam.cuh"
 #include "../rate_factor.cuh"
 
 constexpr int THREADS = 256;
@@ -62,15 +63,20 @@ extern "C" __global__ void start_steps(float* __restrict__ T, int n)
     if (i < n) T[i] = i >= 1 && i <= 4 ? 1.0f : 0.0f;
 }
 
-extern "C" __global__ void count_step(float* __restrict__ T, float gain1, float gain2, int form, int warmup,
+extern "C" __global__ void count_step(float* T, int steps, float gain1, float gain2, int form, int warmup,
                                       int length, float end)
 {
-    if (own_element() > 0) return;
-    T[3] = (float)rate_factor((double)T[0], form, warmup, length, (double)end);
-    const double t = (double)T[0] + 1.0;
-    T[0] = (float)t;
-    T[1] = (float)(1.0 / (1.0 - pow(1.0 - (double)gain1, t)));
-    T[2] = (float)(1.0 / sqrt(1.0 - pow(1.0 - (double)gain2, t)));
+    const double last = T[8 * (size_t)(steps - 1)];
+    __syncthreads();
+    for (int i = threadIdx.x; i < steps; i += THREADS) {
+        float* of_step = T + 8 * (size_t)i;
+        const double t = last + i + 1.0;
+        of_step[0] = (float)t;
+        of_step[1] = (float)(1.0 / (1.0 - pow(1.0 - (double)gain1, t)));
+        of_step[2] = (float)(1.0 / sqrt(1.0 - pow(1.0 - (double)gain2, t)));
+        of_step[3] = (float)rate_factor(t - 1.0, form, warmup, length, (double)end);
+        of_step[4] = 1.0f;
+    }
 }
 
 constexpr int SUMS = 8;  // where they begin in T
@@ -91,9 +97,6 @@ extern "C" __global__ void clip_together(float* __restrict__ T, float max_norm)
     const float scale = max_norm / (sqrtf(sum) + 1e-6f);
     T[4] = scale > 1.0f ? 1.0f : scale;  // a NaN stays
 }
-
-// The gradient of an element, clipped, with decay.
-__device__ float followed(float w, float g, const float* T, float decay) { return T[4] * g + decay * w; }
 
 extern "C" __global__ void decay_update(float* __restrict__ W, const float* __restrict__ G,
                                         const float* __restrict__ T, int n, float rate, float decay)
@@ -121,21 +124,6 @@ extern "C" __global__ void nesterov_update(float* __restrict__ W, const float* _
     const float gradient = followed(W[i], G[i], T, decay);
     const float m = M[i] = momentum * M[i] + gradient;
     W[i] -= rate * T[3] * (gradient + momentum * m);
-}
-
-// Part of the way from a mean to a new value, gain of it; the form of which the larger share is exact.
-__device__ float moved(float mean, float value, float gain)
-{
-    return gain < 0.5f ? mean + gain * (value - mean) : value - (1.0f - gain) * (value - mean);
-}
-
-// W without the step along the means of a gradient.
-__device__ float stepped(float w, float gradient, float* M, float* V, const float* T, float rate, float gain1,
-                         float gain2, float eps)
-{
-    const float m = *M = moved(*M, gradient, gain1);
-    const float v = *V = moved(*V, gradient * gradient, gain2);
-    return w - rate * T[3] * T[1] * (m / (sqrtf(v) * T[2] + eps));
 }
 
 extern "C" __global__ void adam_update(float* __restrict__ W, const float* __restrict__ G, float* __restrict__ M,

@@ -3,8 +3,9 @@
 Does not import pandas, which would slow the start of a cell.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan
+from statistics import fmean
 from typing import Any
 
 from snn.analysis.intervals import mean_interval
@@ -32,6 +33,7 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
         parts.append(_time([run["seconds"] for run in record["runs"]]))
         parts.append(f"{summary['members']} networks in each" if "members" in summary else "")
         parts.append("final loss not finite" if loss is None else f"final loss {loss:.6g}")
+        parts.append(_validated(record["runs"]))
         if "mean_test_accuracy" in summary:
             parts.append(f"test accuracy {summary['mean_test_accuracy']:.2%}")
         if summary.get("mean_test_r2") is not None:
@@ -47,6 +49,23 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     what = f"{cell.strategy}{kernel and f' with {kernel}'}{precision}"
     because = f": {one_line(reason)}" if reason else ""
     return f"{cell.dataset} {cell.network}: {what}: {', '.join(filter(None, parts))}{because}"
+
+
+def _validated(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Means over the runs: the last and the best validation loss, the epoch of the best, and the epochs.
+
+    Empty if no row was held out.
+    """
+    if "validation_loss" not in runs[0]:
+        return ""
+    if None in [epoch["validation_loss"] for run in runs for epoch in run["epochs"]]:
+        return "validation loss not finite"
+    best = fmean(run["epochs"][run["best_epoch"] - 1]["validation_loss"] for run in runs)
+    after = (
+        f"{fmean(run['best_epoch'] for run in runs):.4g} of {fmean(len(run['epochs']) for run in runs):.4g}"
+    )
+    last = fmean(run["epochs"][-1]["validation_loss"] for run in runs)
+    return f"validation loss {last:.6g}, at best {best:.6g} after {after} epochs"
 
 
 def kernel_used(record: Mapping[str, Any]) -> str:

@@ -35,6 +35,7 @@ Expected = Mapping[str, str]
 
 _REAL = (
     *("mean_s", "std_s", "final_loss"),
+    *("trained_epochs", "validation_loss", "validation_loss_std"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
     *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std", "majority_accuracy", "test_rows"),
 )
@@ -132,16 +133,16 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     """The row of one cell from the records of its rounds by name.
 
     The runs of all rounds are pooled, texts are joined, and costs are medians over rounds. ``mean_s`` and
-    ``std_s`` are seconds per training run; every round has the same weight in the mean. ``rounds`` lists the
-    runs' seconds for each round from the first to the last; the list of a missing round is empty, as are all
-    lists of a cell without a time. ``origins`` lists the origin of each of these rounds. The key ``seeds`` of
-    records from several seeds, each with the protocol's rounds, is their number (``snn.tables.overview``). If
-    one launch trains several ``members``, the seconds of a run are its share of the launch, which takes
-    ``launch_s``, and ``member_losses`` holds each member with its mean ``final_loss``. ``draw_losses`` holds
-    the final loss by draw of initial weights, and ``draws`` lists the draws as text. ``hidden`` holds the
-    hidden widths of an MLP, and None for any other network. ``kernel`` is the kernel that did the arithmetic
-    (``snn.analysis.cell_line``), ``kernel.name`` the chosen one. Scores are over the test rows; a
-    classification also has a ``curve``.
+    ``std_s`` are seconds per training run of all epochs (``store.run_seconds``); every round has the same
+    weight in the mean. ``rounds`` lists the runs' seconds for each round from the first to the last; the list
+    of a missing round is empty, as are all lists of a cell without a time. ``origins`` lists the origin of
+    each of these rounds. The key ``seeds`` of records from several seeds, each with the protocol's rounds, is
+    their number (``snn.tables.overview``). If one launch trains several ``members``, the seconds of a run are
+    its share of the launch, which takes ``launch_s``, and ``member_losses`` holds each member with its mean
+    ``final_loss``. ``draw_losses`` holds the final loss by draw of initial weights, and ``draws`` lists the
+    draws as text. ``hidden`` holds the hidden widths of an MLP, and None for any other network. ``kernel`` is
+    the kernel that did the arithmetic (``snn.analysis.cell_line``), ``kernel.name`` the chosen one. Scores
+    are over the test rows; a classification also has a ``curve``.
     """
     records = sorted(of_cell.values(), key=itemgetter("round"))
     first = next((record for record in records if record["runs"]), records[0])  # one without runs holds less
@@ -149,13 +150,14 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     package = traits["own_runtime"]  # a peer has none
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("training.shuffle", IN_FILE)
+    row.setdefault("training.validation", 0.0)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
     row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
     row.setdefault("training.schedule", CONSTANT.name)
     members = max(len(first.get("members", [])), 1)
     by_number = {record["round"]: record for record in records}
     in_turn = [by_number.get(number) for number in range(1, max(by_number) + 1)]
-    seconds = [[run["seconds"] / members for run in one["runs"]] if one else [] for one in in_turn]
+    seconds = [[time / members for time in store.run_seconds(one)] if one else [] for one in in_turn]
     times = [time for of_round in seconds for time in of_round]
     mean = mean_of(seconds) if times else None
     member_losses = _member_losses(first.get("members", []), records)
@@ -253,6 +255,7 @@ def joined(words: Iterable[str | None], default: str = "") -> str:
 # ---- learning: scores on test rows, and a classification's curve by epoch
 
 TESTED = {
+    "validation_loss": ("validation_loss", "validation_loss_std"),
     "test_accuracy": ("test_accuracy", "test_accuracy_std"),
     "test_s": ("test_seconds", "test_std_s"),
     "test_r2": ("test_r2", "test_r2_std"),
@@ -269,7 +272,7 @@ def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
 
     Columns without any value are left out.
     """
-    tested = [name for name in TESTED if frame[name].notna().any()]
+    tested = [name for name in ("trained_epochs", *TESTED) if frame[name].notna().any()]
     if not frame["curve"].map(bool).any():
         return frame[tested]
     return frame[tested].assign(step_us=step_us(frame))[["step_us", *tested]]
@@ -283,6 +286,8 @@ def _learned(records: Sequence[Record]) -> dict[str, Any]:
     runs = [run for record in records for run in record["runs"]]
     first: Record = next((run for one in records if one["round"] == 1 for run in one["runs"]), {})
     found: dict[str, Any] = {"first_accuracy": first.get("test_accuracy"), "curve": _curve(runs, first)}
+    ends_early = any("patience" in record["cell"]["training"] for record in records)
+    found["trained_epochs"] = fmean(len(run["epochs"]) for run in runs) if ends_early and runs else None
     for column, (key, deviation) in TESTED.items():
         found[column], found[deviation] = _spread([run[key] for run in runs if key in run])
     return found
@@ -296,7 +301,7 @@ def _curve(runs: Sequence[Record], first: Record) -> list[dict[str, float | int 
     epochs = [run["epochs"] for run in runs if "epochs" in run]
     cumulative = [list(accumulate(epoch["seconds"] for epoch in one)) for one in epochs]
     entries = []
-    for i in range(len(epochs[0]) if epochs else 0):
+    for i in range(min(map(len, epochs), default=0)):
         loss, loss_std = _spread([one[i]["mean_loss"] for one in epochs])
         until, until_std = _spread([one[i] for one in cumulative])
         entries.append(

@@ -24,6 +24,7 @@ from snn.analysis.verdicts import (
 from snn.config.cell import ANY, Cell
 from snn.config.groups import touches
 from snn.profiling.memory import size
+from snn.records.store import run_seconds
 
 Thresholds = Mapping[str, float]
 """The values of ``config/verdicts.yaml``."""
@@ -52,7 +53,7 @@ def verdict(records: Sequence[Mapping[str, Any]], thresholds: Thresholds) -> tup
         for word, note in (found | watched(record, thresholds)).items():
             number = f"round {record['round']}: " if len(records) > 1 else ""
             notes.setdefault(word, []).extend([number + note] if note else [])
-    seconds = [run["seconds"] for record in records for run in record["runs"]]
+    seconds = [time for record in records for time in run_seconds(record)]
     variation = stdev(seconds) / fmean(seconds) if len(seconds) > 1 else 0.0
     if variation > thresholds["noisy"]:
         notes[NOISY] = [f"coefficient of variation of the runs {variation:.1%}"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from snn.config import groups
 from snn.config.cell import Cell
-from snn.models import optimizers, row_order
+from snn.models import optimizers, row_order, validation
 from snn.models.network import network_label, without_defaults
 
 TABLES = ("speedup", "depth", "neurons")
@@ -25,12 +25,12 @@ def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
     networks = [without_defaults(groups.load("network", name)) for name in _NETWORKS]
     strategy, dataset, network = cell.strategy, cell.dataset, cell["network"]
     width = {"hidden": network["hidden"]} if len(network.get("hidden") or ()) == 1 else {}
-    kernel = groups.load("kernel", "naive")
+    kernel, usual = groups.load("kernel", "naive"), groups.default_training()
     if not (
         all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
         and cell.precision == "fp32"
         and network in [networks[0] | width, *networks[1:]]
-        and cell["training"] == optimizers.settled(row_order.settled(groups.default_training()))
+        and cell["training"] == validation.settled(optimizers.settled(row_order.settled(usual)))
         and all(_is_as_in_its_file(group, cell[group]) for group in ("dataset", "strategy"))
     ):
         return []

@@ -271,7 +271,7 @@ def _floor(row: pd.Series, measured: Measured) -> float:
     step = Step(
         features=int(features),
         hidden=tuple(row["hidden"]),
-        rows=int(rows),
+        rows=int(_trained(rows, row)),
         batch_size=int(row["training.batch_size"]),
         sequential=row["network.update_order"] == "sequential",
         precision=row["precision"],
@@ -308,12 +308,17 @@ def step_us(frame: pd.DataFrame) -> pd.Series:
     return 1e6 * frame["mean_s"] / steps(frame)
 
 
+def _trained(rows: Any, settings: pd.Series | pd.DataFrame) -> Any:
+    """How many of these rows are not held out for validation (``snn.models.validation``)."""
+    return rows - np.round(rows * settings.get("training.validation", 0.0))
+
+
 def steps(frame: pd.DataFrame) -> pd.Series:
     """The steps of one run of each row; NaN for a data set whose size the cell does not state.
 
     Leftover rows that do not fill a batch are one more step, unless ``drop_last`` leaves them out.
     """
     rows = frame.get("dataset.rows", pd.Series(np.nan, frame.index))
-    batches = rows.astype(float) / frame["training.batch_size"]
+    batches = _trained(rows.astype(float), frame) / frame["training.batch_size"]
     drops_last = frame.get("training.drop_last", pd.Series(False, frame.index)).astype(bool)
     return frame["training.epochs"] * batches.map(np.floor).where(drops_last, batches.map(np.ceil))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from snn.backends.launches import Steps, TrainingLaunch, TrainingShape
+from snn.errors import Unsupported
 
 Stream = Hashable
 """A queue of copies and launches that run in order; None means a synchronous call."""
@@ -155,6 +156,14 @@ class Backend(ABC):
     ) -> None:
         """Launch an op of ``snn.backends.ops`` on its operands, on the default stream if none is given."""
 
+    def overlap_launches(self, on: bool) -> None:
+        """Whether each kernel launched from now on may begin while the one before it on its stream ends.
+
+        That is programmatic dependent launch; a captured graph keeps it. Raises Unsupported.
+        """
+        if on:
+            raise Unsupported("programmatic dependent launches need a CUDA device")
+
     @abstractmethod
     def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         """The launch by which ``train`` trains the shape. Raises Unsupported, with every reason."""
@@ -215,8 +224,12 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def graph_end(self, stream: Any) -> Any:
-        """End the capture, and return it as a graph ready to launch (cudaGraphInstantiate)."""
+    def graph_end(self, stream: Any, buffer: Any = None) -> Any:
+        """End the capture, and return it as a graph ready to launch (cudaGraphInstantiate).
+
+        With a buffer of two uint32 a launch repeats the graph by a conditional node: the next launch as often
+        as the first one says, those after it as the second one. Raises Unsupported.
+        """
 
     @abstractmethod
     def graph_launch(self, graph: Any, stream: Any) -> None:

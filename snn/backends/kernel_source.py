@@ -6,6 +6,10 @@ from pathlib import Path
 SPLIT_K = "kernels/split_k.cu"
 """Products of few elements and long sums, for the fused kernels."""
 
+_ENTRY = re.compile(r'^(?:extern "C" __global__|KERNEL)[^;{]*\{', re.MULTILINE)
+_OVERLAP = (
+    ' asm volatile("griddepcontrol.wait;" ::: "memory"); asm volatile("griddepcontrol.launch_dependents;");'
+)
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 
 
@@ -22,7 +26,21 @@ def no_capture(kernel: str | None) -> str:
 
 def knows_tall_grids(source: str) -> bool:
     """Whether an expanded source can count rows of blocks in x (kernels/tile_place.cuh)."""
-    return "#ifdef TALL\n" in source
+    return "defined(TALL)\n" in source
+
+
+def knows_training(source: str) -> bool:
+    """Whether an expanded source has the products of biases, activation functions and Adam."""
+    return "#ifndef TRAINING\n" in source
+
+
+def overlapping(source: str) -> str:
+    """An expanded source whose kernels may begin while the one before ends (programmatic dependent launch).
+
+    Each waits for the end of the one before, whose results it reads, then lets the next one begin. Without
+    ``__restrict__`` no read moves in front of the wait, or goes through a cache that is not coherent.
+    """
+    return "#define __restrict__\n" + _ENTRY.sub(lambda entry: entry[0] + _OVERLAP, source)
 
 
 def text(path: Path) -> str:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from snn.models.step import LAYERS_AT_ONCE
+
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
 
@@ -35,6 +37,10 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
     "W+b in 32s": lambda of: 32 * math.ceil(_DERIVED["W+b"](of) / 32),
     "weights+biases by 32": lambda of: math.ceil((of["weights"] + of["biases"]) / 32),
     "inputs+1": lambda of: of["inputs"] + 1,
+    "m+bias": lambda of: of["m"] + of["bias"],
+    "all": lambda of: max(
+        of[f"at{i}"] + (of[f"m{i}"] + of[f"bias{i}"]) * of[f"n{i}"] for i in range(LAYERS_AT_ONCE)
+    ),
     "n by 4": lambda of: of["n"] // 4 + 2,
     "blocks of channels": lambda of: of["channels"] if of["pixels"] > 1 else math.ceil(of["channels"] / 8),
     "width by 8": lambda of: math.ceil(of["width"] / 8),
@@ -42,7 +48,9 @@ _DERIVED: dict[str, Callable[[Mapping[str, int]], int]] = {
 """Factors of sizes, computed from an operation's numbers."""
 
 
-_REALS = ("drop", "scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "end")
+_REALS = (
+    *("drop", "scale", "rate", "max_norm", "momentum", "decay", "gain1", "gain2", "eps", "shrink", "end"),
+)
 """Numbers that are float32; the others are whole."""
 
 
@@ -63,6 +71,16 @@ class Op:
     @property
     def reals(self) -> tuple[str, ...]:
         return tuple(name for name in self.numbers if name in _REALS)
+
+    @property
+    def of_training(self) -> bool:
+        """Whether it is a product whose kernels are compiled with -DTRAINING."""
+        return self in _OF_TRAINING.values()
+
+    @property
+    def is_grouped(self) -> bool:
+        """Whether it is the gradients of several layers."""
+        return self.numbers[0] == "m0"
 
     @property
     def is_product(self) -> bool:
@@ -128,6 +146,30 @@ _OF_CHANNELS = "rows channels pixels", f"{THREADS}*blocks of channels"
 _DROPOUT = "n first layer seed turn drop"
 _SUMS = 8 + PARTIAL_SUMS
 _ADAM = "n rate gain1 gain2 eps decay"
+_LAYER = _MATRICES + "W:m+bias*n M:m+bias*n V:m+bias*n T:8"
+_STEP = "rate gain1 gain2 eps decay shrink"
+_LAYERS = " ".join(f"A{i}:k*m{i} B{i}:k*n{i}" for i in range(LAYERS_AT_ONCE))
+_EACH = " ".join(f"m{i} n{i} bias{i} at{i}" for i in range(LAYERS_AT_ONCE)) + " k"
+
+_OF_TRAINING = {
+    "matmul_bias_activation": _op(_MATRICES + "C:m*n b:n", "m k n activation"),  # C = f(A B + b)
+    # the same, and Z = A B + b
+    "matmul_bias_activation_kept": _op(_MATRICES + "Z:m*n b:n C:m*n", "m k n activation"),
+    # E = A B + b - Y, D = scale E
+    "matmul_bias_error": _op(_MATRICES + "D:m*n b:n Y:m*n E:m*n", "m k n scale"),
+    # C = A B times the derivative of f, computed from H
+    "matmul_derivative": _op(_MATRICES + "C:m*n H:m*n", "m k n activation"),
+    "matmul_nt_derivative": _op(_MATRICES + "C:m*n H:m*n", "m k n activation"),  # the same of A B^T
+    # G = A^T B and, if bias is 1 and not 0, the sums of the columns of B as one more row
+    "matmul_tn_sum": _op(_MATRICES + "G:m+bias*n", "m k n bias"),
+    # With that G, W -= rate shrink W, then adam_update
+    "matmul_tn_adam": _op(_LAYER, f"m k n bias {_STEP}"),
+    # The same of several layers, each from its element ``at`` of G, or of W, M and V, on; without elements it
+    # is left out
+    "matmul_tn_sum_layers": _op(f"{_LAYERS} G:all", _EACH),
+    "matmul_tn_adam_layers": _op(f"{_LAYERS} W:all M:all V:all T:8", f"{_EACH} {_STEP}"),
+}
+
 _SOFTMAX = "P:rows*width Y:rows*width E:rows D:rows*width", "rows width scale", "rows"
 
 OPS = {
@@ -144,6 +186,7 @@ OPS = {
     # W -= rate A^T B, b -= rate times the sum of the rows of B; the same, and V = W^T
     "matmul_tn_update_bias": _op(_MATRICES + "W:m*n b:n", "m k n rate"),
     "matmul_tn_update_both_bias": _op(_MATRICES + "W:m*n V:m*n b:n", "m k n rate"),
+    **_OF_TRAINING,
     "relu": _op("Z:n", "n"),  # Z = max(Z, 0)
     "error": _op("P:n Y:n E:n D:n", "n scale"),  # E = P - Y, D = scale E
     "mask": _op("D:n H:n", "n"),  # D = D where H > 0, else 0
@@ -215,6 +258,11 @@ OPS = {
     "count_dropout": _layer("dropout", "C:2", "", "1"),  # C[0] += 1
     # E = -log softmax(P) at the one-hot Y, D = scale (softmax(P) - Y)
     "softmax_cross_entropy": _layer("softmax", *_SOFTMAX),
+    # E = the losses of outputs P with targets Y, D = scale times their gradient
+    **{
+        name: _layer("losses", "P:n Y:n E:n D:n", "n scale", "n")
+        for name in ("huber", "binary_cross_entropy")
+    },
     # T_i = A_i^T, of each of so many matrices
     "transpose_each": _layer(
         "im2col", "A:count*rows*cols T:count*rows*cols", "count rows cols", "count*rows*cols"
@@ -232,15 +280,15 @@ OPS = {
     "max_pool2d_gradient": _layer(
         "pooling", f"G:{_WINDOWS} X:{_IMAGE} D:{_IMAGE}", _IMAGES + " size", _IMAGE
     ),
-    # Of optimisers, snn/models/optimizers.py: T is the number of steps, 1 / (1 - beta1^T) and
+    # Of optimisers, snn/models/optimizers.py: T is the number of a step, 1 / (1 - beta1^T) and
     # 1 / sqrt(1 - beta2^T) with gain = 1 - beta, the factors of the rate and of the gradients, 3 unused, and
     # partial sums of squares.
     "zero": _layer("optimizers", "Z:n", "n", "n"),  # Z = 0
     # G scaled, as clipped_update does
     "clip": _layer("optimizers", f"G:n S:{PARTIAL_SUMS}", "n max_norm", "n"),
     "start_steps": _layer("optimizers", "T:n", "n", "n"),  # T when a run starts
-    # the next step, and the factor of its rate (snn/models/schedules.py)
-    "count_step": _layer("optimizers", "T:8", "gain1 gain2 form warmup length end", "1"),
+    # T of the next steps, from that of the last one; the rate as in snn/models/schedules.py
+    "count_step": _layer("optimizers", "T:8*steps", "steps gain1 gain2 form warmup length end", f"{THREADS}"),
     "add_squares": _layer("optimizers", f"G:n T:{_SUMS}", "n", f"{THREADS}*{PARTIAL_SUMS}"),  # sums += G^2
     # the factor of the gradients, as clip_grad_norm_ has it, from the sums, which are 0 afterwards
     "clip_together": _layer("optimizers", f"T:{_SUMS}", "max_norm", "1"),

@@ -20,7 +20,7 @@ from snn.config.cell import ANY, NONE, SECTIONS, Cell
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.hardware.devices import BACKENDS
-from snn.models import members, optimizers, remedies, schedules
+from snn.models import members, optimizers, remedies, schedules, validation
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import ACTIVATIONS, parse
@@ -324,6 +324,8 @@ KINDS: Mapping[str, Kind] = {
     "training.gradient": one_of(GRADIENTS),
     "training.drop_last": FLAG,
     "training.shuffle": one_of(SHUFFLES),
+    "training.validation": Range(0, 0.9, "some rows must be left to train on", real=True),
+    "training.patience": Range(1, 10**6, "a run has no more epochs", or_null="training all epochs"),
     "training.accumulate": Range(1, 2**24, _IN_32_BITS),
     "training.optimizer": one_of(optimizers.OPTIMIZERS),
     "training.momentum": Range(0, 1, _MEANS, real=True, or_null=_USUAL),
@@ -413,6 +415,9 @@ def check_cell(cell: Mapping[str, Any]) -> None:
     if rows is not None and batch > rows:
         right = f"at most {rows}, the number of rows of dataset={cell['dataset']['name']}"
         raise error("training.batch_size", batch, right)
+    validation.check_patience(training)
+    if rows is not None:
+        validation.count_rows(training, rows)
     remedies.check_divides(training["accumulate"], batch)
     remedies.check_divisible(training["accumulate"], list(map(parse, network.get("layers", ()))))
     gradient = gradient_of(training["gradient"], kernel["block"])
@@ -484,7 +489,7 @@ def _settle(cell: dict[str, Any]) -> None:
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
-    cell["training"] = optimizers.settled(settled(cell["training"]))
+    cell["training"] = validation.settled(optimizers.settled(settled(cell["training"])))
     cell["strategy"] = members.settled(cell["strategy"])
     network = cell["network"] = without_defaults(cell["network"])
     network["recompute"] = sorted(network["recompute"])

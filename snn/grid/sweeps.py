@@ -245,7 +245,12 @@ def trainings(cells: Iterable[Cell]) -> list[Cell]:
     found: dict[str, Cell] = {}
     for cell in cells:
         training = cell["training"]
-        steps = [training["batch_size"], training["epochs"], training.get("drop_last", False)]
+        steps = [
+            training["batch_size"],
+            training["epochs"],
+            training.get("drop_last", False),
+            training.get("validation", 0.0),
+        ]
         key = json.dumps([cell["dataset"], *steps], sort_keys=True)
         if key not in found or len(cell["network"].get("hidden", ())) == 1:
             found[key] = cell

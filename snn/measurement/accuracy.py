@@ -47,9 +47,11 @@ def errors(
 
 def accuracy(network: Network, weights: list[np.ndarray], X: np.ndarray, labels: np.ndarray) -> float:
     """The fraction of rows X (n, features), float32, whose largest output, the first of equal ones, is that
-    of their label, a whole number. A row with an output that is not a number is wrong."""
+    of their label, a whole number; a single output is above 0 for label 1. A row with an output that is not a
+    number is wrong."""
     outputs = predicted(network, weights, X)
-    right = (outputs.argmax(axis=1) == labels) & ~np.isnan(outputs).any(axis=1)
+    found = outputs.argmax(axis=1) if network.outputs > 1 else outputs[:, 0] > 0
+    right = (found == labels) & ~np.isnan(outputs).any(axis=1)
     return float(np.mean(right))
 
 
@@ -72,12 +74,9 @@ def predicted(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.
 
 def untrained_loss(job: Job) -> float:
     """The loss of a job's network with the first draw of its seed's initial weights, on its last rows."""
-    X, Y = job.X[-_UNTRAINED_ROWS:], job.Y[-_UNTRAINED_ROWS:].astype(np.float64)
-    outputs = predicted(job.network, draw_weights(job.network, GlibcRandom(job.seed)), X).astype(np.float64)
-    with np.errstate(all="ignore"):
-        if not job.is_classification:
-            return float(np.mean(np.square(outputs - Y)))
-        return float(np.mean(np.logaddexp.reduce(outputs, axis=1) - (outputs * Y).sum(axis=1)))
+    X, Y = job.X[-_UNTRAINED_ROWS:], job.Y[-_UNTRAINED_ROWS:]
+    outputs = predicted(job.network, draw_weights(job.network, GlibcRandom(job.seed)), X)
+    return job.network.loss.evaluate(outputs, Y)
 
 
 def _forward(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.ndarray:

@@ -32,6 +32,7 @@ from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
 from snn.measurement.runs import Measurement, Run
+from snn.models import validation
 from snn.models.gradients import PublishedNaive
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling import nvtx
@@ -61,6 +62,8 @@ def _run(config: Cell) -> dict[str, Any]:
     table = load_table(cell, data)
     check_memory(cell, table.values.shape)
     described = datasets.described(table, cell["dataset"])
+    if held := validation.count_rows(cell["training"], described["rows"]):
+        described |= {"rows": described["rows"] - held, "validation_rows": held}
     job = replace(job_of(cell, table), keeps_weights=weights is not None)
     datasets.say_remarks(table)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
@@ -157,7 +160,8 @@ def build_record(
     del found["weights"]
     if not members:
         del found["best_member"]
-    runs = [_plain(run, squared, bool(members)) for run in measurement.runs]
+    patience = cell["training"].get("patience")
+    runs = [_plain(run, squared, bool(members), patience) for run in measurement.runs]
     record = {
         "schema_version": SCHEMA_VERSION,
         **found,
@@ -176,13 +180,25 @@ def build_record(
     return sealed(record)
 
 
-def _plain(run: Run, squared: bool, several: bool) -> dict[str, Any]:
+def _plain(run: Run, squared: bool, several: bool, patience: int | None) -> dict[str, Any]:
     """One run as JSON values; with several networks per launch, also the loss of each."""
     plain: dict[str, Any] = {"seconds": run.seconds, "final_loss": _finite(run.final_loss)}
     if squared:
         plain["final_mse"] = plain["final_loss"]
     if run.epochs:
-        plain["epochs"] = [{"seconds": s, "mean_loss": _finite(loss)} for s, loss in run.epochs]
+        plain["epochs"] = [
+            {"seconds": epoch.seconds, "mean_loss": _finite(epoch.mean_loss)} for epoch in run.epochs
+        ]
+    if run.validation_seconds is not None:
+        losses = [_finite(epoch.validation_loss) for epoch in run.epochs]
+        for epoch, loss in zip(plain["epochs"], losses, strict=True):
+            epoch["validation_loss"] = loss
+        best = validation.best_epoch(losses)
+        plain |= {
+            "validation_loss": losses[best - 1 if best and patience else -1],
+            "validation_seconds": run.validation_seconds,
+            "best_epoch": best,
+        }
     if run.test_accuracy is not None:
         plain |= {"test_accuracy": run.test_accuracy, "test_seconds": run.test_seconds}
     if run.test_errors is not None:
@@ -208,7 +224,7 @@ def _summary(
         return summary
     summary |= {"median_seconds": median(seconds), "min_seconds": min(seconds), "max_seconds": max(seconds)}
     summary["setup_seconds"] = setup_seconds
-    tested = ("test_accuracy", *(f"test_{key}" for key in Errors._fields))
+    tested = ("validation_loss", "test_accuracy", *(f"test_{key}" for key in Errors._fields))
     summary |= {f"mean_{key}": _mean([run[key] for run in runs]) for key in tested if key in runs[0]}
     return summary | ({"members": members, "mean_seconds_per_member": mean / members} if members else {})
 

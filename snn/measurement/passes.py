@@ -14,7 +14,7 @@ from snn.hardware.sampling import Sample, Sampler
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models import network as networks
-from snn.models.losses import CROSS_ENTROPY
+from snn.models import validation
 from snn.models.network import Network
 from snn.profiling.profile import profile
 from snn.profiling.rehearsal import advice
@@ -41,7 +41,12 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
     X, Y = datasets.split(learned, batch_size, name, 0 if tested is None else len(tested))
     network = networks.trained(cell, tuple(cell["dataset"].get("shape", X.shape[1:])))
     _check_task(cell, network, table.facts)
-    test, is_classification = None, network.loss is CROSS_ENTROPY
+    held_out = None
+    if held := validation.count_rows(training, len(X)):
+        of_held = np.ascontiguousarray(X[-held:]), np.ascontiguousarray(Y[-held:])
+        held_out = of_held[0], network.loss.targets(of_held[1], network.outputs)
+        X, Y = X[:-held], Y[:-held]
+    test, is_classification = None, network.loss.is_classification
     if tested is not None and (is_classification or "held_out" in cell["dataset"]):  # not labels as numbers
         network.loss.targets(tested[:, -1:], network.outputs)  # rejects labels without an output
         rows = _whole(len(tested), batch_size) if training["drop_last"] else len(tested)
@@ -60,6 +65,8 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
         batch_size=batch_size,
         learning_rate=training["learning_rate"],
         test=test if test and len(test.X) else None,
+        validation=held_out,
+        patience=training.get("patience"),
     )
 
 
@@ -71,7 +78,7 @@ def _check_task(cell: Mapping[str, Any], network: Network, facts: Mapping[str, A
             f"dataset.task is {task}, but the network learns a {network.loss.task}, since its loss is "
             f"{network.loss.name}: leave dataset.task out"
         )
-    if len(classes) > network.outputs:
+    if len(classes) > network.loss.classes(network.outputs):
         named = ", ".join(classes[:_NAMED]) + (", ..." if len(classes) > _NAMED else "")
         raise ConfigError(
             f"{cell['dataset'].get('path', 'the data set')} has {len(classes)} classes ({named}), but "
@@ -116,7 +123,9 @@ def measured(
             profile_of_run = _unless_full(lambda: profile(job, backend, rules.max_warmup_seconds))
         probes = {"before": before, "after": _unless_full(lambda: probe(backend)) or {}}
         readings = sampler.readings()
-    windows = [(run.began, run.began + run.seconds) for run in measurement.runs]
+    windows = [
+        (run.began, run.began + run.seconds + (run.validation_seconds or 0)) for run in measurement.runs
+    ]
     machine = {"probe": probes, "readings": readings, "samples": sampler.samples(windows)}
     return measurement, profile_of_run, machine
 

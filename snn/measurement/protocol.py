@@ -24,9 +24,10 @@ class Round:
     max_warmup_seconds: float = 0.0
     first_run: int = 0
 
-    def stop(self, seconds: Sequence[float]) -> str | None:
+    def stop(self, seconds: Sequence[float], comparable: Sequence[float] | None = None) -> str | None:
         """The rule that ends the round after these runs, or None if another run follows.
 
+        ``comparable``: the seconds of training as many epochs, if ``seconds`` include more or are of fewer.
         ``runs``: all are done. ``relative_error``: the half-width of the mean's 95% confidence interval is at
         most this fraction of it. ``max_seconds``: the next run would probably exceed the limit.
         """
@@ -34,7 +35,7 @@ class Round:
             return "runs"
         if len(seconds) < self.min_runs:
             return None
-        if self.relative_error is not None and relative_error(seconds) <= self.relative_error:
+        if self.relative_error is not None and relative_error(comparable or seconds) <= self.relative_error:
             return "relative_error"
         if self.max_seconds is not None and sum(seconds) + fmean(seconds) > self.max_seconds:
             return "max_seconds"

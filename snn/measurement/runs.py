@@ -31,10 +31,12 @@ _LONG_EPOCH = 0.5
 
 
 class Epoch(NamedTuple):
-    """One epoch of a run: wall-clock seconds, and the mean of its batches' losses before their updates."""
+    """One epoch of a run: wall-clock seconds, the mean of its batches' losses before their updates, and the
+    loss of the rows held out after it, if any are."""
 
     seconds: float
     mean_loss: float
+    validation_loss: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,12 @@ class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
 
     ``began`` is its start by ``time.perf_counter``. With several networks per launch, ``seconds`` are the
-    launch's, ``losses`` has one loss per network, and ``final_loss`` is their mean. For a classification,
-    ``epochs`` has every epoch, whose seconds add up to the run's. With test rows, a classification has the
-    accuracy on them and the seconds of predicting them, a regression the ``test_errors``.
+    launch's, ``losses`` has one loss per network, and ``final_loss`` is their mean. For a classification, and
+    with rows held out for validation, ``epochs`` has every epoch, whose seconds add up to the run's;
+    ``validation_seconds`` is the additional time of all epochs' validation losses. A run that ends early
+    (``Job.patience``) has fewer epochs, and test results of its best weights. With test rows, a
+    classification has the accuracy on them and the seconds of predicting them, a regression the
+    ``test_errors``.
     """
 
     seconds: float
@@ -54,6 +59,7 @@ class Run:
     test_accuracy: float | None = None
     test_seconds: float | None = None
     test_errors: Errors | None = None
+    validation_seconds: float | None = None
     began: float = field(default=0.0, compare=False)
 
 
@@ -107,7 +113,7 @@ def measure(
     run, ``of_run`` during a long one, whenever the host has nothing else to do.
 
     A run is timed from its first epoch until the device has finished the last. Setup, drawing weights and
-    reading losses are excluded; predicting test rows is timed separately.
+    reading losses are excluded; validating and predicting test rows are timed separately.
     """
     measurement = Measurement()
     try:
@@ -188,12 +194,16 @@ def _time_runs(
         measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
         measurement.launch = strategy.launch
         measurement.warmup = _warm_up(job, rules, strategy, backend)
+        if job.validation is not None:
+            strategy.validation_loss()  # it is timed from the second time on
         starts = islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs
         while measurement.stopped is None:
             is_long = measurement.warmup.seconds > _LONG_EPOCH * measurement.warmup.epochs
             runs.append(_run(job, strategy, backend, next(starts), of_run, after_epoch=not is_long))
-            measurement.stopped = rules.stop([run.seconds for run in runs])
+            taken = [run.seconds + (run.validation_seconds or 0) for run in runs]
+            of_all_epochs = [run.seconds * job.epochs / (len(run.epochs) or job.epochs) for run in runs]
+            measurement.stopped = rules.stop(taken, of_all_epochs)
             progress(runs)
         if measurement.members:
             _score(job, strategy, measurement)
@@ -256,22 +266,40 @@ def _run(
     strategy.load(weights)
     backend.synchronize()
     epochs: list[Epoch] = []
+    held_out: list[float] = []  # the validation loss of each epoch
+    validation_seconds = 0.0
+    best: list[np.ndarray] | None = None
+    lowest, best_epoch = math.inf, 0
     began = time.perf_counter()
-    if job.is_classification:
+    if job.watches_epochs:
         seconds = 0.0
         for done in range(job.epochs):
             if done:
                 of_run(done, job.epochs, seconds)
             of_epoch = _timed(backend, strategy.epoch)
-            epochs.append(Epoch(of_epoch, float(np.mean(strategy.epoch_losses()))))
+            mean_loss = float(np.mean(strategy.epoch_losses()))
+            if job.validation is not None:
+                validation_seconds += _timed(backend, lambda: held_out.append(strategy.validation_loss()))
+            epochs.append(Epoch(of_epoch, mean_loss, held_out[-1] if held_out else None))
             seconds += of_epoch
+            if job.patience is not None:
+                if held_out[-1] < lowest:
+                    lowest, best_epoch, best = held_out[-1], len(epochs), strategy.weights()
+                if len(epochs) - best_epoch >= job.patience:
+                    break
         seconds = math.fsum(epoch.seconds for epoch in epochs)
     else:
         strategy.progress = of_run
         seconds = _timed(backend, lambda: strategy.train(job.epochs))
     strategy.check_trained()
     losses = strategy.losses()
-    run = Run(seconds, fmean(losses), tuple(losses), tuple(epochs), began=began)
+    run = Run(
+        *(seconds, fmean(losses), tuple(losses), tuple(epochs)),
+        validation_seconds=validation_seconds if held_out else None,
+        began=began,
+    )
+    if best is not None:
+        strategy.load(best)
     if job.test is None or strategy.side_by_side:
         return run
     X, targets, _ = test = job.test

@@ -112,6 +112,8 @@ class Linear(Layer):
             op = "matmul_tn_update_both_bias" if len(updated) > 2 else "matmul_tn_update_bias"
             step.launch(op, (x.name, dy, *updated), (x.size, step.rows, self.width, rate))
             return
+        if step.follow_product(x.name, dy, (f"W{i}", f"b{i}")[: 1 + self.bias], W):
+            return
         dW = step.parameter_gradient(f"W{i}")
         step.launch("matmul_tn", (x.name, dy, dW), (x.size, step.rows, self.width))
         step.descend(f"W{i}", dW, W, kept)

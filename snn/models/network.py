@@ -17,7 +17,7 @@ from snn.models.layers import ACTIVATIONS, Dropout, Layer, Linear, Parameter, ch
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, Loss
 from snn.models.optimizers import PLAIN, Optimizer
 from snn.models.row_order import EPOCH
-from snn.models.step import Shape
+from snn.models.step import Place, Shape
 
 INITIALISERS = ("uniform01", "he_uniform", "kaiming_uniform", "pytorch")
 _NUMERATORS = {"he_uniform": 2, "kaiming_uniform": 6, "pytorch": 1}
@@ -25,6 +25,8 @@ MLP_DEFAULTS = {"bias": False, "activation": "relu"}
 """Keys of an MLP that cells name only if they differ from these values, the paper's."""
 UPDATE_ORDERS = ("sequential", "simultaneous")
 REDUCTIONS = ("mean", "sum")
+ALIGNMENT = 32
+"""Where in a buffer of all parameters a layer's begin: at multiples of so many float32, 128 bytes."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,18 @@ class Network:
         """The elements of each buffer that lives from step to step, 0 when a run starts."""
         has_dropout = any(isinstance(layer, Dropout) for layer in self.layers)
         return self.optimizer.state_sizes(self.parameters) | (dropout.STATE if has_dropout else {})
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Where each trained parameter lies in a buffer of all: each layer's side by side, in order."""
+        places, end = {}, 0
+        for own in self.layer_parameters:
+            end = -(-end // ALIGNMENT) * ALIGNMENT
+            for parameter in own:
+                if parameter.trained:
+                    places[parameter.name] = end, prod(parameter.shape)
+                    end += prod(parameter.shape)
+        return places
 
     @property
     def outputs(self) -> int:

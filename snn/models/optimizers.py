@@ -98,16 +98,24 @@ class Optimizer(ABC):
         """The operation's numbers after the rate."""
 
     def update(self, step: Step, W: str, dW: str, size: int) -> None:
-        """Launch the update of a parameter of this size with its gradient."""
+        """Launch the update of a parameter, or of several side by side, of this size with its gradient."""
         step.launch(self.op, (W, dW, *self.held(step, W)), (size, step.rate, *self.numbers))
+
+    def product_numbers(self, rate: float) -> tuple[float, ...] | None:
+        """The last numbers of ``matmul_tn_adam``, the product that updates; None if none does."""
+        return None
 
     def begin(self, step: Step) -> None:
         """Launch what comes before a step's first update."""
         if STEPS in step.purposes:
             return
         counted = step.buffer(STEPS, "optimizer")
-        if self.counts:
-            step.launch("count_step", (counted,), (*self.gains, *self.schedule.numbers(step.run_steps)))
+        if self.counts and not step.places:
+            step.launch("count_step", (counted,), self.counting(1, step.run_steps))
+
+    def counting(self, steps: int, run_steps: int) -> tuple[float, ...]:
+        """The numbers of ``count_step`` for the next steps of a run of ``run_steps``."""
+        return steps, *self.gains, *self.schedule.numbers(run_steps)
 
     def clip(self, step: Step, gradients: Iterable[tuple[str, int]]) -> None:
         """Launch the computation of the factor that clips all gradients, given with their sizes."""
@@ -203,6 +211,10 @@ class Adam(Optimizer):
     @property
     def numbers(self) -> tuple[float, ...]:
         return *self.gains, self.eps, self.weight_decay
+
+    def product_numbers(self, rate: float) -> tuple[float, ...]:
+        decays = (0.0, self.weight_decay) if isinstance(self, AdamW) else (self.weight_decay, 0.0)
+        return rate, *self.gains, self.eps, *decays
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """A training step as data: a list of launches to which each layer appends."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple
@@ -8,6 +9,9 @@ from snn.models.optimizers import PLAIN, Optimizer
 
 Shape = tuple[int, ...]
 """Shape of one sample: (features,), or (channels, height, width) for an image."""
+
+Place = tuple[int, int]
+"""Where parameters lie in a buffer of all: the first element, and how many."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,33 @@ class Launch(NamedTuple):
     label: str = ""
 
 
+class Product(NamedTuple):
+    """The gradient A^T B of a layer's weights, of this shape; with a bias, its gradient is one more row."""
+
+    A: str
+    B: str
+    parameters: tuple[str, ...]
+    shape: Shape
+
+
 def transposed(W: str) -> str:
     """The buffer of W^T, if that is kept."""
     return f"{W}^T"
 
+
+FUSED_ACTIVATIONS = ("relu", "leaky_relu", "tanh", "sigmoid", "elu", "silu", "gelu")
+"""Activation functions that a product's kernel applies, by their number among its numbers."""
+
+LAYERS_AT_ONCE = 4
+"""Most layers whose gradients a launch computes."""
+
+KEEPING_INPUTS = ("silu", "gelu")
+"""Those whose derivative is computed from their input; of the others, from their output."""
+
+_ACTIVATING = {
+    "relu" if name == "relu" else f"{name}_forward": number for number, name in enumerate(FUSED_ACTIVATIONS)
+}
+_DERIVING = {f"{name}_gradient": number for number, name in enumerate(FUSED_ACTIVATIONS)}
 
 FUSED = {
     ("matmul", "relu"): "matmul_relu",
@@ -53,6 +80,13 @@ FUSED = {
     ("matmul", "error"): "matmul_error",
     ("matmul_tn", "update"): "matmul_tn_update",
     ("matmul_tn", "update_both"): "matmul_tn_update_both",
+    **{
+        ("matmul_bias", op): "matmul_bias_activation"
+        + "_kept" * (FUSED_ACTIVATIONS[number] in KEEPING_INPUTS)
+        for op, number in _ACTIVATING.items()
+    },
+    **{(product, op): f"{product}_derivative" for op in _DERIVING for product in ("matmul", "matmul_nt")},
+    ("matmul_bias", "error"): "matmul_bias_error",
     ("conv2d", "relu"): "conv2d_relu",
     ("conv2d_relu", "max_pool2d"): "conv2d_relu_pool",
     ("conv2d_dgrad", "mask"): "conv2d_dgrad_mask",
@@ -88,6 +122,10 @@ class Step:
     is only the forward part, of a prediction.
     ``windows``: for activations that were pooled in the kernel that computed them, and so never written, the
     buffer with the position of each window's maximum, and the side of a window.
+    ``places``: the offset and size of each parameter in a buffer of all, if one launch is to update all whose
+    gradients are known; such runs of parameters are in ``runs``, and those that wait for it in ``pending``.
+    ``products``: the gradients of linear layers that are launched with that update, or right before it.
+    Then the steps of an optimiser are counted before an epoch.
     ``layers``: for each layer the number of launches before it, and its output's buffer; ``forward``: the
     number of launches before the loss. ``transient``: buffers that hold nothing from the forward part to
     the backward part (``snn.models.remedies``).
@@ -108,6 +146,10 @@ class Step:
     predicts: bool = False
     part: str = WHOLE
     due: dict[str, tuple[Shape, bool, str]] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+    runs: dict[str, Place] = field(default_factory=dict)
+    pending: dict[str, tuple[Shape, bool]] = field(default_factory=dict)
+    products: list["Product"] = field(default_factory=list)
     layers: list[tuple[int, str]] = field(default_factory=list)
     forward: int = 0
     transient: set[str] = field(default_factory=set)
@@ -143,8 +185,11 @@ class Step:
         return self.buffer(f"G{name[0]}", "gradients") if self.part == LATER else self.gradient(name)
 
     def keeps_transposed(self, i: int) -> bool:
-        """Whether W^T of layer i is kept; the first one's would never be read."""
-        return self.pretransposed and i > 0
+        """Whether W^T of layer i is kept; the first one's would never be read.
+
+        A fused kernel does without it rather than with a further launch.
+        """
+        return self.pretransposed and i > 0 and not (self.fused and self.places)
 
     def updated_at_once(
         self, W: str, b: str, with_transposed: bool = False
@@ -182,9 +227,9 @@ class Step:
                 norm = dW, self.buffer("S", "workspace")
                 self.launch("sum_squares", norm, (prod(shape),))
                 self.launch("clip", norm, (prod(shape), limit))
-            self.optimizer.update(self, W, dW, prod(shape))
-            if with_transposed:
-                self.launch("transpose", (W, self.buffer(transposed(W), "weights")), shape)
+            self.pending[W] = shape, with_transposed
+            if not self.places:
+                self.update_pending()
             return
         both, weights, sizes = "", [W], [prod(shape)]
         if with_transposed:
@@ -197,6 +242,68 @@ class Step:
         self.launch("sum_squares", (dW, sums), (prod(shape),))
         self.launch(f"clipped_update{both}", (*weights, dW, sums), (*sizes, self.rate, limit))
 
+    def run(self, parameters: Sequence[str]) -> tuple[str, int]:
+        """The buffer of parameters side by side, in order, and the number of its elements."""
+        first, last = parameters[0], parameters[-1]
+        start, end = self.places[first][0], sum(self.places[last])
+        name = first if first == last else f"{first}..{last}"
+        if first != last:
+            self.runs[name] = start, end - start
+        return name, end - start
+
+    def follow_product(self, A: str, B: str, parameters: Sequence[str], shape: Shape) -> bool:
+        """Let the gradients A^T B of weights of this shape, and those of their biases, be computed later.
+
+        Then parameters are updated with them, perhaps in the same launch. False if no kernel does all that.
+        """
+        if not (self.fused and self.places) or self.part == LATER:
+            return False
+        self.products.append(Product(A, B, tuple(parameters), shape))
+        return True
+
+    def follow_products(self) -> None:
+        """Launch the gradients that wait for it, and what follows."""
+        while self.products:
+            some, self.products = self.products[:LAYERS_AT_ONCE], self.products[LAYERS_AT_ONCE:]
+            names = sorted((W for one in some for W in one.parameters), key=self.places.__getitem__)
+            run, start = self.run(names)[0], self.places[names[0]][0]
+            is_followed = self.part == WHOLE and self.clip_norm is None
+            numbers = self.optimizer.product_numbers(self.rate) if is_followed else None
+            sizes: tuple[int, ...] = ()
+            for one in some:
+                m, n, bias = *one.shape, len(one.parameters) - 1
+                at = self.places[one.parameters[0]][0] - start
+                sizes += (m, self.rows, n, bias) if len(some) == 1 else (m, n, bias, at)
+            several = ""
+            if len(some) > 1:
+                several, left = "_layers", LAYERS_AT_ONCE - len(some)
+                sizes, some = (*sizes, *4 * left * [0], self.rows), [*some, *left * some[-1:]]
+            pairs = [name for one in some for name in (one.A, one.B)]
+            if numbers is not None:
+                operands = *pairs, run, *self.optimizer.held(self, run)
+                self.launch(f"matmul_tn_adam{several}", operands, (*sizes, *numbers))
+                continue
+            self.launch(f"matmul_tn_sum{several}", (*pairs, self.gradient(run)), sizes)
+            for one in dict.fromkeys(some):
+                for W, shape in zip(one.parameters, (one.shape, one.shape[1:]), strict=False):
+                    self.descend(W, self.gradient(W), shape)
+
+    def update_pending(self) -> None:
+        """Launch the update of the parameters whose gradients have been written since the last one."""
+        self.follow_products()
+        if not self.pending:
+            return
+        if self.places:
+            name, elements = self.run(sorted(self.pending, key=self.places.__getitem__))
+        else:
+            ((name, (shape, _)),) = self.pending.items()
+            elements = prod(shape)
+        self.optimizer.update(self, name, self.gradient(name), elements)
+        for W, (shape, with_transposed) in self.pending.items():
+            if with_transposed:
+                self.launch("transpose", (W, self.buffer(transposed(W), "weights")), shape)
+        self.pending.clear()
+
     def launch(self, op: str, operands: tuple[str, ...], numbers: tuple[float, ...]) -> None:
         """Add a launch or, if the kernel can, fuse it with the launch before, whose result it works on."""
         before = self.launches[-1] if self.launches else Launch("", (), ())
@@ -204,7 +311,8 @@ class Step:
         if fused == "conv2d_relu_pool":
             fits = numbers[-1] <= LARGEST_FUSED_WINDOW and not self.keeps_unpooled
             fused = fused if fits else None
-        if fused is None or before.operands[-1] not in operands:
+        at = 2 if before.op.startswith("matmul") else -1  # the operand that it writes
+        if fused is None or before.operands[at] not in operands:
             self.launches.append(Launch(op, operands, numbers, self.label))
             return
         if fused == "conv2d_relu_pool":
@@ -212,17 +320,22 @@ class Step:
             operands = unpooled, self.buffer(f"I{pooled}", "activations")
             self.windows[unpooled] = operands[-1], int(numbers[-1])
             before = before._replace(operands=(*before.operands[:-1], pooled))
+        if fused.startswith("matmul"):
+            activation = (_ACTIVATING | _DERIVING).get(op)
+            numbers = numbers if activation is None else (activation,)
         self.launches[-1] = _together(fused, before, operands, numbers)
 
 
 def _together(fused: str, before: Launch, operands: tuple[str, ...], numbers: tuple[float, ...]) -> Launch:
     """The launch of a fused kernel, its operands in the order of ``snn.backends.ops``."""
     inputs, sizes, label = before.operands[:-1], before.numbers, before.label
-    if fused == "matmul_error":  # error: P Y E D, scale
+    if fused.endswith("_error"):  # error: P Y E D, scale
         _, Y, E, D = operands
-        return Launch(fused, (*inputs, D, Y, E), (*sizes, numbers[-1]), label)
+        return Launch(
+            fused, (*before.operands[:2], D, *before.operands[3:], Y, E), (*sizes, *numbers[-1:]), label
+        )
     if "update" in fused:  # update: W [V] G, rate
         return Launch(fused, (*inputs, *operands[:-1]), (*sizes, numbers[-1]), label)
-    if fused == "conv2d_relu_pool":
+    if fused == "conv2d_relu_pool" or "activation" in fused or "derivative" in fused:
         sizes = (*sizes, numbers[-1])
     return Launch(fused, (*before.operands, *operands[1:]), sizes, label)

@@ -17,6 +17,7 @@ from snn.config.sizes import check_matrices
 from snn.errors import ConfigError, Unsupported
 from snn.hardware.devices import usable_bytes
 from snn.measurement.passes import job_of
+from snn.models import validation
 from snn.models.gradients import EXACT
 from snn.planning import remedies
 from snn.planning.gpus import Gpu, PlannedGpu
@@ -276,18 +277,22 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     (table_rows, columns), facts = _table_shape(cell["dataset"])
     rows, _ = datasets.counts(table_rows, cell["dataset"])
     batch = cell["training"]["batch_size"]
+    held = validation.count_rows(cell["training"], rows)
+    rows -= held
     if cell["training"]["drop_last"]:
         rows = rows // batch * batch
     few = min(rows, batches * batch + rows % batch)
     _check_here(
-        _COPIES_OF_ROWS * _FLOAT * few * columns,
-        f"of {few} rows of dataset={cell['dataset']['name']}",
+        _COPIES_OF_ROWS * _FLOAT * (few + held) * columns,
+        f"of {few + held} rows of dataset={cell['dataset']['name']}",
         "a smaller batch",
     )
     dataset = {key: value for key, value in cell["dataset"].items() if key not in _OF_ROWS}
     zeros = datasets.Table(np.zeros((few, columns), dtype=np.float32), facts)
-    job = job_of({**cell, "dataset": dataset}, zeros)
-    return Planned(replace(job, test=None), rows)
+    training = {key: value for key, value in cell["training"].items() if key != "validation"}
+    job = job_of({**cell, "dataset": dataset, "training": training}, zeros)
+    X, Y = (np.zeros((held, matrix.shape[1]), dtype=np.float32) for matrix in (job.X, job.Y))
+    return Planned(replace(job, test=None, validation=(X, Y) if held else None), rows)
 
 
 def _table_shape(choice: Mapping[str, Any]) -> tuple[tuple[int, int], Mapping[str, Any]]:

@@ -13,7 +13,7 @@ from snn.models import remedies
 from snn.models.layers import parse
 from snn.models.network import Network
 from snn.models.remedies import AGAIN
-from snn.models.step import Launch
+from snn.models.step import LAYERS_AT_ONCE, Launch
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.memory import size
 from snn.strategies import factory
@@ -146,6 +146,9 @@ def _of_launch(launch: Launch) -> float:
     op, numbers = OPS[launch.op], launch.numbers
     if op.is_product:
         return 2 * math.prod(numbers[:3])
+    if op.is_grouped:
+        sizes, rows = numbers[: 4 * LAYERS_AT_ONCE], numbers[4 * LAYERS_AT_ONCE]
+        return 2 * rows * sum(m * n for m, n in zip(sizes[::4], sizes[1::4], strict=True))
     if not op.is_convolution:
         return 0
     rows, channels, height, width, filters, kernel, padding = numbers[:7]

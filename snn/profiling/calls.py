@@ -105,7 +105,7 @@ class EveryCall(Backend):
     graph_destroy = _call("streams")
 
     part = managed_buffer = pool_bytes = memory = address = mark = seconds_between = _question()
-    training_launch = steps_per_launch = _question()
+    training_launch = steps_per_launch = overlap_launches = _question()
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -153,6 +153,9 @@ class NullBackend(EveryCall):
 
     def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
         return HostBuffer(buffer.words)
+
+    def overlap_launches(self, on: bool) -> None:
+        self._real.overlap_launches(on)
 
     def managed_buffer(self, array: np.ndarray) -> HostBuffer:
         return HostBuffer(array)

@@ -13,7 +13,8 @@ from snn.strategies.factory import Job, start
 from snn.strategies.host_driven import HostDriven
 
 _STEPS = 3
-_BETWEEN_STEPS = ("transpose", "row_order", "take_rows")  # of a load, and at the beginning of an epoch
+_BETWEEN_STEPS = ("transpose", "zero", "start_steps", "row_order", "take_rows", "count_step")
+"""Operations of a load, and at the beginning of an epoch."""
 
 
 class Ranges(Observer):

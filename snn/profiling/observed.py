@@ -291,7 +291,7 @@ class ObservedBackend(EveryCall):
             makers = calls.HOST_ARRAYS if "buffer" in given else ("managed_alloc",)
             given["array"] = array = self.live.array(given["array"], *makers)
             nbytes, page_locked = array.nbytes, self.live.resources[array.number].made_by.page_locked
-        if "buffer" in given:
+        if given.get("buffer") is not None:
             user = "a copy" if array else f"a call of {method.name}"
             given["buffer"] = self.live.device_memory(given["buffer"], nbytes or 0, user)
             handles["buffer"] = handles["buffer"].handle

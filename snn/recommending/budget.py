@@ -106,7 +106,8 @@ def run_pilot(cell: Cell, budget: float) -> Pilot:
     record = json.loads((ROOT / _RECORD).read_text(encoding="utf-8"))
     if not record["runs"]:
         raise MeasurementError(f"the reference: {record['status']}: {record['reason']}")
-    epoch = record["runs"][0]["seconds"]
+    run = record["runs"][0]
+    epoch = run["seconds"] + run.get("validation_seconds", 0)
     whole = 1 if trained is cell else rows / few
     outside = seconds - record["provenance"]["elapsed_seconds"]
     return Pilot(epoch * whole, seconds - 2 * epoch, outside, all_waited)

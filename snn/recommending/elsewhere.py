@@ -115,6 +115,7 @@ def _unlike_the_paper(cell: Cell) -> list[str]:
     given = {
         **{f"network.{key}": (network.get(key, usual), usual) for key, usual in MLP_DEFAULTS.items()},
         "training.shuffle": (training.get("shuffle", IN_FILE), IN_FILE),
+        "training.validation": (training.get("validation", 0.0), 0.0),
     }
     return [*found, *(f"{key}={str(one).lower()}" for key, (one, usual) in given.items() if one != usual)]
 

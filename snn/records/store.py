@@ -23,7 +23,11 @@ _READ = (2, 3, 4, SCHEMA_VERSION)
 _SEALED = (4, SCHEMA_VERSION)
 _TRAINED = {"reduction": "mean", "gradient": "exact", "drop_last": False, "accumulate": 1}
 _NETWORK: dict[str, Any] = {"recompute": []}  # how every cell trained before there was a choice
-_ALL_OR_NONE = ("epochs", "member_mse", "test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2")
+_VALIDATION = ("validation_loss", "validation_seconds", "best_epoch")
+_ALL_OR_NONE = (
+    *("epochs", "member_mse", *_VALIDATION),
+    *("test_accuracy", "test_seconds", "test_mse", "test_rmse", "test_r2"),
+)
 """Keys that every run of a record has, or none has."""
 
 _EVENT: dict[str, set[type]] = {
@@ -215,8 +219,13 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
     for i, run in enumerate(runs):
         if len(run.get("member_mse", ())) != members:
             yield f"runs[{i}].member_mse has another number of losses than the {members} members"
-        if "epochs" in run and len(run["epochs"]) != epochs:
-            yield f"runs[{i}] has {len(run['epochs'])} epochs, but training.epochs is {epochs}"
+        trained, patience = len(run.get("epochs", ())) or epochs, cell["training"].get("patience")
+        has_ended = trained - (run.get("best_epoch") or 0) == patience
+        if trained != epochs and not (trained < epochs and has_ended):
+            yield f"runs[{i}] has {trained} epochs, but training.epochs is {epochs}"
+        of_epochs = {"validation_loss" in epoch for epoch in run.get("epochs", [{}])}
+        if {key in run for key in _VALIDATION} | of_epochs != {bool(cell["training"].get("validation"))}:
+            yield f"runs[{i}] must have {', '.join(_VALIDATION)} exactly if training.validation is above 0"
         if ("test_accuracy" in run) != ("test_seconds" in run):
             yield f"runs[{i}] has only one of test_accuracy and test_seconds"
         if None in (run["final_loss"], *run.get("member_mse", ())) and status == "ok":
@@ -286,6 +295,14 @@ def check_rounds(records: Mapping[str, Record]) -> None:
         cells.setdefault(json.dumps(record["cell"], sort_keys=True), {})[place] = record
     for rounds in cells.values():
         _check_cell(rounds)
+
+
+def run_seconds(record: Record) -> list[float]:
+    """The seconds of each run for all epochs of the cell, at the speed of those that it trained."""
+    runs, training = record["runs"], record["cell"]["training"]
+    if "patience" not in training:
+        return [run["seconds"] for run in runs]
+    return [run["seconds"] * training["epochs"] / len(run["epochs"]) for run in runs]
 
 
 def host(provenance: Mapping[str, Any]) -> list[Any]:

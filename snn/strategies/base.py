@@ -40,6 +40,9 @@ class Strategy(ABC):
     runtime.
     """
 
+    network: Network
+    """The network that it trains; set by ``setup``."""
+
     on_host: bool = False
     """Whether the processor does all of its work and no device is used: a baseline, for device=cpu only."""
 
@@ -83,6 +86,12 @@ class Strategy(ABC):
     keeps_losses: bool = False
     """Whether the loss of every batch of an epoch is kept, for ``epoch_losses``; set before ``setup``."""
 
+    validation: tuple[np.ndarray, np.ndarray] | None = None
+    """X and Y of rows that are not trained on, for ``validation_loss``; set before ``setup``."""
+
+    validates: bool = True
+    """Whether it can compute a loss on them after each epoch, if it trains a single network."""
+
     progress: Progress = staticmethod(unwatched)
     """Called while ``train`` waits for the device before training has finished."""
 
@@ -93,8 +102,17 @@ class Strategy(ABC):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         """Take the data, X (n, features) and Y (n, outputs), float32, and allocate long-lived memory."""
 
+    def check_validation(self) -> None:
+        """Raise Unsupported if this strategy cannot compute a validation loss that is asked for."""
+        if self.validation is not None and (self.side_by_side or not self.validates):
+            raise Unsupported(
+                "training.validation needs the losses and outputs of one network after each epoch, which are "
+                "not there if a launch trains several, or a perceptron: choose graph or another strategy"
+            )
+
     def check_network(self, network: Network) -> None:
-        """Raise Unsupported if this strategy cannot train the network."""
+        """Raise Unsupported if this strategy cannot train the network, or validate it."""
+        self.check_validation()
         if network.widths is None and not self.any_network:
             raise Unsupported(
                 "this strategy trains multilayer perceptrons only (network.hidden): linear layers without "
@@ -182,6 +200,15 @@ class Strategy(ABC):
         Rows come from host memory and outputs return to it, by batches of the size that ``setup`` was given.
         Raises Unsupported if a strategy only trains.
         """
+
+    def validation_loss(self) -> float:
+        """The mean loss of the rows ``validation`` with the weights as they are now.
+
+        The host computes it from ``predict``, unless a strategy keeps these rows on the device.
+        """
+        assert self.validation is not None
+        X, Y = self.validation
+        return self.network.loss.evaluate(self.predict(X), Y)
 
     @abstractmethod
     def weights(self) -> list[np.ndarray]:

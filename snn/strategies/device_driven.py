@@ -1,6 +1,6 @@
 """Device-driven strategies: a step is launches on buffers that ``setup`` has allocated."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple
@@ -10,11 +10,11 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
 from snn.models.network import Network
-from snn.models.optimizers import STEPS
+from snn.models.optimizers import PLAIN, STEPS
 from snn.models.remedies import sharing
 from snn.models.row_order import Batches, copy_rows, rows_of
 from snn.models.step import Launch, Step, transposed
-from snn.models.training_step import batch_steps, micro_batch, prediction_step
+from snn.models.training_step import batch_steps, micro_batch, prediction_step, validation_step
 from snn.strategies.base import Strategy
 
 KERNELS = ("kernels/elementwise.cu", "kernels/layers/rows.cu")
@@ -42,8 +42,8 @@ class _Errors(NamedTuple):
 class _Bound(NamedTuple):
     """A launch on the device's buffers, but for those in ``own``, which differ from batch to batch.
 
-    ``own`` has for each its place, whether it belongs to the batch (0) or to its errors (1), and its number
-    there.
+    ``own`` has for each its place, whether it belongs to the batch (0), to its errors (1) or to the count of
+    its step (2), and its number there.
     """
 
     op: str
@@ -60,6 +60,10 @@ class DeviceDriven(Strategy):
     the list: whether it is fused, and whether W^T is kept as well as W (``pretransposed``). With
     ``keeps_losses`` every batch of an epoch has its own part of the errors E.
 
+    With any optimiser but plain gradient descent, the parameters lie in one buffer, and so do their gradients
+    and each kind of state, so that one launch updates several. The first step of an epoch counts all of its
+    steps.
+
     With micro-batches, each buffer holds one micro-batch, except for the data, E and the gradients of the
     parameters. The buffers of layers that are computed again share memory.
     """
@@ -72,6 +76,9 @@ class DeviceDriven(Strategy):
         self._buffers: list[Any] = []
         self._host: list[np.ndarray] = []
         self._rows = self._trained = 0
+        self._wholes: list[tuple[Any, int]] = []
+        self._counts, self._counts_size = None, 0
+        self._counting: tuple[float, ...] = ()
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -85,6 +92,7 @@ class DeviceDriven(Strategy):
         rows_of_errors = len(X) if self.keeps_losses else batch
         self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)
         self._errors = self._parts_of_errors(rows_of_errors, 4 * of_row)
+        self._counted = self._parts_of_counts(-(-len(X) // batch))
         self._steps = {
             rows: [self._bind(launch, part) for part, step in enumerate(of_batch) for launch in step.launches]
             for rows, of_batch in steps.items()
@@ -115,6 +123,11 @@ class DeviceDriven(Strategy):
         return buffer
 
     def load(self, weights: list[np.ndarray]) -> None:
+        other_state = (
+            (self._named[name], n) for name, n in self.network.state.items() if name in self._other
+        )
+        for buffer, elements in (*self._wholes, *other_state):
+            self.backend.launch("zero", (buffer,), (elements,), self._stream)
         for parameter, host, fresh in zip(
             self.network.parameters, self._host_parameters, weights, strict=True
         ):
@@ -124,9 +137,8 @@ class DeviceDriven(Strategy):
             if transposed(parameter.name) in self._named:
                 W_T = self._named[transposed(parameter.name)]
                 self.backend.launch("transpose", (W, W_T), fresh.shape, self._stream)
-        for name, elements in self.network.state.items():
-            op = "start_steps" if name == STEPS else "zero"
-            self.backend.launch(op, (self._named[name],), (elements,), self._stream)
+        if self._counts is not None:
+            self.backend.launch("start_steps", (self._counts,), (self._counts_size,), self._stream)
         self.backend.stream_synchronize(self._stream)
         self._rows = self._trained = 0
 
@@ -167,6 +179,7 @@ class DeviceDriven(Strategy):
             self.backend.stream_synchronize(self._stream)
             self.backend.stream_destroy(self._stream)
             self._stream = None
+        self._wholes = []
         while self._buffers:
             self.backend.free(self._buffers.pop())
         while self._host:
@@ -187,9 +200,11 @@ class DeviceDriven(Strategy):
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
         operands, rows = batch
-        sources = operands, self._errors[self._trained].parts
-        self._trained = (self._trained + 1) % len(self._errors)
-        launch, stream = self.backend.launch, self._stream
+        number, launch, stream = self._trained, self.backend.launch, self._stream
+        self._trained = (number + 1) % len(self._counted)
+        sources = operands, self._errors[number % len(self._errors)].parts, self._counted[number : number + 1]
+        if self._counting and number % self._counting[0] == 0:
+            launch("count_step", (self._counts,), self._counting, stream)
         for op, buffers, numbers, own in self._steps[rows]:
             if own:
                 filled = list(buffers)
@@ -237,6 +252,38 @@ class DeviceDriven(Strategy):
             found.append(_Errors(whole, tuple(parts)))
         return found
 
+    def _parts_of_counts(self, steps: int) -> list[Any]:
+        """What updates read of each step of an epoch, which is the same if only clipping changes it."""
+        optimizer = self.network.optimizer
+        if optimizer == PLAIN:
+            return [None] * steps
+        counted = steps if optimizer.counts and optimizer.clip_norm is None else 1
+        size = self.network.state[STEPS]
+        self._counts_size = size * counted
+        self._counts = self.malloc(self._counts_size, "optimizer")
+        if optimizer.counts:
+            self._counting = optimizer.counting(counted, self.network.run_steps)
+        parts = [self.backend.part(self._counts, 4 * size * i, 4 * size) for i in range(counted)]
+        return parts * (steps // counted)
+
+    def _place(self, steps: Sequence[Step]) -> dict[str, Any]:
+        """Parameters, their gradients and the optimiser's state, each kind in one buffer."""
+        places, named = dict(steps[0].places), {}
+        total = max((sum(place) for place in places.values()), default=0)
+        for step in steps:
+            places |= step.runs
+        kinds = {"{}": "weights", "d{}": "gradients"}
+        kinds |= {f"{{}} {one}": "optimizer" for one in self.network.optimizer.state}
+        used = {name for step in steps for launch in step.launches for name in launch.operands}
+        for kind, purpose in kinds.items() if places else ():
+            if not used & {kind.format(name) for name in places}:
+                continue  # gradients that no launch writes
+            whole = self.malloc(total, purpose)
+            self._wholes.append((whole, total))
+            for name, (start, elements) in places.items():
+                named[kind.format(name)] = self.backend.part(whole, 4 * start, 4 * elements)
+        return named
+
     def _allocate(self, steps: Sequence[Step], errors: int) -> None:
         """The network's parameters and every buffer that the launches of these steps name.
 
@@ -250,9 +297,10 @@ class DeviceDriven(Strategy):
             sizes[name] = max(sizes.get(name, 0), elements, errors if name == "E" else 0)
         together = {group[0]: group for group in sharing(steps, sizes)}
         shared = {name for group in together.values() for name in group[1:]}
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, Any] = self._place(steps)
+        self._other = self.network.state.keys() - self._named.keys() - {STEPS}
         for name, elements in sizes.items():
-            if name not in ("X", "Y") and name not in shared:
+            if name not in ("X", "Y", STEPS, *self._named) and name not in shared:
                 buffer = self.malloc(elements, purposes[name])
                 self._named |= dict.fromkeys(together.get(name, [name]), buffer)
 
@@ -267,7 +315,9 @@ class DeviceDriven(Strategy):
 
     def _bind(self, launch: Launch, part: int = 0) -> _Bound:
         """The launch of a batch's micro-batch of this number."""
-        number = {"E": (1, part)} | {name: (0, len(_OF_BATCH) * part + i) for i, name in enumerate(_OF_BATCH)}
+        number = {"E": (1, part), STEPS: (2, 0)} | {
+            name: (0, len(_OF_BATCH) * part + i) for i, name in enumerate(_OF_BATCH)
+        }
         buffers = tuple(self._named.get(name) for name in launch.operands)
         own = ((i, *number[name]) for i, name in enumerate(launch.operands) if name in number)
         return _Bound(launch.op, buffers, launch.numbers, tuple(own))
@@ -282,13 +332,16 @@ class Resident(DeviceDriven):
     ``setup`` allocates everything and copies the data in. Per step there are only launches on one stream:
     nothing is allocated, copied or waited for, and the host may run ahead of the device. With
     ``training.shuffle=epoch`` two launches at the beginning of an epoch compute the order of the rows and
-    copy them to a second buffer in this order; the device counts the epochs.
+    copy them to a second buffer in this order; the device counts the epochs. With ``training.validation``
+    the rows held out are on the device, too: for each of their batches a forward pass and a loss are
+    launched, and the losses are copied out.
     """
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._batches: list[Batch] = []
         self._reordering: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
+        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
@@ -302,6 +355,42 @@ class Resident(DeviceDriven):
                 for buffer, row_bytes in zip(uploaded, self._row_bytes, strict=True)
             )
             self._batches.append(self.batch(x, y, rows))
+        if self.validation is not None:
+            self._hold_out(*self.validation)
+
+    def _hold_out(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Copy rows to the device, and list the launches that compute their losses."""
+        of_row = self.network.loss.errors(self.network.outputs)
+        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
+        self._host_losses = self.host((len(X), of_row), "gradients")
+        buffers = self.upload(X, "data"), self.upload(Y, "data"), self._losses_held_out
+        row_bytes = *self._row_bytes, 4 * of_row
+        for start in range(0, len(X), self._micro):
+            rows = min(self._micro, len(X) - start)
+            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
+            for name, elements in self._sizes([step]).items():
+                if name not in (*self._named, *_OF_BATCH):
+                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
+            parts = (
+                self.backend.part(buffer, start * nbytes, rows * nbytes)
+                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
+            )
+            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
+            self._validating += [
+                (op, tuple(named[name] for name in operands), numbers)
+                for op, operands, numbers, _ in step.launches
+            ]
+
+    def validation_loss(self) -> float:
+        self.validate()
+        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return self.network.loss.value(self._host_losses.astype(np.float64))
+
+    def validate(self) -> None:
+        """Launch the computation of the losses of rows that are held out."""
+        for op, buffers, numbers in self._validating:
+            self.backend.launch(op, buffers, numbers, self._stream)
 
     def _reordered(self, data: tuple[Any, Any], X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Any, Any]:
         """Buffers for the rows of X and Y in an epoch's order, which launches before the epoch fill."""
@@ -327,7 +416,7 @@ class Resident(DeviceDriven):
             self.step(batch)
 
     def close(self) -> None:
-        self._batches, self._reordering = [], []
+        self._batches, self._reordering, self._validating = [], [], []
         super().close()
 
 
@@ -335,7 +424,8 @@ class Graph(Resident):
     """Device-driven training in which a CUDA graph replays an epoch.
 
     ``setup`` does what ``resident`` does, trains one epoch so that every kernel is loaded, and captures a
-    second one. Per epoch: 1 graph launch and no other call.
+    second one. Per epoch: 1 graph launch and no other call. With ``training.validation`` a second graph
+    computes the losses of the rows held out.
     """
 
     by_epoch = True
@@ -343,34 +433,92 @@ class Graph(Resident):
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._graph: Any = None
+        self._graph_of_validation: Any = None
+        self.counter: Any = None
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
         self.load([np.zeros(shape, dtype=np.float32) for shape in network.shapes])
         super().epoch()
+        self._graph = self._captured(super().epoch, self.counter)
+        self._last_rows = self._rows
+        if self.validation is not None:
+            super().validate()
+            self._graph_of_validation = self._captured(super().validate)
+
+    def _captured(self, work: Callable[[], None], counter: Any = None) -> Any:
+        """The graph of what some work queues on the stream; it repeats itself if there is a counter."""
         self.backend.graph_begin(self._stream)
         try:
-            super().epoch()
+            work()
         except BaseException:
             # While a stream captures, nothing can be waited for or freed. What failed has made the capture
             # invalid, which ending it reports once more.
             with suppress(Exception):
                 self.backend.graph_destroy(self.backend.graph_end(self._stream))
             raise
-        self._graph = self.backend.graph_end(self._stream)
-        self._last_rows = self._rows
+        return self.backend.graph_end(self._stream, counter)
 
     def epoch(self) -> None:
         self.backend.graph_launch(self._graph, self._stream)
         self._rows = self._last_rows
 
+    def validate(self) -> None:
+        self.backend.graph_launch(self._graph_of_validation, self._stream)
+
     def close(self) -> None:
         if self._stream is not None:
             self.backend.stream_synchronize(self._stream)
-        if self._graph is not None:
-            self.backend.graph_destroy(self._graph)
-            self._graph = None
+        for graph in (self._graph, self._graph_of_validation):
+            if graph is not None:
+                self.backend.graph_destroy(graph)
+        self._graph = self._graph_of_validation = None
         super().close()
+
+
+class GraphPdl(Graph):
+    """The strategy ``graph`` with programmatic dependent launches: each kernel begins while one is running.
+
+    It waits for the other's results at its start, so that only the time of a launch is hidden. Needs compute
+    capability 9.0 and a driver for CUDA 12.3.
+    """
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self.backend.overlap_launches(True)
+        super().setup(network, X, Y, batch_size, rate)
+
+    def close(self) -> None:
+        super().close()
+        self.backend.overlap_launches(False)
+
+
+class GraphLoop(Graph):
+    """The strategy ``graph`` with one launch for all epochs: the graph repeats itself by a conditional node.
+
+    The device counts the epochs down. Another number of epochs than before is written to it first. Needs a
+    driver for CUDA 12.4.
+    """
+
+    at_once = True
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        self.counter, self._epochs_left = self.malloc(2, "workspace"), self.host((2,), "workspace")
+        super().setup(network, X, Y, batch_size, rate)
+        self._repeated = 0
+
+    def prepare(self, epochs: int) -> None:
+        if epochs != self._repeated:
+            self.backend.stream_synchronize(self._stream)
+            self._epochs_left.view(np.uint32)[:] = self._repeated = epochs
+            self.backend.copy_in(self.counter, self._epochs_left)
+
+    def train(self, epochs: int) -> None:
+        if epochs:
+            self.prepare(epochs)
+            super().epoch()
+
+    def epoch(self) -> None:
+        self.train(1)
 
 
 class _Slot(NamedTuple):

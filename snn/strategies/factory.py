@@ -11,7 +11,6 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.config import groups
 from snn.errors import ConfigError
-from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network
 from snn.strategies.base import Strategy
 
@@ -102,11 +101,19 @@ class Job:
     learning_rate: float
     test: Test | None = None
     keeps_weights: bool = False
+    validation: tuple[np.ndarray, np.ndarray] | None = None
+    """X and Y of the rows that the loss is computed on after each epoch."""
+    patience: int | None = None
+    """Epochs without a smaller one after which a run ends; it keeps the best weights."""
+
+    @property
+    def watches_epochs(self) -> bool:
+        """Whether each epoch of a run is timed, and its losses recorded."""
+        return self.is_classification or self.validation is not None
 
     @property
     def is_classification(self) -> bool:
-        """Whether the task is classification, so that every epoch's loss is of interest."""
-        return self.network.loss is CROSS_ENTROPY
+        return self.network.loss.is_classification
 
     def left_out(self, numbers: np.ndarray) -> Test:
         """Rows of the data that a member does not train on, as test rows, in units of the loss."""
@@ -120,9 +127,9 @@ def start(job: Job, backend: Backend) -> Strategy:
     Raises Unsupported if the strategy cannot train the network, or the backend cannot run it.
     """
     strategy = make(job.strategy, backend)
+    strategy.keeps_losses, strategy.validation = job.watches_epochs, job.validation
     network = replace(job.network, run_steps=job.epochs * math.ceil(len(job.X) / job.batch_size))
     strategy.check_network(network)
-    strategy.keeps_losses = job.is_classification
     try:
         strategy.setup(network, job.X, job.Y, job.batch_size, job.learning_rate)
     except BaseException:

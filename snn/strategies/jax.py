@@ -1,7 +1,7 @@
 """A peer: JAX, with a whole training compiled as one program."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from statistics import fmean
@@ -27,7 +27,7 @@ from snn.models.layers import (
     Linear,
     MaxPool2d,
 )
-from snn.models.losses import CROSS_ENTROPY, Loss
+from snn.models.losses import Loss
 from snn.models.members import arrays_of
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
@@ -86,6 +86,26 @@ def _perceptron(jax: Any, network: Network, rate: Any) -> Step:
     return step
 
 
+def _cross_entropy(jax: Any, outputs: Any, Y: Any) -> tuple[Any, Any]:
+    log = jax.nn.log_softmax(outputs)
+    return -(log * Y).sum(1, keepdims=True), jax.numpy.exp(log) - Y
+
+
+def _huber(jax: Any, outputs: Any, Y: Any) -> tuple[Any, Any]:
+    jnp, e = jax.numpy, outputs - Y
+    distance = jnp.abs(e)
+    return jnp.where(distance > 1, distance - 0.5, 0.5 * e * e), jnp.clip(e, -1, 1)
+
+
+_LOSSES: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
+    "mean_squared_error": lambda jax, P, Y: (P - Y, P - Y),
+    "huber": _huber,
+    "cross_entropy": _cross_entropy,
+    "binary_cross_entropy": lambda jax, P, Y: (jax.nn.softplus(P) - P * Y, jax.nn.sigmoid(P) - Y),
+}
+"""E, and the gradient of the outputs P before it is scaled, by the names of losses."""
+
+
 def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
     """Each layer is differentiated by JAX, so that it can be updated before or after its gradient passes."""
     jnp, layers, own = jax.numpy, network.layers, network.slices
@@ -95,12 +115,9 @@ def _layers(jax: Any, network: Network, rate: Any, decay: Any) -> Step:
 
     def gradient(outputs: Any, Y: Any) -> tuple[Any, Any]:
         """The errors E, and the gradient of the outputs."""
-        scale = 1.0 if summed else 1.0 / len(Y)
-        if network.loss is CROSS_ENTROPY:
-            log = jax.nn.log_softmax(outputs)
-            return -(log * Y).sum(1, keepdims=True), (jnp.exp(log) - Y) * scale
-        errors = outputs - Y
-        return errors, errors * (2.0 * scale)
+        scale = network.loss.scale(*((1, 1) if summed else Y.shape))
+        errors, slopes = _LOSSES[network.loss.name](jax, outputs, Y)
+        return errors, slopes * scale
 
     has_dropout = any(isinstance(layer, Dropout) for layer in layers)
     place = len(network.parameters) * (1 + len(network.optimizer.state))  # of the steps with dropout
@@ -279,6 +296,7 @@ class JaxScan(Peer):
         self._error: Any = None
         self._losses: Any = None
         self._outputs: Any = None
+        self._held_out: list[tuple[Any, int]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -299,6 +317,8 @@ class JaxScan(Peer):
             self._W = tuple(
                 map(self._put, self._with_state([np.zeros(s, np.float32) for s in network.shapes]))
             )
+            if self.validation is not None:
+                self._held_out = [*self._padded(self.validation[0])]
 
     def make_train(self, network: Network, rate: float) -> Any:
         """The training, to be compiled: ``make_training``'s, or with other arguments in ``_arguments``."""
@@ -347,16 +367,27 @@ class JaxScan(Peer):
         return np.array(self._losses)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        batch, found = self._batch, []
+        return self._predicted(self._padded(X))
+
+    def validation_loss(self) -> float:
+        assert self.validation is not None
+        return self.network.loss.evaluate(self._predicted(self._held_out), self.validation[1])
+
+    def _padded(self, X: np.ndarray) -> Iterator[tuple[Any, int]]:
+        """Batches on the device, filled up with zeros, and their numbers of rows."""
+        for start in range(0, len(X), self._batch):
+            rows = X[start : start + self._batch]
+            yield self._put(np.pad(rows, ((0, self._batch - len(rows)), (0, 0)))), len(rows)
+
+    def _predicted(self, batches: Iterable[tuple[Any, int]]) -> np.ndarray:
+        found = []
         with self.translated_errors():
-            for start in range(0, len(X), batch):
-                rows = X[start : start + batch]
-                x = self._put(np.pad(rows, ((0, batch - len(rows)), (0, 0))))
+            for x, rows in batches:
                 if self._outputs is None:
                     with self._precise():
                         jitted = self._jax.jit(make_outputs(self._jax, self.network))
                         self._outputs = jitted.lower(self._W, x).compile()
-                found.append(np.asarray(self._outputs(self._W, x))[: len(rows)])
+                found.append(np.asarray(self._outputs(self._W, x))[:rows])
         return np.concatenate(found)
 
     def weights(self) -> list[np.ndarray]:
@@ -367,6 +398,7 @@ class JaxScan(Peer):
             array.delete()
         self._programs, self._W, self._data = {}, (), ()
         self._error = self._losses = self._outputs = None
+        self._held_out = []
 
     def _arguments(self) -> tuple[Any, ...]:
         """Arguments of a program after the weights: the data and, to shuffle them, the first epoch."""
@@ -523,7 +555,7 @@ def make_training(
         """The loss of a batch, if it is kept."""
         if not keeps_losses:
             return None
-        return jnp.mean(errors if loss is CROSS_ENTROPY else errors * errors)
+        return jnp.mean(errors * errors if loss.is_squared else errors)
 
     def train(epochs: int, W: Any, *data: Any) -> Any:
         def arranged(number: Any) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from functools import cache, partial
-from math import erf, exp, expm1, log, pi, sqrt, tanh
+from math import erf, exp, expm1, log, log1p, pi, sqrt, tanh
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,6 +165,7 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
     numba = required("numba")
     jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
     flat, count, real, zero, one = float32[::1], numba.int64, numba.float64, float32(0), float32(1)
+    half = float32(0.5)
 
     @jit(flat, flat, flat, count, count, count)
     def matmul_nt(A, B, C, m, k, n):
@@ -284,6 +285,22 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                 loss += (float32(log(total)) - shifted) * targets[j]
                 gradient[j] = float32(scale) * (float32(exp(shifted)) / total - targets[j])
             E[r] = loss
+
+    @jit(flat, flat, flat, flat, count, real, divided=False)
+    def huber(P, Y, E, D, n, scale):
+        for i in range(n):
+            e = P[i] - Y[i]
+            distance = abs(e)
+            E[i], D[i] = half * e * e, float32(scale) * e
+            if distance > one:
+                E[i], D[i] = distance - half, float32(scale) * (one if e > zero else -one)
+
+    @jit(flat, flat, flat, flat, count, real, divided=False)
+    def binary_cross_entropy(P, Y, E, D, n, scale):
+        for i in range(n):
+            p = P[i]
+            E[i] = max(p, zero) - p * Y[i] + log1p(exp(-abs(p)))
+            D[i] = float32(scale) * (one / (one + exp(-p)) - Y[i])
 
     @jit(flat, flat, count, count, count, count, count)
     def max_pool2d(X, Z, rows, channels, height, width, size):
@@ -454,8 +471,8 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
         update(W, G, n, rate * (max_norm / (norm + 1e-6) if norm > max_norm else 1.0))
 
     loops: list[Any] = [matmul, matmul_tn, matmul_nt, add_bias, sum_rows, relu, mask, update, sum_squares]
-    loops += [clipped_update, error, softmax_cross_entropy, max_pool2d, max_pool2d_gradient]
-    loops += [conv2d, conv2d_wgrad, conv2d_dgrad, im2col, col2im, transpose_each]
+    loops += [clipped_update, error, softmax_cross_entropy, huber, binary_cross_entropy, max_pool2d]
+    loops += [max_pool2d_gradient, conv2d, conv2d_wgrad, conv2d_dgrad, im2col, col2im, transpose_each]
     found = {loop.__name__: loop for loop in loops}
     for kind, name in enumerate(_ACTIVATIONS):
         is_in_place = kind not in (_SILU, _GELU)

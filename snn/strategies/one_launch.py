@@ -19,7 +19,7 @@ from snn.backends.launches.whole import WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
-from snn.models.losses import CROSS_ENTROPY
+from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
 from snn.models.members import Member, MemberArrays, arrays_of
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
@@ -201,6 +201,8 @@ def _described_layers(network: Network, batch: int) -> dict[str, Any]:
         reason = "its kernel does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
+    elif network.loss not in (MEAN_SQUARED_ERROR, CROSS_ENTROPY):
+        reason = f"its kernel has {MEAN_SQUARED_ERROR.name} and {CROSS_ENTROPY.name}, not {network.loss.name}"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
     linear = tuple(
@@ -286,6 +288,7 @@ class OneLaunch(DeviceDriven):
     def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
         super().__init__(backend)
         self._describe, self._members = describe, 1
+        self.validates = describe is not perceptron_shape  # whose kernels keep one batch's loss
         self._weights: list[tuple[Any, np.ndarray]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -492,6 +495,7 @@ class Persistent(Strategy):
         failure: type[SnnError] = Unsupported
         for describe in _shapes_for(network, self.backend):
             self._strategy = OneLaunch(self.backend, describe)
+            self._strategy.validation = self.validation
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, rate)
@@ -509,7 +513,7 @@ class Persistent(Strategy):
         if self.fallback is None:
             raise failure("; ".join(reasons))
         self._strategy, self.plan = self.fallback(self.backend), f"graph: {'; '.join(reasons)}"
-        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.keeps_losses, self._strategy.validation = self.keeps_losses, self.validation
         try:
             self._strategy.setup(network, X, Y, batch_size, rate)
         except Unsupported as error:
@@ -522,6 +526,7 @@ class Persistent(Strategy):
     load, epoch, check_trained = _delegated("load"), _delegated("epoch"), _delegated("check_trained")
     loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
     weights, close = _delegated("weights"), _delegated("close")
+    validation_loss = _delegated("validation_loss")
 
 
 class OneByOne(Strategy):

@@ -104,6 +104,7 @@ class TorchStrategy(TorchPeer):
         self._errors: Any = None
         self._totals: Any = None
         self._total_of: tuple[Any, ...] = ()
+        self._held_out: list[Any] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         torch = self.begin(network)
@@ -124,6 +125,11 @@ class TorchStrategy(TorchPeer):
                 self._data = whole[0].to(self._device, copy=True), whole[1].to(self._device, copy=True)
                 self._order = torch.arange(len(X), device=self._device)
                 self._rows_of = self._order.split(batch_size)
+            if self.validation is not None:
+                self._held_out = [
+                    batch.to(self._device, copy=True)
+                    for batch in self._model.inputs(self.validation[0]).split(batch_size)
+                ]
 
     @contextmanager
     def without_autograd(self) -> Iterator[None]:
@@ -192,6 +198,12 @@ class TorchStrategy(TorchPeer):
                 x = self._model.inputs(X[start:end]).to(self._device)
                 outputs[start:end] = self._model.outputs(self._W, x).cpu().numpy()
         return outputs
+
+    def validation_loss(self) -> float:
+        assert self.validation is not None
+        with self.without_autograd():
+            outputs = self._torch.cat([self._model.outputs(self._W, x) for x in self._held_out])
+            return self.network.loss.evaluate(outputs.cpu().numpy(), self.validation[1])
 
     def weights(self) -> list[np.ndarray]:
         return self._model.arrays(self._W)
@@ -371,6 +383,15 @@ def make_step(torch: Any, model: TorchLayers, network: Network, rate: float, tot
     return step
 
 
+_CRITERIA = {
+    "mean_squared_error": "MSELoss",
+    "huber": "HuberLoss",
+    "cross_entropy": "CrossEntropyLoss",
+    "binary_cross_entropy": "BCEWithLogitsLoss",
+}
+"""PyTorch's modules by the names of losses."""
+
+
 class TorchLoader(TorchPeer):
     """Training by PyTorch's modules, autograd and SGD on batches of a DataLoader, as in the CNN report.
 
@@ -414,12 +435,11 @@ class TorchLoader(TorchPeer):
         self._batch = batch_size
         with translated(torch):
             self._model = torch.nn.Sequential(*modules(torch, network)).to(self._device)
-        is_classification = network.loss is CROSS_ENTROPY
-        criterion = torch.nn.CrossEntropyLoss if is_classification else torch.nn.MSELoss
+        criterion = getattr(torch.nn, _CRITERIA[network.loss.name])
         self._criterion = criterion(reduction=network.reduction)
         parameters, self._rate = self._model.parameters(), float(np.float32(rate))
         self._optimiser = pytorchs_optimizer(torch, network, parameters, self._rate)
-        targets = torch.from_numpy(Y.argmax(axis=1) if is_classification else Y)
+        targets = torch.from_numpy(Y.argmax(axis=1) if network.loss is CROSS_ENTROPY else Y)
         if network.order_seed is not None:
             self._sampler = _Sampler(len(X), network.order_seed)
         self._loader = self._load_from(X, targets, sampler=self._sampler)
@@ -435,7 +455,8 @@ class TorchLoader(TorchPeer):
 
     def epoch(self) -> None:
         model, criterion, optimiser, device = self._model, self._criterion, self._optimiser, self._device
-        max_norm, losses = self.network.clip_norm, []
+        max_norm, losses, is_sum = self.network.clip_norm, [], self.network.reduction == "sum"
+        of_row = self.network.loss.errors(self.network.outputs)
         clip_norm = self.network.optimizer.clip_norm
         scheduler = self._scheduler
         with translated(self._torch), _workers_of(self._loader) as batches:
@@ -452,7 +473,7 @@ class TorchLoader(TorchPeer):
                 optimiser.step()
                 if scheduler is not None:
                     scheduler.step()
-                losses.append(loss.item() / (len(inputs) if self.network.reduction == "sum" else 1))
+                losses.append(loss.item() / (len(inputs) * of_row if is_sum else 1))
         self._losses = losses
 
     def _begin_schedule(self) -> None:

@@ -249,6 +249,20 @@ _OPS |= {LayerNorm: _LayerNorm, AvgPool2d: _AvgPool2d, Flatten: _Flatten}
 _OPS |= dict.fromkeys(ACTIVATIONS.values(), _Activation)
 
 
+_LOSSES: dict[str, Callable[[Any, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "mean_squared_error": lambda torch, P, Y: (P - Y, P - Y),
+    "huber": lambda torch, P, Y: (
+        torch.nn.functional.huber_loss(P, Y, reduction="none"),
+        (P - Y).clamp(-1, 1),
+    ),
+    "binary_cross_entropy": lambda torch, P, Y: (
+        torch.nn.functional.binary_cross_entropy_with_logits(P, Y, reduction="none"),
+        torch.sigmoid(P) - Y,
+    ),
+}
+"""E, and the gradient of the outputs P before it is scaled, by the names of losses."""
+
+
 class TorchLayers:
     """A network of layers: the shapes and layouts of its tensors, and its computations.
 
@@ -264,7 +278,7 @@ class TorchLayers:
         self._own, self._first = network.slices, network.gradient.lowest(network.layers, network.layer_shapes)
         owners = zip(self._ops, network.layer_parameters, strict=True)
         self._forms = [op.form(parameter.shape) for op, own in owners for parameter in own]
-        self._is_classification = network.loss is CROSS_ENTROPY
+        self._has_labels = network.loss is CROSS_ENTROPY
 
     def parameters(self, weights: Sequence[np.ndarray], device: Any) -> list[Tensor]:
         """The parameters as tensors of a device."""
@@ -284,14 +298,14 @@ class TorchLayers:
 
     def targets(self, Y: np.ndarray) -> Tensor:
         """The targets of a batch as a tensor of the host."""
-        return self._torch.from_numpy(np.float32(-self._scale(len(Y))) * Y if self._is_classification else Y)
+        return self._torch.from_numpy(np.float32(-self._scale(len(Y))) * Y if self._has_labels else Y)
 
     def take(self, rows: Tensor, data: tuple[Tensor, Tensor], batch: tuple[Tensor, Tensor]) -> None:
         """Write these rows of all data, ``inputs`` and plain targets, to a batch."""
         for source, target in zip(data, batch, strict=True):
             self._torch.index_select(source, 0, rows, out=target)
         targets = batch[1]
-        if self._is_classification:
+        if self._has_labels:
             targets.mul_(-self._scale(len(targets)))
 
     def outputs(self, W: list[Tensor], x: Tensor) -> Tensor:
@@ -323,22 +337,27 @@ class TorchLayers:
 
     def total(self, errors: Tensor, targets: Tensor) -> Tensor:
         """A batch's loss before the factor of ``losses``, as a scalar of the device."""
-        return (errors * (targets if self._is_classification else errors)).sum()
+        if self._has_labels:
+            return (errors * targets).sum()
+        return (errors * errors if self._network.loss.is_squared else errors).sum()
 
     def losses(self, totals: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The mean losses of batches, from their totals and their numbers of rows."""
-        return totals / (rows * [self._scale(n) for n in rows]) if self._is_classification else totals / rows
+        if self._has_labels:
+            return totals / (rows * [self._scale(n) for n in rows])
+        return totals / (rows * self._network.loss.errors(self._network.outputs))
 
     def _gradient(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """The values that the loss is computed from, and the gradient of the outputs."""
-        if not self._is_classification:
-            errors = outputs - targets
-            return errors, errors * (2.0 * self._scale(len(errors)))
+        if not self._has_labels:
+            errors, gradient = _LOSSES[self._network.loss.name](self._torch, outputs, targets)
+            return errors, gradient * self._scale(len(errors))
         log = self._torch.log_softmax(outputs, 1)
         return log, self._torch.ops.aten._log_softmax_backward_data(targets, log, 1, log.dtype)
 
     def _scale(self, rows: int) -> float:
-        return 1.0 / rows if self._network.reduction == "mean" else 1.0
+        mean_over = (rows, self._network.outputs) if self._network.reduction == "mean" else (1, 1)
+        return self._network.loss.scale(*mean_over)
 
     def _laid_out(self, array: np.ndarray) -> Tensor:
         tensor = self._torch.from_numpy(array)

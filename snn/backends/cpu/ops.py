@@ -14,6 +14,7 @@ from snn.models.dropout import dropped
 from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order as order_of
 from snn.models.schedules import factor
+from snn.models.step import FUSED_ACTIVATIONS, KEEPING_INPUTS, LAYERS_AT_ONCE
 
 # ---- flat arrays as the matrices and images that they hold: views, unless they are called copies
 
@@ -157,11 +158,13 @@ def start_steps(T, n):
     T[:n][FACTORS] = 1
 
 
-def count_step(T, gain1, gain2, form, warmup, length, end):
-    T[3] = factor(float(T[0]), form, warmup, length, end)
-    T[0] += 1
+def count_step(T, steps, gain1, gain2, form, warmup, length, end):
+    of_each = as_matrix(T, steps, 8)
+    numbers = float(of_each[-1, 0]) + np.arange(1, steps + 1)
     beta1, beta2 = (1.0 - float(np.float32(gain)) for gain in (gain1, gain2))
-    T[1], T[2] = 1 / (1 - beta1 ** float(T[0])), 1 / math.sqrt(1 - beta2 ** float(T[0]))
+    of_each[:, 0] = numbers
+    of_each[:, 1], of_each[:, 2] = 1 / (1 - beta1**numbers), 1 / np.sqrt(1 - beta2**numbers)
+    of_each[:, 3], of_each[:, 4] = factor(numbers - 1, form, warmup, length, end), 1
 
 
 def add_squares(G, T, n):
@@ -247,6 +250,20 @@ def softmax_cross_entropy(P, Y, E, D, rows, width, scale):
     sums = exponentials.sum(axis=1, keepdims=True)
     E[:rows] = ((np.log(sums) - shifted) * targets).sum(axis=1)
     as_matrix(D, rows, width)[...] = np.float32(scale) * (exponentials / sums - targets)
+
+
+def huber(P, Y, E, D, n, scale):
+    """D may be P."""
+    difference = P[:n] - Y[:n]
+    distance = np.abs(difference)
+    E[:n] = np.where(distance > 1, distance - np.float32(0.5), np.float32(0.5) * distance * distance)
+    D[:n] = np.float32(scale) * np.clip(difference, -1, 1)
+
+
+def binary_cross_entropy(P, Y, E, D, n, scale):
+    """D may be P."""
+    E[:n] = np.maximum(P[:n], 0) - P[:n] * Y[:n] + np.log1p(np.exp(-np.abs(P[:n])))
+    D[:n] = np.float32(scale) * (_sigmoid(P[:n]) - Y[:n])
 
 
 # ---- activation functions
@@ -449,6 +466,80 @@ def matmul_relu(A, B, C, m, k, n):
 def matmul_bias(A, B, C, b, m, k, n):
     matmul(A, B, C, m, k, n)
     add_bias(C, b, m, n)
+
+
+def matmul_bias_activation(A, B, C, b, m, k, n, activation):
+    matmul_bias(A, B, C, b, m, k, n)
+    _activate(C, C, m * n, activation)
+
+
+def matmul_bias_activation_kept(A, B, Z, b, C, m, k, n, activation):
+    matmul_bias(A, B, Z, b, m, k, n)
+    _activate(Z, C, m * n, activation)
+
+
+def _activate(Z, C, n, activation):
+    name = FUSED_ACTIVATIONS[activation]
+    if name in KEEPING_INPUTS:
+        globals()[f"{name}_forward"](Z if Z is not C else Z.copy(), C, n)
+        return
+    C[:n] = Z[:n]
+    (relu if name == "relu" else globals()[f"{name}_forward"])(C, n)
+
+
+def matmul_derivative(A, B, C, H, m, k, n, activation):
+    matmul(A, B, C, m, k, n)
+    _differentiate(C, H, m * n, activation)
+
+
+def matmul_nt_derivative(A, B, C, H, m, k, n, activation):
+    matmul_nt(A, B, C, m, k, n)
+    _differentiate(C, H, m * n, activation)
+
+
+def _differentiate(D, H, n, activation):
+    name = FUSED_ACTIVATIONS[activation]
+    (mask if name == "relu" else globals()[f"{name}_gradient"])(D, H, n)
+
+
+def matmul_bias_error(A, B, D, b, Y, E, m, k, n, scale):
+    matmul_bias(A, B, E, b, m, k, n)
+    error(E, Y, E, D, m * n, scale)
+
+
+def matmul_tn_sum(A, B, G, m, k, n, bias):
+    matmul_tn(A, B, G, m, k, n)
+    if bias:
+        sum_rows(B, G[m * n :], k, n)
+
+
+def matmul_tn_adam(A, B, W, M, V, T, m, k, n, bias, rate, gain1, gain2, eps, decay, shrink):
+    G, size = np.empty_like(W), (m + bias) * n
+    matmul_tn_sum(A, B, G, m, k, n, bias)
+    g = _followed(W, G, T, size, decay)
+    if shrink:
+        W[:size] -= np.float32(rate * shrink) * T[3] * W[:size]
+    _adam(W, g, M, V, T, size, rate, gain1, gain2, eps)
+
+
+def matmul_tn_sum_layers(*operands_and_numbers):
+    _each_layer(matmul_tn_sum, operands_and_numbers, 1, ())
+
+
+def matmul_tn_adam_layers(*operands_and_numbers):
+    _each_layer(matmul_tn_adam, operands_and_numbers[:-6], 3, operands_and_numbers[-6:])
+
+
+def _each_layer(compute, given, laid_out, step):
+    """``laid_out``: how many arrays hold the parameters of all layers."""
+    *matrices, k = given
+    matrices, sizes = matrices[: -4 * LAYERS_AT_ONCE], matrices[-4 * LAYERS_AT_ONCE :]
+    pairs, others = matrices[: 2 * LAYERS_AT_ONCE], matrices[2 * LAYERS_AT_ONCE :]
+    for layer in range(LAYERS_AT_ONCE):
+        m, n, bias, at = sizes[4 * layer : 4 * layer + 4]
+        if m:
+            own = [array[at:] for array in others[:laid_out]]
+            compute(*pairs[2 * layer : 2 * layer + 2], *own, *others[laid_out:], m, k, n, bias, *step)
 
 
 def matmul_mask(A, B, C, H, m, k, n):

@@ -77,8 +77,8 @@ def _layers(shape, steps, X, Y, W, *further):
         if shape.shuffled and (start == 0 or number == before):
             order = row_order(steps.rows, steps.seed, epoch)
         x, y = _batch(shape, steps, X, Y, start, order[start:] if shape.shuffled else None)
-        T = np.array([number, 1, 1, 1, 1], np.float32)
-        ops.count_step(T, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
+        T = np.array([number, 1, 1, 1, 1, 0, 0, 0], np.float32)
+        ops.count_step(T, 1, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
         of_step = [] if shape.update == "update" else [T]
 
         def descend(i, *gradients, of_step=of_step):

@@ -10,6 +10,7 @@ import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends import kernel_source
+from snn.backends.cuda import loops
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.cuda.memory import (
     MEMORY_ALLOCATION,
@@ -138,6 +139,9 @@ class CudaBackend(ManagedMemory):
     ) -> None:
         self._kernels.launch(op, buffers, numbers, stream or 0)
 
+    def overlap_launches(self, on: bool) -> None:
+        self._kernels.overlap(on)
+
     def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         check_precision(self.precision)
         return self._trainer(shape).launch
@@ -193,10 +197,12 @@ class CudaBackend(ManagedMemory):
             raise Unsupported(self.no_capture)
         runtime.streamBeginCapture(stream, runtime.streamCaptureModeThreadLocal)
 
-    def graph_end(self, stream: int) -> int:
-        captured = runtime.streamEndCapture(stream)
+    def graph_end(self, stream: int, buffer: int | None = None) -> int:
+        graphs = [runtime.streamEndCapture(stream)]
         try:
-            return runtime.graphInstantiate(captured)
+            if buffer is not None:
+                graphs.append(loops.repeated(graphs[0], buffer))
+            return runtime.graphInstantiate(graphs[-1])
         except runtime.CUDARuntimeError as error:
             if error.status != MEMORY_ALLOCATION:
                 raise
@@ -205,7 +211,8 @@ class CudaBackend(ManagedMemory):
                 f"cudaGraphInstantiate ran out of memory: {free} of {total} bytes are free"
             ) from error
         finally:
-            runtime.graphDestroy(captured)
+            for graph in graphs:
+                runtime.graphDestroy(graph)
 
     def graph_launch(self, graph: int, stream: int) -> None:
         runtime.graphLaunch(graph, stream)

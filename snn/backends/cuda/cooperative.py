@@ -1,4 +1,4 @@
-"""Launches that CuPy does not offer: clusters of blocks, cooperative grids, and compiled loops."""
+"""Launches that CuPy does not offer: clusters, cooperative grids, overlapping kernels, compiled loops."""
 
 import ctypes
 from collections.abc import Callable, Sequence
@@ -6,8 +6,8 @@ from typing import Any
 
 from snn.errors import DeviceError, OutOfMemory, SnnError, Unsupported
 
-_driver = ctypes.CDLL("libcuda.so.1")
-_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
+driver = ctypes.CDLL("libcuda.so.1")
+_COOPERATIVE, _CLUSTER, _PROGRAMMATIC = 2, 4, 6  # CUlaunchAttributeID
 _DYNAMIC_SHARED, _ANY_CLUSTER = 8, 14  # CUfunction_attribute
 _MOST_PORTABLE = 8  # cluster size that every device with clusters supports
 _OUT_OF_MEMORY = 2  # CUresult
@@ -68,17 +68,17 @@ class CooperativeLaunch:
         self._config.attributes = self._attributes
         self._config.grid[:], self._config.block[:] = [blocks, 1, 1], [threads, 1, 1]
         if shared_bytes:
-            status = _driver.cuFuncSetAttribute(self._pointer, _DYNAMIC_SHARED, shared_bytes)
-            _check(status, "cuFuncSetAttribute")
+            status = driver.cuFuncSetAttribute(self._pointer, _DYNAMIC_SHARED, shared_bytes)
+            check(status, "cuFuncSetAttribute")
         if cluster > _MOST_PORTABLE:
-            _driver.cuFuncSetAttribute(self._pointer, _ANY_CLUSTER, 1)  # if this fails, held_clusters() is 0
+            driver.cuFuncSetAttribute(self._pointer, _ANY_CLUSTER, 1)  # if this fails, held_clusters() is 0
 
     def held_clusters(self) -> int:
         """Number of such clusters that the device can run at the same time; 0 if it cannot run one."""
         count = ctypes.c_int(0)
         clusters = _Config.from_buffer_copy(self._config)
         clusters.count = 1  # the cluster's size, which comes first
-        status = _driver.cuOccupancyMaxActiveClusters(
+        status = driver.cuOccupancyMaxActiveClusters(
             ctypes.byref(count), self._pointer, ctypes.byref(clusters)
         )
         return count.value if status == 0 else 0
@@ -86,21 +86,43 @@ class CooperativeLaunch:
     def held_blocks(self) -> int:
         """Number of such blocks that an SM can run at the same time."""
         count = ctypes.c_int(0)
-        status = _driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        status = driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
             ctypes.byref(count),
             self._pointer,
             ctypes.c_int(self._config.block[0]),
             ctypes.c_size_t(self._config.shared_bytes),
         )
-        _check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
+        check(status, "cuOccupancyMaxActiveBlocksPerMultiprocessor")
         return count.value
 
     def __call__(self, values: Sequence[Any], stream: int = 0) -> None:
         """Launch the kernel with these arguments, each a ``ctypes`` value."""
         arguments = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
         self._config.stream = stream
-        status = _driver.cuLaunchKernelEx(ctypes.byref(self._config), self._pointer, arguments, None)
-        _check(status, "cuLaunchKernelEx")
+        status = driver.cuLaunchKernelEx(ctypes.byref(self._config), self._pointer, arguments, None)
+        check(status, "cuLaunchKernelEx")
+
+
+class OverlappingLaunch:
+    """A launch that may begin while the kernel before it on its stream ends: the kernel itself waits.
+
+    ``grid`` and ``block`` have a size in x and in y.
+    """
+
+    def __init__(self, function: Any, grid: tuple[int, int], block: tuple[int, ...]) -> None:
+        self._pointer = ctypes.c_void_p(function.kernel.ptr)
+        self._attributes = (_Attribute * 1)(_Attribute(id=_PROGRAMMATIC))
+        self._attributes[0].value.flag = 1
+        self._config = _Config(count=1, attributes=self._attributes)
+        self._config.grid[:], self._config.block[:] = [*grid, 1], [*block, 1]
+
+    def __call__(self, arguments: int, stream: int) -> None:
+        """Launch the kernel with the argument pointers at this address."""
+        self._config.stream = stream
+        status = driver.cuLaunchKernelEx(
+            ctypes.byref(self._config), self._pointer, ctypes.c_void_p(arguments), None
+        )
+        check(status, "cuLaunchKernelEx")
 
 
 def compiled_launches() -> Callable[[int, int], None]:
@@ -125,7 +147,7 @@ def compiled_launches() -> Callable[[int, int], None]:
                 return status
         return 0
 
-    return lambda pointer, count: _check(loop(pointer, count), "cuLaunchKernel")
+    return lambda pointer, count: check(loop(pointer, count), "cuLaunchKernel")
 
 
 def failure(status: int, call: str) -> SnnError:
@@ -134,7 +156,7 @@ def failure(status: int, call: str) -> SnnError:
     Unsupported if the driver does not allow the call, else OutOfMemory or DeviceError.
     """
     said = []
-    for ask in (_driver.cuGetErrorName, _driver.cuGetErrorString):
+    for ask in (driver.cuGetErrorName, driver.cuGetErrorString):
         text = ctypes.c_char_p()
         if ask(status, ctypes.byref(text)) == 0 and text.value:
             said.append(text.value.decode())
@@ -144,6 +166,7 @@ def failure(status: int, call: str) -> SnnError:
     return (OutOfMemory if status == _OUT_OF_MEMORY else DeviceError)(f"{call} failed: {name}")
 
 
-def _check(status: int, call: str) -> None:
+def check(status: int, call: str) -> None:
+    """Raise the error for a driver call that failed."""
     if status:
         raise failure(status, call)

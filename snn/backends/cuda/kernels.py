@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import cupy
-from cupy.cuda import driver
+from cupy.cuda import driver, runtime
 
 from snn.backends import kernel_source
 from snn.backends.cuda import modules
+from snn.backends.cuda.cooperative import OverlappingLaunch
 from snn.backends.cuda.cublas import Cublas
 from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
 from snn.backends.ops import OPS, Op
 from snn.errors import Unsupported
+
+OVERLAPPING_CAPABILITY, OVERLAPPING_DRIVER = 90, 12030
+"""The first compute capability and driver version with programmatic dependent launches in graphs."""
 
 
 class Kernels:
@@ -29,6 +33,7 @@ class Kernels:
         self._precision = precision
         self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._launchers: dict[tuple[str, tuple[float, ...]], Callable[[Sequence[int], int], None]] = {}
+        self._overlap = False
 
     def launch(self, op: str, buffers: Sequence[int], numbers: tuple[float, ...], stream: int) -> None:
         """Launch the kernel of an op, which is compiled at the first use."""
@@ -36,6 +41,22 @@ class Kernels:
         if launcher is None:
             launcher = self._launchers[op, numbers] = self._make(op, numbers)
         launcher(buffers, stream)
+
+    def overlap(self, on: bool) -> None:
+        """Whether each kernel may begin while the one before it on its stream ends. Raises Unsupported."""
+        capability, version = cupy.cuda.Device().compute_capability, runtime.driverGetVersion()
+        if on and int(capability) < OVERLAPPING_CAPABILITY:
+            raise Unsupported(
+                "programmatic dependent launches need compute capability 9.0 or newer, and this GPU's is "
+                f"{int(capability) / 10}"
+            )
+        if on and version < OVERLAPPING_DRIVER:
+            raise Unsupported(
+                "CUDA graphs keep programmatic dependent launches from driver version 12.3 on, and this "
+                f"driver's is {version // 1000}.{version % 1000 // 10}"
+            )
+        self._overlap = on
+        self._launchers.clear()
 
     @property
     def convolves(self) -> bool:
@@ -57,9 +78,10 @@ class Kernels:
                 f"{op} needs {shape.grid[0]} blocks in y: CUDA launches {MOST_Y} at most, and {shape.source} "
                 "cannot count them in x. Choose a smaller training.batch_size, or include tile_place.cuh"
             )
-        tall = (("TALL", 1),) if shape.tall else ()
-        module = _module(source, shape.compiled_block, shape.work, precision, tall)
-        return _Launcher(module.get_function(op), kind, numbers, shape.grid, shape.block)
+        if shape.training and not kernel_source.knows_training(source):
+            raise Unsupported(f"{shape.source} has no {op}: include entry_points.cuh, or choose fused: false")
+        module = self._module(source, shape.compiled_block, shape.work, precision, shape.defines)
+        return self._launcher(module.get_function(op), kind, numbers, shape.grid, shape.block)
 
     def _convolve(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
         """Compile a convolution for its shape; its source defines the grid and the block size."""
@@ -67,10 +89,17 @@ class Kernels:
         shape = tuple((name.upper(), int(n)) for name, n in zip(OPS[op].numbers, numbers, strict=True))
         only = (("ONLY", 1), (f"ONLY_{op}", 1))
         source = self._text(self._convolution)
-        module = _module(source, self._block, (1, 1), self._precision, (*shape, *only))
+        module = self._module(source, self._block, (1, 1), self._precision, (*shape, *only))
         x, y, threads = (modules.constant(module, f"{op}_{name}") for name in ("grid_x", "grid_y", "threads"))
         check_grid(op, numbers, y)
-        return _Launcher(module.get_function(op), OPS[op], numbers, (x, y), (threads, 1))
+        return self._launcher(module.get_function(op), OPS[op], numbers, (x, y), (threads, 1))
+
+    def _module(self, source: str, *compiled_for: Any) -> cupy.RawModule:
+        return _module(kernel_source.overlapping(source) if self._overlap else source, *compiled_for)
+
+    @property
+    def _launcher(self) -> type["_Launcher"]:
+        return _OverlappingLauncher if self._overlap else _Launcher
 
     def _text(self, source: str) -> str:
         return kernel_source.text(self._root / source)
@@ -104,6 +133,20 @@ class _Launcher:
     def __call__(self, buffers: Sequence[int], stream: int) -> None:
         self._addresses.pack_into(self._values, 0, *buffers)
         driver.launchKernel(self._pointer, *self._shape, 0, stream, self._arguments_address, 0)
+
+
+class _OverlappingLauncher(_Launcher):
+    """The same for a kernel that may begin while the one before it ends."""
+
+    def __init__(
+        self, function: Any, op: Op, numbers: tuple[float, ...], grid: tuple[int, int], block: tuple[int, ...]
+    ) -> None:
+        super().__init__(function, op, numbers, grid, block)
+        self._launch = OverlappingLaunch(function, grid, block)
+
+    def __call__(self, buffers: Sequence[int], stream: int) -> None:
+        self._addresses.pack_into(self._values, 0, *buffers)
+        self._launch(self._arguments_address, stream)
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from snn.backends.kernel_source import SPLIT_K
 from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS
 from snn.errors import Unsupported
+from snn.models.step import LAYERS_AT_ONCE
 
 WORKS = ((4, 4), (2, 4), (2, 2), (1, 2), (1, 1))
 """Choices of elements per thread, rows by columns, if ``kernel.work`` is null."""
@@ -28,7 +29,8 @@ class LaunchShape(NamedTuple):
 
     ``compiled_block`` is the block size for the compiler; (1, 1) if the kernel defines its own.
     ``of_products``: the source is the cell's kernel, which is compiled for a precision. ``tall``: rows of
-    blocks are counted in x, because y cannot hold them; the source is compiled with -DTALL.
+    blocks are counted in x, because y cannot hold them; the source is compiled with -DTALL. ``training``: it
+    is compiled with -DTRAINING, and ``grouped`` ones with -DGROUPED.
     """
 
     source: str
@@ -38,6 +40,13 @@ class LaunchShape(NamedTuple):
     block: tuple[int, int]
     of_products: bool = False
     tall: bool = False
+    training: bool = False
+    grouped: bool = False
+
+    @property
+    def defines(self) -> tuple[tuple[str, int], ...]:
+        """What it is compiled with, beside its block and work."""
+        return tuple((name, 1) for name in ("TALL", "TRAINING", "GROUPED") if getattr(self, name.lower()))
 
 
 def launch_shape(
@@ -85,11 +94,16 @@ def _shape(op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multipr
     kind = OPS[op]
     if kind.is_product and kernel["fused"] and _has_long_sums(op, numbers):
         grid = _grid(int(numbers[0]), int(numbers[2]), _SPLIT_BLOCK, (1, 1))
-        return LaunchShape(SPLIT_K, _SPLIT_BLOCK, (1, 1), grid, _SPLIT_BLOCK)
+        return LaunchShape(SPLIT_K, _SPLIT_BLOCK, (1, 1), grid, _SPLIT_BLOCK, training=kind.of_training)
     if kind.is_product:
         m, n, block = int(numbers[0]), int(numbers[2]), (kernel["block"][0], kernel["block"][1])
         work = tuple(kernel["work"] or _best_work(m, n, block, multiprocessors))
-        return LaunchShape(kernel["source"], block, work, _grid(m, n, block, work), block, of_products=True)
+        across, down = _grid(m, n, block, work)
+        below = int(numbers[kind.numbers.index("bias")]) if "bias" in kind.numbers else 0
+        shape = LaunchShape(kernel["source"], block, work, (across, down + below), block, of_products=True)
+        return shape._replace(training=kind.of_training)
+    if kind.is_grouped:
+        return _of_layers(numbers, kernel, multiprocessors)
     if kind.numbers[:2] == _ON_MATRICES:
         rows, cols = int(numbers[0]), int(numbers[1])
         grid, block = (math.ceil(cols / _SIDE), math.ceil(rows / _SIDE)), (_SIDE, _STRIPS)
@@ -97,6 +111,23 @@ def _shape(op: str, numbers: Sequence[float], kernel: Mapping[str, Any], multipr
         blocks = PARTIAL_SUMS if op == "sum_squares" else math.ceil(kind.threads(*numbers) / THREADS)
         grid, block = (blocks, 1), (THREADS, 1)
     return LaunchShape(kind.source, (1, 1), (1, 1), grid, block)
+
+
+def _of_layers(numbers: Sequence[float], kernel: Mapping[str, Any], multiprocessors: int) -> LaunchShape:
+    """The launch shape of the gradients of several layers."""
+    block = (kernel["block"][0], kernel["block"][1])
+    sizes = list(map(int, numbers[: 4 * LAYERS_AT_ONCE]))
+    layers = [sizes[i : i + 4] for i in range(0, len(sizes), 4)]
+
+    def blocks(work: Sequence[int]) -> int:
+        grids = ((*_grid(m, n, block, work), bias) for m, n, bias, _ in layers)
+        return sum(across * (down + bias) for across, down, bias in grids)
+
+    works = [tuple(kernel["work"])] if kernel["work"] else WORKS
+    enough = (work for work in works if blocks(work) >= 0.75 * multiprocessors)
+    work = next(enough, works[-1])
+    shape = LaunchShape(kernel["source"], block, work, (blocks(work), 1), block, of_products=True)
+    return shape._replace(training=True, grouped=True)
 
 
 def _grid(m: int, n: int, block: Sequence[int], work: Sequence[int]) -> tuple[int, int]:

@@ -1,0 +1,52 @@
+"""Rows that are not trained on, their loss after each epoch, and when it ends a run.
+
+``training.validation`` holds out the last of the rows that a data set has to train on, in its order: that of
+the file, or of ``dataset.shuffle_seed``. So every strategy trains the same rows, the first ones. With
+``training.patience`` a run ends after so many epochs without a smaller loss.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any
+
+from snn.errors import ConfigError, DataError
+
+_DEFAULTS = {"validation": 0.0, "patience": None}
+"""Values of keys that cells do not have, as before there was a choice."""
+
+
+def settled(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The section ``training`` of a cell: without the keys that have their default."""
+    return {key: value for key, value in training.items() if (key, value) not in _DEFAULTS.items()}
+
+
+def count_rows(training: Mapping[str, Any], rows: int) -> int:
+    """How many of these rows are held out of training. Raises DataError if that leaves too few of a kind."""
+    share, batch = training.get("validation", 0.0), training["batch_size"]
+    held = round(share * rows)
+    if share and not 1 <= held < rows:
+        raise DataError(
+            f"training.validation is {share:g}, which is {held} of {rows} rows: one or more must be held "
+            "out, and one or more trained on"
+        )
+    if share and batch > rows - held:
+        raise DataError(
+            f"training.validation is {share:g}, which leaves {rows - held} rows to train on, fewer than one "
+            f"batch: training.batch_size is {batch}, it must be at most {rows - held}"
+        )
+    return held
+
+
+def check_patience(training: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a run could end by a loss that is not computed."""
+    if training.get("patience") is not None and not training.get("validation"):
+        raise ConfigError(
+            f"training.patience is {training['patience']}: it needs rows held out, such as "
+            "training.validation=0.2"
+        )
+
+
+def best_epoch(losses: Sequence[float | None]) -> int | None:
+    """The first epoch, from 1, with the smallest validation loss; None if no loss is finite (or None)."""
+    known = [(loss, number) for number, loss in enumerate(losses, 1) if loss is not None and abs(loss) < inf]
+    return min(known)[1] if known else None
