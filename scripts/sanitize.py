@@ -9,6 +9,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -22,13 +23,23 @@ from snn import backends  # noqa: E402
 from snn.config import groups  # noqa: E402
 from snn.measurement import runs  # noqa: E402
 from snn.measurement.protocol import Round  # noqa: E402
+from snn.models.glibc_random import GlibcRandom  # noqa: E402
 from snn.models.layers import ACTIVATIONS, parse  # noqa: E402
 from snn.models.losses import LOSSES  # noqa: E402
-from snn.models.network import Network, mlp  # noqa: E402
+from snn.models.members import MemberArrays  # noqa: E402
+from snn.models.network import Network, draw_weights, mlp  # noqa: E402
 from snn.models.optimizers import Adam, AdamW, Sgd  # noqa: E402
 from snn.models.schedules import Cosine  # noqa: E402
+from snn.profiling.observed import ObservedBackend  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
 from snn.strategies.factory import Job, own_runtime  # noqa: E402
+from snn.strategies.one_launch import (  # noqa: E402
+    Describe,
+    OneLaunch,
+    convolutional_shape,
+    layered_shape,
+    whole_shape,
+)
 
 OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load("strategy", name))]
 HIDDEN = (45, 129)
@@ -63,6 +74,19 @@ CLASSIFIERS = [
     )
 ]
 """Networks with biases and several outputs that are trained in one launch."""
+
+HELD = [
+    mlp((19, 45, 30, 3), True, "tanh", init="he_uniform", optimizer=Adam(), order_seed=1, update_order=order)
+    for order in ("simultaneous", "sequential")
+]
+"""Networks that a block holds: the first in a cluster of blocks, the second in a single one."""
+
+MEMBERS = MemberArrays(
+    np.geomspace(0.001, 0.01, 20, dtype=np.float32),
+    np.linspace(0, 0.1, 20, dtype=np.float32),
+    np.arange(20, dtype=np.uint32),
+    np.random.default_rng(7).integers(0, 333, (20, 301), np.int32),
+)
 
 
 def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
@@ -135,17 +159,24 @@ def layers() -> None:
             assert measured.status in ("ok", "unsupported")
 
 
-def layers_in_one_launch(network: Network, rows: int, batch: int) -> None:
-    """A network of layers in one launch, two epochs, the last batch smaller than the others."""
+def in_one_launch(
+    describe: Describe, network: Network, rows: int, batch: int, members: MemberArrays | None = None
+) -> None:
+    """A network or its members in one launch, two epochs, the last batch smaller than the others."""
     random = np.random.default_rng(7)
     X = random.uniform(-1, 1, (rows, math.prod(network.inputs))).astype(np.float32)
-    labels = random.integers(0, network.outputs, (rows, 1)).astype(np.float32)
+    Y = LOSSES["cross_entropy"].targets(
+        random.integers(0, network.outputs, (rows, 1)).astype(np.float32), network.outputs
+    )
     backend = backends.make("cuda", groups.load("kernel", "tiled_fused"), ROOT)
-    choice, Y = groups.load("strategy", "persistent"), network.loss.targets(labels, network.outputs)
-    job = Job(choice, network, X, Y, seed=1, epochs=2, batch_size=batch, learning_rate=0.01)
-    measured = runs.measure(job, Round(runs=1), backend)
-    print("one launch", measured.status, measured.plan, flush=True)
-    assert measured.status == "ok"
+    with closing(OneLaunch(ObservedBackend(backend), describe)) as strategy:
+        strategy.of_members = members
+        strategy.setup(network, X, Y, batch, 0.01)
+        strategy.load(draw_weights(network, GlibcRandom(1)))
+        strategy.train(2)
+        strategy.check_trained()
+        print("one launch", strategy.plan, strategy.losses()[0], flush=True)
+        assert np.isfinite(strategy.losses()).all()
 
 
 def remedies() -> None:
@@ -258,9 +289,12 @@ if __name__ == "__main__":
             train(*cell)
     if "persistent" not in left_out:
         train("tiled_fused", "fp32", "persistent", None, *IN_PARTS)
-        layers_in_one_launch(IMAGES, 9, 4)
+        in_one_launch(convolutional_shape, IMAGES, 9, 4)
         for network in CLASSIFIERS:
-            layers_in_one_launch(network, 333, BATCH)
+            in_one_launch(layered_shape, network, 333, BATCH)
+        for network in HELD:
+            in_one_launch(whole_shape, network, 333, BATCH)
+        in_one_launch(whole_shape, HELD[0], 333, BATCH, MEMBERS)
     if "layers" not in left_out:
         layers()
     if "remedies" not in left_out:

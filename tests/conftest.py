@@ -63,9 +63,11 @@ LONGEST = (
 
 OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
 STRATEGIES = [name for name in groups.names("strategy") if name not in OF_OTHERS]
+MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("strategy", name))]
+"""Strategies that train several networks: ``test_members`` tests them."""
+PEERS = [name for name in OF_OTHERS if name not in MANY]
+SINGLE = [name for name in STRATEGIES if name not in MANY]
 LIKE_GRAPH = ("graph_loop", "graph_pdl")  # test_device_driven.py has them do what graph does, to the bit
-PEERS = [name for name in OF_OTHERS if not side_by_side(groups.load("strategy", name))]
-"""Those that train one network; ``test_members`` has the others."""
 
 
 @functools.cache

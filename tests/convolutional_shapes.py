@@ -1,12 +1,15 @@
 """Convolutional networks that are trained in one launch, their data, and their kernel on the CPU."""
 
+from dataclasses import replace
+
 import cuda_on_cpu
 import emulated_launch
 import layer_oracle
 import numpy as np
 import pytest
+from layered_shapes import descent_of, factor_of, order_of, steps_of, training_of
 
-from snn.backends.launches import DeviceCapability, Steps
+from snn.backends.launches import DeviceCapability
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.models.layers import parse
 from snn.models.losses import CROSS_ENTROPY
@@ -26,6 +29,12 @@ SMALL = {
     "one": ConvolutionalShape(1, True, 1, 1, 1, 1, 1, 0, 1, 1, 0, 1, 2),
 }
 
+FURTHER = {
+    "adam": replace(SMALL["square"], update="adam_update", states=2, scheduled=True, shuffled=True),
+    "momentum": replace(SMALL["uneven"], update="momentum_update", states=1, shuffled=True),
+}
+"""With other optimisers, and in another order of the rows in each epoch."""
+
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
 
@@ -41,7 +50,7 @@ def network_of(shape, **others):
     given = {"loss": CROSS_ENTROPY, "update_order": "simultaneous"}
     given["reduction"] = "mean" if shape.mean else "sum"
     inputs = (shape.channels, shape.height, shape.width)
-    return Network(inputs, tuple(map(parse, texts)), **(given | others))
+    return Network(inputs, tuple(map(parse, texts)), **(given | training_of(shape) | others))
 
 
 def made(shape, rows, random):
@@ -75,18 +84,23 @@ def oracle(shape, X, labels, weights, epochs, rate):
         layer_oracle.MaxPool2d(shape.window),
         layer_oracle.Linear(W3, b3),
     ]
-    losses = layer_oracle.train(
-        layers,
-        X.astype(np.float64),
-        labels,
-        steps=epochs,
-        batch_size=shape.batch,
-        rate=rate,
-        sequential=False,
-        clip_norm=None,
-        cross_entropy=True,
-        summed=not shape.mean,
-    )
+    descend, batches = descent_of(shape), -(-len(X) // shape.batch)
+    for epoch in range(epochs):
+        order = order_of(shape, len(X), epoch)
+        losses = layer_oracle.train(
+            layers,
+            X[order].astype(np.float64),
+            labels[order],
+            steps=1,
+            batch_size=shape.batch,
+            rate=rate,
+            sequential=False,
+            clip_norm=None,
+            cross_entropy=True,
+            summed=not shape.mean,
+            descend=descend,
+            factors=[factor_of(shape, epoch * batches + i) for i in range(batches)],
+        )
     closest = min(getattr(layer, "closest", np.inf) for layer in layers)
     assert closest > 5e-6, f"rounding decides a unit whose argument is {closest:.1e}: take other data"
     return parameters, losses
@@ -94,15 +108,16 @@ def oracle(shape, X, labels, weights, epochs, rate):
 
 def buffers_of(shape, X, Y, weights):
     """What the op is launched on; what is not read before it is written is not a number."""
-    S = np.full(shape.elements(1)[-1], np.nan, np.float32)
+    sizes = dict(zip(shape.operands, shape.elements(len(X)), strict=True))
+    E, S = (np.full(sizes[name], np.nan, np.float32) for name in "ES")
     S[:32] = 0  # the head
-    E = np.full(len(X), np.nan, np.float32)
-    return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), E, S]
+    state = [np.zeros(sizes["M"], np.float32)] if shape.states else []
+    return [*(a.reshape(-1).copy() for a in (X, Y, *weights)), *state, E, S]
 
 
 def launched(shape, buffers, rows, epochs, rate, source=None, limits=H200, **further):
-    steps = epochs * -(-rows // shape.batch)
-    emulated_launch.launched(plan_for(shape, limits), buffers, Steps(rows, 0, steps, rate), source, **further)
+    steps = steps_of(shape, rows, epochs, rate)
+    emulated_launch.launched(plan_for(shape, limits), buffers, steps, source, **further)
 
 
 def check(shape, found, E, rows, expected, losses, within):

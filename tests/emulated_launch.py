@@ -19,9 +19,10 @@ def launched(launch, buffers, steps, source=None, **further):
     """Train steps in these buffers as one launch does; ``further`` defines are added to its own."""
     kernels = cuda_on_cpu.load(source or ROOT / launch.source, **dict(launch.defines), **further)
     assert kernels["workspace_floats"] <= buffers[-1].size
-    numbers = steps[3:4] if launch.kernel in ("layers", "convolution") else steps[3:5]
-    if launch.kernel == "layers":
-        numbers += steps.epoch, steps.seed, *(*steps.numbers, *4 * [0.0])[:4], *steps.schedule
+    numbers = steps[3:5]
+    if launch.kernel in ("layers", "convolution"):
+        further = steps.epoch, steps.seed, *(*steps.numbers, *4 * [0.0])[:4], *steps.schedule
+        numbers = steps.rate, *further, steps.max_norm
     kernels["train_persistent"](
         (launch.blocks,),
         (launch.threads,),

@@ -233,6 +233,10 @@ _OF_IMAGES = [
     ),
     (ConvolutionalShape(32, False, 3, 15, 16, 30, 5, 0, 20, 3, 1, 3, 7), ("sm_90",)),
     (ConvolutionalShape(20, True, 2, 12, 13, 48, 3, 1, 20, 2, 0, 1, 32), ("sm_90",)),
+    (
+        ConvolutionalShape(60, True, 1, 28, 28, 16, 3, 0, 32, 3, 0, 2, 10, "adamw_update", 2, True, True),
+        ("sm_90",),
+    ),
 ]
 
 _LAYERED = [  # widths, batch, sequential, cross-entropy, architectures; with Adam, shuffled: a function
@@ -260,7 +264,8 @@ def trainings() -> list[tuple[Training, str]]:
     shapes = [*_OF_IMAGES]
     for (features, *widths), batch, sequential, cross_entropy, architectures, *function in _LAYERED:
         hidden = [LinearLayer(width, True, *(function or ["relu"])) for width in widths[:-1]]
-        flags, layers = (sequential, True, cross_entropy), (*hidden, LinearLayer(widths[-1], True))
+        loss = "softmax_cross_entropy" if cross_entropy else "error"
+        flags, layers = (sequential, True, loss), (*hidden, LinearLayer(widths[-1], True))
         further = ("adam_update", 2, True, True) if function else ()
         shapes.append((LayeredShape(batch, *flags, features, layers, *further), architectures))
     for further, architectures in shapes:

@@ -8,9 +8,9 @@ import numpy as np
 
 from snn.backends.cpu import trainings
 from snn.backends.launches import DeviceCapability, LaunchConfiguration, Steps
-from snn.backends.launches.linear import LayeredShape, LinearLayer
+from snn.backends.launches.linear import CROSS_ENTROPY, LayeredShape, LinearLayer
 from snn.models.layers import ACTIVATIONS, Linear
-from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
+from snn.models.losses import LOSSES
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import row_order
@@ -32,13 +32,16 @@ OPTIMIZERS = {
 }
 """Optimisers by their updates."""
 
+CLIP = 0.05
+"""The largest norm of all gradients together."""
+
 RUN, SCHEDULE = 60, Cosine(warmup_steps=3, end_factor=0.1)
 """Steps of a run, and the schedule of those that have one."""
 
 
 def shape(
     *sizes,
-    cross_entropy=True,
+    loss="softmax_cross_entropy",
     sequential=False,
     mean=True,
     bare=(),
@@ -46,6 +49,7 @@ def shape(
     update="update",
     scheduled=False,
     shuffled=False,
+    clipped=False,
 ):
     """``bare``: layers without biases; ``activations``: of the hidden layers, again and again."""
     batch, features, *widths = sizes
@@ -56,8 +60,8 @@ def shape(
         for i, width in enumerate(widths)
     )
     states = len(OPTIMIZERS[update].state)
-    flags = sequential, mean, cross_entropy
-    return LayeredShape(batch, *flags, features, tuple(layers), update, states, scheduled, shuffled)
+    flags = sequential, mean, loss
+    return LayeredShape(batch, *flags, features, tuple(layers), update, states, scheduled, shuffled, clipped)
 
 
 # Widths that no tile divides, layers with and without biases and ReLU, one layer, several tiles per block.
@@ -68,27 +72,28 @@ SHAPES = {
     "deep in turn": shape(
         33, 20, 70, 9, 40, 3, sequential=True, bare=(1,), activations=("relu", "relu", "identity")
     ),
-    "regression": shape(40, 33, 24, 1, cross_entropy=False, sequential=True),
-    "outputs": shape(7, 5, 13, 19, cross_entropy=False, mean=False),
+    "regression": shape(40, 33, 24, 1, loss="error", sequential=True),
+    "outputs": shape(7, 5, 13, 19, loss="error", mean=False),
     "one layer": shape(18, 30, 4),
     "many outputs": shape(16, 9, 16, 130, sequential=True, mean=False),
     "wide": shape(70, 40, 200, 130, 12),
-    "smallest": shape(1, 1, 1, 1, cross_entropy=False),
+    "smallest": shape(1, 1, 1, 1, loss="error"),
 }
 
 
 FURTHER = {
-    "momentum": shape(20, 17, 24, 10, activations=("leaky_relu",), update="momentum_update"),
+    "momentum": shape(20, 17, 24, 10, activations=("leaky_relu",), update="momentum_update", clipped=True),
     "nesterov": shape(20, 17, 24, 10, activations=("elu",), update="nesterov_update", sequential=True),
     "decay": shape(70, 17, 24, 10, activations=("gelu",), update="decay_update", scheduled=True),
     "shuffled": shape(20, 17, 24, 10, shuffled=True),
     "adam": shape(
         *(33, 17, 70, 24, 6),
-        **{"activations": ("tanh",), "cross_entropy": False, "update": "adam_update", "shuffled": True},
+        **{"activations": ("tanh",), "loss": "error", "update": "adam_update", "shuffled": True},
     ),
+    "adamw clipped": shape(70, 17, 24, 24, 10, update="adamw_update", scheduled=True, clipped=True),
     "adamw in turn": shape(
         *(16, 5, 24, 40, 20, 1),
-        **{"activations": ("sigmoid", "silu", "gelu"), "cross_entropy": False, "update": "adamw_update"},
+        **{"activations": ("sigmoid", "silu", "gelu"), "loss": "error", "update": "adamw_update"},
         **{"sequential": True, "shuffled": True, "scheduled": True, "bare": (1,)},
     ),
 }
@@ -100,20 +105,26 @@ def network_of(one, **others):
     for layer in one.layers:
         layers += [Linear(layer.width, layer.bias), ACTIVATIONS[layer.activation]()]
     given = {
-        "optimizer": replace(OPTIMIZERS[one.update], schedule=SCHEDULE if one.scheduled else CONSTANT),
-        "run_steps": RUN,
-        "order_seed": SEED if one.shuffled else None,
-        "loss": CROSS_ENTROPY if one.cross_entropy else MEAN_SQUARED_ERROR,
+        "loss": next(loss for loss in LOSSES.values() if loss.op == one.loss),
         "update_order": "sequential" if one.sequential else "simultaneous",
         "reduction": "mean" if one.mean else "sum",
     }
-    return Network((one.features,), tuple(layers[:-1]), **(given | others))
+    return Network((one.features,), tuple(layers[:-1]), **(given | training_of(one) | others))
+
+
+def training_of(one):
+    """The fields of a network that is trained as a shape of any family says."""
+    schedule, clip_norm = SCHEDULE if one.scheduled else CONSTANT, CLIP if one.clipped else None
+    optimizer = replace(OPTIMIZERS[one.update], schedule=schedule, clip_norm=clip_norm)
+    return {"optimizer": optimizer, "run_steps": RUN, "order_seed": SEED if one.shuffled else None}
 
 
 def steps_of(one, rows, epochs, rate=RATE):
     number = epochs * -(-rows // one.batch)
     numbers, schedule = OPTIMIZERS[one.update].numbers, SCHEDULE if one.scheduled else CONSTANT
-    return Steps(rows, 0, number, rate, seed=SEED, numbers=numbers, schedule=schedule.numbers(RUN))
+    return Steps(
+        rows, 0, number, rate, CLIP * one.clipped, seed=SEED, numbers=numbers, schedule=schedule.numbers(RUN)
+    )
 
 
 def plan_for(one, limits=FEW):
@@ -125,7 +136,7 @@ def plan_for(one, limits=FEW):
 def made(one, rows, random):
     """Data, its targets as an oracle and as a kernel has them, and fresh parameters; biases are not zero."""
     X = random.uniform(-1, 1, (rows, one.features)).astype(np.float32)
-    if one.cross_entropy:
+    if one.loss == CROSS_ENTROPY:
         labels = random.integers(0, one.outputs, rows)
         Y = np.eye(one.outputs, dtype=np.float32)[labels]
     else:
@@ -168,18 +179,37 @@ def by_numpy(one, buffers, rows, epochs, rate=RATE):
     trainings.train(one, [b.reshape(-1) for b in buffers], steps_of(one, rows, epochs, rate))
 
 
+def descent_of(one):
+    """The oracle's optimiser."""
+    optimizer = OPTIMIZERS[one.update]
+    return getattr(layer_oracle, type(optimizer).__name__)(**optimizer.keys)
+
+
+def order_of(one, rows, epoch):
+    return row_order(rows, SEED, epoch) if one.shuffled else np.arange(rows)
+
+
+def factor_of(one, done):
+    """The rate after so many steps, divided by the full one."""
+    return float(factor(done, *SCHEDULE.numbers(RUN))) if one.scheduled else 1.0
+
+
 def oracle(one, X, Y, weights, epochs, rate=RATE):
     """Parameters in float64, and E of the last epoch, by plain formulae; Y as the kernel has it."""
     parameters, errors = [W.astype(np.float64) for W in weights], []
-    optimizer = OPTIMIZERS[one.update]
-    descend, done = getattr(layer_oracle, type(optimizer).__name__)(**optimizer.keys), 0
+    descend, done = descent_of(one), 0
     for epoch in range(epochs):
         errors = []
-        order = row_order(len(X), SEED, epoch) if one.shuffled else np.arange(len(X))
+        order = order_of(one, len(X), epoch)
         for start in range(0, len(X), one.batch):
             x, y = (M[order[start : start + one.batch]].astype(np.float64) for M in (X, Y))
-            now = rate * float(factor(done, *SCHEDULE.numbers(RUN))) if one.scheduled else rate
-            errors += oracle_step(one, parameters, x, y, lambda W, dW, now=now: descend(W, dW, now))
+            now = rate * factor_of(one, done)
+            due = []
+            at_once = (lambda W, dW, due=due: due.append((W, dW))) if one.clipped else None
+            errors += oracle_step(one, parameters, x, y, at_once or (lambda W, dW, r=now: descend(W, dW, r)))
+            norm = np.sqrt(sum((dW**2).sum() for _, dW in due))
+            for W, dW in due:
+                descend(W, dW * min(1, CLIP / (norm + 1e-6)), now)
             done += 1
     return parameters, np.array(errors)
 
@@ -193,7 +223,7 @@ def oracle_step(one, parameters, x, y, descend):
         functions.append(getattr(layer_oracle, ACTIVATIONS[layer.activation].__name__)())
         x = functions[-1].forward(x)
         at += 1 + layer.bias
-    if one.cross_entropy:
+    if one.loss == CROSS_ENTROPY:
         p = np.exp(x - x.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         errors, d = -np.log((p * y).sum(axis=1)), p - y

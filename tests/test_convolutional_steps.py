@@ -12,6 +12,7 @@ from convolutional_shapes import (
     CNN,
     COLOUR,
     FEW,
+    FURTHER,
     H200,
     SMALL,
     buffers_of,
@@ -23,6 +24,7 @@ from convolutional_shapes import (
     oracle,
 )
 from emulated_launch import faulty
+from layered_shapes import steps_of
 
 from snn.backends.cpu import trainings
 from snn.backends.launches import Steps
@@ -32,6 +34,7 @@ from snn.strategies.one_launch import Persistent
 LONG = {
     "fifty steps": (replace(SMALL["square"], height=8, width=8), 17),
     "one": (SMALL["one"], 17),
+    **{name: (FURTHER[name], 3) for name in FURTHER},
     **{name: (SMALL[name], 2) for name in ("uneven", "threes", "unpooled")},
 }
 """Epochs of three batches: with more, rounding would decide units of this data."""
@@ -56,6 +59,20 @@ def test_the_kernel_and_numpy_train_as_the_oracle(name, limits, random):
     exactly = [buffer.astype(np.float64) for buffer in buffers_of(shape, X, Y, weights)]
     trainings.train(shape, exactly, steps)
     check(shape, exactly[2:8], exactly[8], rows, expected, losses, 1e-7)  # what one_step rests on
+
+
+@on_cpu
+@pytest.mark.parametrize("name", FURTHER)
+def test_so_they_do_with_other_optimizers_and_orders(name, random):
+    shape, rate, epochs = FURTHER[name], 0.02, 2
+    rows = 2 * shape.batch + 1
+    X, labels, Y, weights = made(shape, rows, random)
+    buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
+    launched(shape, buffers, rows, epochs, rate)
+    trainings.train(shape, by_numpy, steps_of(shape, rows, epochs, rate))
+    expected, losses = oracle(shape, X, labels, weights, epochs, rate)
+    for found in (buffers, by_numpy):
+        check(shape, found[2:8], found[-2], rows, expected, losses, 1e-5)
 
 
 @on_cpu
@@ -177,9 +194,9 @@ def test_many_steps_are_the_oracles_on_a_gpu(name, random, cuda_backend):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", [*SMALL, "colour", "cnn"])
+@pytest.mark.parametrize("name", [*SMALL, *FURTHER, "colour", "cnn"])
 def test_runs_have_the_same_bits_on_a_gpu(name, random, cuda_backend):
-    shape = (SMALL | {"colour": COLOUR, "cnn": CNN})[name]
+    shape = (SMALL | FURTHER | {"colour": COLOUR, "cnn": CNN})[name]
     X, _, Y, weights = made(shape, 2 * shape.batch + 1, random)
     first, *others = trained(cuda_backend, shape, X, Y, 0.02, weights, [17] * 3)
     for other in others:

@@ -140,6 +140,8 @@ def test_a_compiled_loop_launches_as_often_as_it_is_told(faked):
 class Refusing(DeferredBackend):
     """Refuses the first launch of a whole training, as under a limit of MPS, or has no memory for it."""
 
+    is_processor = False
+
     def __init__(self, error, at="steps_per_launch"):
         super().__init__()
         self.error, self.at = error, at

@@ -51,7 +51,7 @@ def layers(*widths, **options):
 
 def bare(batch, features, width):
     """A perceptron as a stack of layers."""
-    return shape(batch, features, width, 1, cross_entropy=False, bare=(0, 1))
+    return shape(batch, features, width, 1, loss="error", bare=(0, 1))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def bare(batch, features, width):
         ),
         (bare(471, 939, 535), H200, "layers", None, 0, "blocks together"),
         # With biases graph launches twice as many kernels.
-        (layers(336, 13, 1423, 1, cross_entropy=False), H200, "layers", None, 0, "blocks together"),
+        (layers(336, 13, 1423, 1, loss="error"), H200, "layers", None, 0, "blocks together"),
         (CNN, H200, "convolution", 128, 0, "128 blocks together, one for each of 2 parts of an image"),
         (
             replace(CNN, batch=128, height=20, width=20),
@@ -172,8 +172,7 @@ LAYERED, IMAGES = network_of(SHAPES["classifier"]), convolutional(CNN)
         (convolutional_shape, IMAGES, "simultaneously and does not clip", {"update_order": "sequential"}),
         (convolutional_shape, IMAGES, "simultaneously and does not clip", {"clip_norm": 1.0}),
         (convolutional_shape, IMAGES, "along the gradient itself", {"gradient": PublishedNaive(256)}),
-        (convolutional_shape, IMAGES, "training.optimizer=adam", {"optimizer": Adam()}),
-        (convolutional_shape, IMAGES, "training.shuffle=epoch", {"order_seed": 1}),
+        (convolutional_shape, IMAGES, "does not clip", {"optimizer": Adam(clip_norm=1.0)}),
         (
             *(
                 convolutional_shape,

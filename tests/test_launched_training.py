@@ -210,6 +210,8 @@ def family_of(name):
     layered = layered_shapes.SHAPES | layered_shapes.FURTHER
     if name in layered:
         return layered_shapes, layered[name]
+    if name == "adam on images":
+        return convolutional_shapes, convolutional_shapes.FURTHER["adam"]
     return convolutional_shapes, convolutional_shapes.SMALL[name]
 
 
@@ -218,14 +220,13 @@ def family_of(name):
     ("name", "batches"),
     [
         *((name, 3) for name in ("classifier", "in turn", "deep", "regression", "square", "uneven")),
-        *(("adam", 3), ("adam", 1), ("shuffled", 2), ("momentum", 3)),
+        *(("adam", 3), ("adam", 1), ("shuffled", 2), ("momentum", 3), ("adam on images", 3)),
     ],
 )
 def test_so_does_a_network_of_layers(name, batches, random):
     family, one = family_of(name)
     steps = Steps((batches - 1) * one.batch + 1, 0, 1, RATE)
-    if family is layered_shapes:
-        steps = family.steps_of(one, steps.rows, 1, RATE)
+    steps = layered_shapes.steps_of(one, steps.rows, 1, RATE)
     X, _, Y, weights = family.made(one, steps.rows, random)
     launch, buffers = family.plan_for(one), family.buffers_of(one, X, Y, weights)
     check_splits(partial(launched, launch), one, buffers, steps, range(2, len(buffers) - 1))

@@ -22,6 +22,7 @@ from layered_shapes import (
     plan_for,
 )
 
+from snn.backends.launches.linear import CROSS_ENTROPY
 from snn.strategies.one_launch import OneLaunch, layered_shape
 
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
@@ -64,8 +65,9 @@ def test_the_formulae_are_those_of_the_oracle_of_layers(name, random):
     mine, _ = oracle(one, X, Y, weights, 2)
     (W1, b1, W2, b2) = other = [W.astype(np.float64) for W in weights]
     layers = [layer_oracle.Linear(W1, b1), layer_oracle.ReLU(), layer_oracle.Linear(W2, b2)]
-    targets = labels if one.cross_entropy else labels[:, 0]
-    given = {"sequential": one.sequential, "clip_norm": None, "cross_entropy": one.cross_entropy}
+    is_classifier = one.loss == CROSS_ENTROPY
+    targets = labels if is_classifier else labels[:, 0]
+    given = {"sequential": one.sequential, "clip_norm": None, "cross_entropy": is_classifier}
     layer_oracle.train(layers, X.astype(float), targets, steps=2, batch_size=one.batch, rate=RATE, **given)
     for a, b in zip(mine, other, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)

@@ -23,9 +23,12 @@ from snn.measurement import cell
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Linear, ReLU
 from snn.models.losses import CROSS_ENTROPY
-from snn.models.members import Member
+from snn.models.members import Member, on_rows
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam, AdamW, Sgd
+from snn.models.schedules import Cosine
+from snn.profiling.calls import NullBackend
+from snn.profiling.observed import ObservedBackend
 from snn.strategies import factory
 from snn.tables.sweep import learning_rates, members
 
@@ -35,6 +38,13 @@ NETWORKS = {
     "plain": mlp((4, 7, 1), init="he_uniform"),
     "momentum": mlp((4, 6, 1), bias=True, activation="silu", init="he_uniform", optimizer=Sgd(0.9, True)),
     "adam": mlp((4, 6, 5, 1), True, "tanh", init="he_uniform", optimizer=Adam(), order_seed=9),
+    "schedule": mlp(
+        *((4, 6, 1), True, "tanh"),
+        init="he_uniform",
+        update_order="simultaneous",
+        optimizer=Adam(schedule=Cosine(warmup_steps=3), clip_norm=0.5),
+        run_steps=EPOCHS * -(-ROWS // BATCH),
+    ),
     "adamw": mlp((4, 6, 1), True, "gelu", init="he_uniform", optimizer=AdamW(), order_seed=9),
 }
 LISTS = {
@@ -82,10 +92,9 @@ def test_each_member_ends_as_it_does_alone(name, backend, network, lists):
         rows = member.rows(ROWS, 3)
         data = (X, Y) if rows is None else (X[rows], Y[rows])
         alone = factory.make(groups.load("strategy", "resident"), CpuBackend())
-        expected, (expected_loss,), _ = ended(
-            alone, member.network(network), *data, member.learning_rate, start
-        )
-        assert loss == pytest.approx(expected_loss, rel=1e-5)
+        of_member = on_rows(member.network(network), ROWS, len(data[0]), BATCH)
+        expected, (expected_loss,), _ = ended(alone, of_member, *data, member.learning_rate, start)
+        assert loss == pytest.approx(expected_loss, rel=1e-5, abs=1e-7)
         for a, b in zip(own, expected, strict=True):
             assert np.linalg.norm(a - b) <= 1e-5 * np.linalg.norm(b)
 
@@ -150,10 +159,11 @@ def test_bootstrap_samples_leave_out_a_share_of_1_over_e():
 @pytest.mark.parametrize(
     ("options", "key"), [({"weight_decays": [0.1]}, "weight_decays"), ({"folds": 2}, "folds")]
 )
-def test_the_kernel_of_one_launch_has_neither_decay_nor_rows_of_each(options, key):
+def test_on_a_device_members_with_decays_or_rows_of_their_own_are_held_whole(options, key):
     network = NETWORKS["plain"]
-    with closing(made("ensemble", Device(), **options)) as strategy, pytest.raises(Unsupported, match=key):
+    with closing(made("ensemble", ObservedBackend(NullBackend(Device())), **options)) as strategy:
         strategy.setup(network, *data_of(network), BATCH, 0.01)
+        assert f"no perceptron in one launch: strategy.{key}" in strategy.plan
 
 
 def test_a_cell_names_what_differs_from_before_there_was_a_choice():

@@ -18,6 +18,7 @@ from snn.backends.launches import HEAD, Steps, TrainingLaunch, padded
 from snn.backends.launches.linear import PerceptronShape
 from snn.config import groups
 from snn.errors import Unsupported
+from snn.models.members import MemberArrays
 from snn.models.network import mlp
 from snn.profiling.observed import ObservedBackend
 from snn.strategies import cpu, factory
@@ -59,7 +60,8 @@ def launching():
     def setup(rates=(), network=None, batch=3, rate=0.1):
         backend = Spied()
         strategy = OneLaunch(ObservedBackend(backend))
-        strategy.rates = rates
+        if rates:
+            strategy.of_members = MemberArrays(np.array(rates, np.float32), None, None, None)
         strategy.setup(network or mlp((3, 5, 2, 1)), X, Y, batch, rate)
         made.append(strategy)
         return backend, strategy
@@ -177,6 +179,7 @@ def test_of_batches_that_divide_the_rows_the_last_is_whole(launching):
 
 LAYERED = {name: (layered, one) for name, one in (layered.SHAPES | layered.FURTHER).items()}
 IMAGES = {name: (convolutional, convolutional.SMALL[name]) for name in ("square", "uneven")}
+IMAGES |= {f"{name} on images": (convolutional, one) for name, one in convolutional.FURTHER.items()}
 FAMILIES = LAYERED | IMAGES
 
 

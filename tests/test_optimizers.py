@@ -8,7 +8,7 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import LIKE_GRAPH, PEERS, ROOT, STRATEGIES
+from conftest import LIKE_GRAPH, PEERS, ROOT, SINGLE
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from every_source import EverySource
@@ -52,9 +52,9 @@ CASES = {
 
 NAMES = list(CASES)
 TRAINERS = [
-    name for name in (*STRATEGIES, *PEERS) if factory.class_of(groups.load("strategy", name)).any_optimizer
+    name for name in (*SINGLE, *PEERS) if factory.class_of(groups.load("strategy", name)).any_optimizer
 ]
-OTHERS = [name for name in (*STRATEGIES, *PEERS) if name not in TRAINERS]
+OTHERS = [name for name in (*SINGLE, *PEERS) if name not in TRAINERS]
 REMEDIES = [
     name
     for name in TRAINERS

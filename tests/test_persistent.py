@@ -38,7 +38,13 @@ def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
     kernels = {path.stem for path in ROOT.glob("kernels/persistent/**/*.cu")}
     planned.append(first(one_launch.convolutional_shape(script["IMAGES"], 4))[0])
     planned += [first(one_launch.layered_shape(one, script["BATCH"]))[0] for one in script["CLASSIFIERS"]]
-    assert {launch.kernel for launch in planned} == kernels
+    held = [(network, None) for network in script["HELD"]] + [(script["HELD"][0], script["MEMBERS"])]
+    X = np.ones((333, 19), np.float32)
+    of_networks = [
+        first(one_launch.whole_shape(network, script["BATCH"], X, members))[0] for network, members in held
+    ]
+    assert [launch.cluster > 1 for launch in of_networks[:2]] == [True, False]
+    assert {launch.kernel for launch in planned + of_networks} == kernels
 
 
 # ---- on a GPU

@@ -6,12 +6,15 @@ from itertools import islice
 from multiprocessing import active_children
 from threading import Timer
 
+import numpy as np
 import plan_accuracy
 import plan_draws
 import pytest
 from conftest import ROOT
 from every_source import Captures
 
+from snn.backends.launches import TRAINED
+from snn.backends.launches.whole import WholeShape
 from snn.planning import gpus
 from snn.planning.gpus import PlannedGpu
 from snn.planning.plan import planned
@@ -24,10 +27,19 @@ SMALL = plan_draws.Ranges(rows=(120, 500), images=(100, 180), widths=(4, 40), fi
 class LikeH200(Captures):
     """Takes the decisions of an H200 for a cell, and has memory of every source on the host."""
 
+    is_processor = False
+
     def __init__(self, cell):
         gpu = PlannedGpu(cell["kernel"], cell["precision"]["name"], H200.capability)
         super().__init__(fused=gpu.fused, pretransposed=gpu.pretransposed, convolves=gpu.convolves)
         self.precision, self.training_launch = gpu.precision, gpu.training_launch
+
+    def train(self, shape, buffers, steps, stream=None):
+        if isinstance(shape, WholeShape):
+            buffers[-2].words.fill(0)  # errors
+            buffers[-1].words[TRAINED].view(np.uint64)[...] += np.uint64(steps.number * shape.members)
+        else:
+            super().train(shape, buffers, steps, stream)
 
 
 def asked(draw):

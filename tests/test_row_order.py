@@ -9,13 +9,12 @@ import cuda_on_cpu
 import numpy as np
 import oracle
 import pytest
-from conftest import LIKE_GRAPH, PEERS, ROOT, STRATEGIES
+from conftest import LIKE_GRAPH, PEERS, ROOT, SINGLE
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from every_source import EverySource
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_strategies import Device as Gpu
 
 from snn import backends
 from snn.backends.cpu.backend import CpuBackend
@@ -34,7 +33,7 @@ from snn.strategies import factory
 from snn.strategies.factory import Job
 
 KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in groups.names("strategy")}
-SHUFFLING = [name for name in STRATEGIES if KINDS[name].shuffles and name not in LIKE_GRAPH]
+SHUFFLING = [name for name in SINGLE if KINDS[name].shuffles and name not in LIKE_GRAPH]
 SEEDS, EPOCHS = st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1)
 
 # Random123's file kat_vectors: counter, key and result of philox4x32-10.
@@ -250,11 +249,12 @@ def test_micro_batches_are_parts_of_a_shuffled_batch(name):
             assert np.abs(W - exact).max() <= 1e-5
 
 
-@pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if not kind.shuffles])
-def test_a_strategy_that_only_knows_the_files_order_says_so(name):
-    strategy = factory.make(groups.load("strategy", name), Gpu())
+def test_a_strategy_that_only_knows_the_files_order_says_so():
+    class InFileOrder(KINDS["resident"]):
+        shuffles = False
+
     with pytest.raises(Unsupported, match=r"training\.shuffle=epoch"):
-        strategy.check_network(NETWORK)
+        InFileOrder(CpuBackend()).check_network(NETWORK)
 
 
 # ---- what is counted

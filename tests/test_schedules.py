@@ -9,17 +9,17 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import PEERS, ROOT, STRATEGIES
+from conftest import PEERS, ROOT, SINGLE
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_layers import oracles_of
 from test_optimizers import BATCH, IMAGES, KERNELS, RATE, ROWS, STACK, agree, backend_of, begun, data_of
+from test_strategies import Device as Gpu
 
 from snn import backends
 from snn.backends.cpu import ops
-from snn.backends.cpu.backend import CpuBackend
 from snn.backends.ops import OPS, PARTIAL_SUMS, THREADS
 from snn.config import compose, groups
 from snn.errors import ConfigError, Unsupported
@@ -43,9 +43,9 @@ CASES = {
 """Optimisers, each with its oracle."""
 
 TRAINERS = [
-    name for name in (*STRATEGIES, *PEERS) if factory.class_of(groups.load("strategy", name)).any_schedule
+    name for name in (*SINGLE, *PEERS) if factory.class_of(groups.load("strategy", name)).any_schedule
 ]
-OTHERS = [name for name in groups.names("strategy") if name not in TRAINERS]
+OTHERS = [name for name in (*SINGLE, *PEERS) if name not in TRAINERS]
 
 
 def factor(schedule, done, steps):
@@ -232,18 +232,9 @@ def test_all_gradients_are_clipped_by_two_kinds_of_launches():
 @pytest.mark.parametrize("optimizer", [Sgd(schedule=Cosine()), Sgd(clip_norm=1.0), Adam(clip_norm=1.0)])
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_strategy_that_cannot_says_so(name, optimizer):
-    strategy = factory.make(groups.load("strategy", name), CpuBackend())
+    strategy = factory.make(groups.load("strategy", name), Gpu())
     with pytest.raises(Unsupported, match=r"training\.(schedule|clip_norm|optimizer)"):
         strategy.check_network(mlp((3, 4, 1), optimizer=optimizer, update_order="simultaneous"))
-
-
-def test_persistent_leaves_clipping_to_a_graph_and_says_why():
-    optimizer = Sgd(clip_norm=1.0)
-    network = mlp((5, 9, 1), optimizer=optimizer, update_order="simultaneous")
-    X, Y, *_ = data_of(network)
-    with closing(factory.make(groups.load("strategy", "persistent"), DeferredBackend())) as strategy:
-        strategy.setup(network, X, Y, BATCH, RATE)
-        assert strategy.plan.startswith("graph: ") and optimizer.further_setting in strategy.plan
 
 
 @pytest.mark.parametrize(("epochs", "end"), [(2, 6), (5, 15)])

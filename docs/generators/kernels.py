@@ -14,6 +14,7 @@ TOPICS = {
     "layers": "Other layers and losses",
     "persistent": "One-launch training",
     "persistent/special": "One-launch training for special shapes",
+    "persistent/whole": "One-launch training of networks that one block holds",
     "access": "Patterns of memory access",
     "limits": "Limits of the device",
 }

@@ -29,15 +29,19 @@
 // All gradients are those of the weights before the step (simultaneous updates). Sums have a fixed order.
 //
 // X is (rows, CHANNELS, HEIGHT, WIDTH), Y one-hot (rows, OUTPUTS), W and b as snn/models/layers.py has them, E the loss
-// of each row, S workspace_floats, 0 before the first launch. MEAN: whether gradients are of a batch's mean or its sum.
+// of each row in the order in which an epoch takes them, S workspace_floats, 0 before the first launch, and with SHUFFLED
+// two orders of all rows. MEAN: whether gradients are of a batch's mean or its sum. M: what an optimiser keeps (updates.cuh)
+// of each weight, where its owner has it.
 // Launch: cooperative, GRID blocks of 384 threads, `shared_bytes` of dynamic shared memory. Needs sm_80.
 
+#include "../row_order.cuh"
 #include "barrier.cuh"
 #include "copies.cuh"
 #include "l2.cuh"
 #include "messages.cuh"
 #include "convolution_layout.cuh"
 #include "masked.cuh"
+#include "updates.cuh"
 
 static_assert(GRID == GRID_BLOCKS, "a block per part");
 
@@ -65,18 +69,73 @@ struct Training {
     Shared& s;
     Barrier barrier;
     const float *X, *Y;
-    float *W1, *b1, *W2, *b2, *W3, *b3, *E, *S;
-    float rate;
-    unsigned high;
+    float *W1, *b1, *W2, *b2, *W3, *b3, *M, *E, *S;
+    Numbers numbers;
+    unsigned high, seed, epoch;
+    int of_all, batches;
     OfWeights of_weights{S + AT_WEIGHTS};
     OfGradients of_gradients{S + AT_GRADIENTS};
     int t = threadIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32, p = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
     int image = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     int step = 0, batch = 0, count = 0;
     float target = 0.0f;   // of output `lane`
+    unsigned next_row = 0; // SHUFFLED: of the block's image of the next batch
 
     // Makes the compiler compute addresses anew in each step: kept in registers, those of all phases would spill.
     __device__ void begin_step() { asm volatile("" : "+r"(t), "+r"(warp), "+r"(lane), "+r"(p), "+r"(q)); }
+
+    // ---- optimisers, and rows in another order in each epoch
+
+    __device__ float* state_of(int slot, int s) const { return M + s * STATE_SLOTS + slot; }
+    __device__ void read_kept(int slot, float (&kept)[2]) const
+    {
+        for (int i = 0; i < STATES; ++i) kept[i] = from_l2(state_of(slot, i));
+    }
+    __device__ float next(float old, float gradient, float (&kept)[2]) const
+    {
+        OfStep of_step;
+#if STATES == 2 || SCHEDULED
+        for (int i = 0; i < 3; ++i)
+            if (i < 2 ? ADAM : SCHEDULED) of_step.T[1 + i] = s.of_steps[i][step % 32];
+#endif
+        return updated<Update::UPDATE>(old, gradient, kept, numbers, of_step);
+    }
+    __device__ float next_of_slot(float old, float gradient, int slot, float (&kept)[2]) const
+    {
+        const float w = next(old, gradient, kept);
+        for (int i = 0; i < STATES; ++i) *state_of(slot, i) = kept[i];
+        return w;
+    }
+
+    // Every 32 steps, what their updates need. Follows a barrier of the block, and one follows.
+    __device__ void prepare() const
+    {
+#if STATES == 2 || SCHEDULED
+        if (step % 32 || warp) return;
+        const OfStep later(numbers, ADAM, (double)epoch * batches + batch + lane);
+        for (int i = 0; i < 3; ++i) s.of_steps[i][lane] = later.T[1 + i];
+#endif
+    }
+
+    __device__ unsigned* order_of(unsigned epoch) const
+    {
+        return reinterpret_cast<unsigned*>(S + workspace_floats) + (size_t)(epoch % 2) * of_all;
+    }
+    __device__ void write_order(unsigned epoch) const
+    {
+        for (int i = blockIdx.x * THREADS + t; i < of_all; i += GRID * THREADS)
+            order_of(epoch)[i] = row_in_place(i, of_all, seed, epoch);
+    }
+    __device__ void find_row(unsigned epoch, int of_batch)
+    {
+        const int place = of_batch * BATCH + image;
+        if (place < of_all) next_row = __float_as_uint(from_l2(reinterpret_cast<const float*>(order_of(epoch)) + place));
+    }
+    __device__ void find_next_row()
+    {
+        const int after = batch_after(batch, batches);
+        find_row(epoch + (after == 0), after);
+    }
 
     __device__ int first_row2() const { return part * ROWS2; }
     __device__ bool has_image() const { return image < count; }
@@ -160,8 +219,8 @@ struct Training {
     // Loads the pixels and the target of the block's image of a batch; of a row that the batch does not have, zeros.
     __device__ void fetch_image(int rows, int of_batch, float (&pixels)[PIXELS])
     {
-        const int row = of_batch * BATCH + image;
-        const bool has = row < rows;
+        const int place = of_batch * BATCH + image, row = SHUFFLED ? (int)next_row : place;
+        const bool has = place < rows;
         const int top = first_row2() - PADDING2 - PADDING1, left = -PADDING2 - PADDING1;
 #pragma unroll
         for (int i = 0; i < PIXELS; ++i) {
@@ -525,12 +584,12 @@ struct Training {
             copy_async(shared_address(s.all.pooled + 4 * i), own_pooled + (size_t)(i / FOURS) * ALL_FC + 4 * (i % FOURS));
         for (int i = 4 * t; i < BATCH * OUTPUTS; i += 4 * THREADS) copy_async(shared_address(s.all.dl + i), S + AT_DL + i);
         // The last threads own weights of the convolutions.
-        float *w[OWN], old[OWN];
+        float *w[OWN], old[OWN], kept[OWN][2];
 #pragma unroll
         for (int i = 0; i < OWN; ++i) {
             const int at = THREADS - 1 - t + i * THREADS;
             w[i] = at < OWN_G ? parameter(blockIdx.x * OWN_G + at) : nullptr;
-            if (w[i]) old[i] = from_l2(w[i]);
+            if (w[i]) old[i] = from_l2(w[i]), read_kept(blockIdx.x * OWN_G + at, kept[i]);
         }
         // Chunks of blocks, in their order, for each four gradients.
         const unsigned turn = turn_of(step);
@@ -561,7 +620,7 @@ struct Training {
             if (w[i]) {
                 float sum = 0.0f;
                 for (int chunk = 0; chunk < CHUNKS; ++chunk) sum += s.all.sums[chunk * OWN_G + at];
-                *w[i] = updated = old[i] - rate * sum;
+                *w[i] = updated = next_of_slot(old[i], sum, blockIdx.x * OWN_G + at, kept[i]);
             }
             tell_weight(step + 1, at, updated);
         }
@@ -576,11 +635,15 @@ struct Training {
         float* const FC = S + AT_FC + blockIdx.x * OWN_FC * OUTPUTS;
         for (int unit = warp; unit < UNITS; unit += WARPS) {
             const int row = unit / N * 16 + p, output = unit % N * 8;
-            float old[2][2], sum[1][1][4] = {};
+            float old[2][2], kept[2][2][2], sum[1][1][4] = {};
+            const auto slot = [&](int half, int j) {
+                return ALL_G + (blockIdx.x * OWN_FC + row + 8 * half) * OUTPUTS + output + 2 * q + j;
+            };
             for (int half = 0; half < 2; ++half)
                 for (int j = 0; j < 2; ++j)
                     if (row + 8 * half < OWN_FC && output + 2 * q + j < OUTPUTS)
-                        old[half][j] = from_l2(FC + (row + 8 * half) * OUTPUTS + output + 2 * q + j);
+                        old[half][j] = from_l2(FC + (row + 8 * half) * OUTPUTS + output + 2 * q + j),
+                        read_kept(slot(half, j), kept[half][j]);
             const int rows[2] = {smaller(row, OWN_FC - 1), smaller(row + 8, OWN_FC - 1)}, o = smaller(output + p, OUTPUTS - 1);
 #pragma unroll 2
             for (int k = 0; k < BATCH; k += 8) {
@@ -597,13 +660,21 @@ struct Training {
             for (int half = 0; half < 2; ++half)
                 for (int j = 0; j < 2; ++j)
                     if (row + 8 * half < OWN_FC && output + 2 * q + j < OUTPUTS)
-                        FC[(row + 8 * half) * OUTPUTS + output + 2 * q + j] = old[half][j] - rate * sum[0][0][2 * half + j];
+                        FC[(row + 8 * half) * OUTPUTS + output + 2 * q + j] =
+                            next_of_slot(old[half][j], sum[0][0][2 * half + j], slot(half, j), kept[half][j]);
         }
         if (warp == WARPS - 1 && lane < OUTPUTS) {
             float sum = 0.0f;
 #pragma unroll 8
             for (int b = 0; b < BATCH; ++b) sum += s.all.dl[b * OUTPUTS + lane];
-            s.b3[lane] -= rate * sum;
+            float kept[2];
+#if STATES
+            for (int i = 0; i < STATES; ++i) kept[i] = s.b3_state[i][lane];
+#endif
+            s.b3[lane] = next(s.b3[lane], sum, kept);
+#if STATES
+            for (int i = 0; i < STATES; ++i) s.b3_state[i][lane] = kept[i];
+#endif
         }
     }
 
@@ -622,6 +693,10 @@ struct Training {
         }
         __syncthreads();
         if (t < OUTPUTS) s.b3[t] = from_l2(b3 + t);
+#if STATES
+        if (t < STATES * 32) s.b3_state[t / 32][lane] = from_l2(state_of(ALL_G + ALL_FC * OUTPUTS + lane, t / 32));
+#endif
+        if constexpr (SHUFFLED) write_order(epoch), write_order(epoch + 1);
         barrier.arrive();
         barrier.wait("blocks", step);
         for (int i = t; i < OWN_G; i += THREADS) {
@@ -639,31 +714,46 @@ struct Training {
             if (to >= 0) W3[to * OUTPUTS + i % OUTPUTS] = from_l2(S + AT_FC + i);
         }
         if (blockIdx.x == 0 && t < OUTPUTS) b3[t] = s.b3[t];
+#if STATES
+        if (blockIdx.x == 0 && t < STATES * 32) *state_of(ALL_G + ALL_FC * OUTPUTS + lane, t / 32) = s.b3_state[t / 32][lane];
+#endif
         if (blockIdx.x == 0 && t == 0) count_steps(S, step);
         barrier.reset();
     }
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
-    const float* X, const float* Y, float* W1, float* b1, float* W2, float* b2, float* W3, float* b3, float* E, float* S,
-    int rows, int first, int steps, float rate)
+    const float* X, const float* Y, float* W1, float* b1, float* W2, float* b2, float* W3, float* b3,
+#if STATES
+    float* M,
+#endif
+    float* E, float* S, int rows, int first, int steps, float rate, int epoch, int seed, float a, float b, float c, float d,
+    int form, int warmup, int length, float end, float)
 {
+#if !STATES
+    float* const M = nullptr;
+#endif
     extern __shared__ __align__(16) float dynamic[];
-    Training training{*reinterpret_cast<Shared*>(dynamic), Barrier{reinterpret_cast<unsigned*>(S)},
-                      X, Y, W1, b1, W2, b2, W3, b3, E, S, rate, high_bits(rows)};
     const int batches = (rows + BATCH - 1) / BATCH;
+    Training training{*reinterpret_cast<Shared*>(dynamic), Barrier{reinterpret_cast<unsigned*>(S)},
+                      X, Y, W1, b1, W2, b2, W3, b3, M, E, S, {rate, {a, b, c, d}, form, warmup, length, end},
+                      high_bits(rows), (unsigned)seed, (unsigned)epoch, rows, batches};
     training.batch = first;
     training.start();
     float pixels[PIXELS];
+    if constexpr (SHUFFLED) training.find_row(training.epoch, first);
     training.fetch_image(rows, first, pixels);
     training.store_image(pixels);
     for (; training.step < steps; ++training.step) {
         training.count = min(BATCH, rows - training.batch * BATCH);
         training.begin_step();
+        training.prepare();
+        if constexpr (SHUFFLED) training.find_next_row();
         training.hear_weights();
         __syncthreads();
         training.forward_first();
         training.barrier.wait("linear", training.step);   // they have updated its matrix
+        if (SHUFFLED && training.batch + 1 == batches) training.write_order(training.epoch + 2);
         training.read_linear();
         training.forward_second();
         copies_done();
@@ -674,6 +764,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
         training.wgrad_second();
         training.barrier.arrive();    // has published its features, and has read that matrix
         training.batch = batch_after(training.batch, batches);
+        if ((SHUFFLED || STATES == 2 || SCHEDULED) && training.batch == 0) ++training.epoch;
         training.fetch_image(rows, training.batch, pixels);   // arrives meanwhile
         training.dgrad_second();
         training.wgrad_first();

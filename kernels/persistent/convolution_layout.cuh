@@ -49,6 +49,9 @@ constexpr int AT_FC = AT_WEIGHTS + OfWeights::FLOATS;                           
 constexpr int AT_DL = AT_FC + ALL_FC * OUTPUTS;                                  // [BATCH][OUTPUTS]
 constexpr int AT_POOLED = to_multiple(AT_DL + BATCH * OUTPUTS, 4);                 // [BATCH][PARTS][SLOTS]
 constexpr int AT_GRADIENTS = AT_POOLED + BATCH * ALL_FC;
+// What an optimiser keeps of the weights: in the order of the gradients, then of AT_FC, then of the linear layer's bias.
+constexpr int STATE_SLOTS = ALL_G + ALL_FC * OUTPUTS + 32;
+constexpr bool ADAM = STATES == 2;
 extern "C" __device__ const int workspace_floats = AT_GRADIENTS + OfGradients::FLOATS;
 
 struct Shared {
@@ -59,6 +62,12 @@ struct Shared {
     float pooled[SLOTS];                                  // later its gradient
     float logits[WARPS][32], all_logits[PARTS][32], dl[32], db2[WARPS][F2];
     unsigned char which[SLOTS];                           // the largest element of each window
+#if STATES
+    float b3_state[STATES][32];
+#endif
+#if STATES == 2 || SCHEDULED
+    float of_steps[3][32];                                // OfStep's numbers in the next steps
+#endif
     union {
         float FC[SLOTS * OUTPUTS];
         float dZ[DROWS * DP * FS];                        // gradient of conv2's output, with a border of zeros

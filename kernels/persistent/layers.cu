@@ -3,7 +3,7 @@
 // several tiles per block, too.
 //
 //   Z_i = H_{i-1} W_i + b_i, H_i = f_i(Z_i), H_0 = X                                                   i = 1, ..., L
-//   dZ_L = scale (softmax(Z_L) - Y)   or   dZ_L = scale (Z_L - Y)
+//   dZ_L = scale (softmax(Z_L) - Y),   or scale times the derivatives of a loss of each output, such as Z_L - Y
 //   dW_i = H_{i-1}^T dZ_i;  db_i = the sum of dZ_i's rows;  dZ_{i-1} = dZ_i W_i^T f'_{i-1}
 //   W_i -= rate dW_i;  b_i -= rate db_i;  or what an optimiser makes of them (updates.cuh)
 //
@@ -13,6 +13,7 @@
 //   forward         L phases. A tile of the last one holds whole rows, so that the block computes loss and dZ_L itself.
 //   SEQUENTIAL      wgrad<i> (updates W_i), then dgrad<i> (computes dZ_{i-1} by the new W_i): 2 L - 1 phases
 //   otherwise       dgrad<L>; dgrad<i> beside wgrad<i+1>, i = L-1, ..., 2; wgrad<2> beside wgrad<1>: L
+//   CLIPPED         and then, once all gradients are known, their norm and the updates: one phase more
 //   AT_ONCE         the block that computes dZ_L of some rows computes their dZ_{L-1}, too: one phase less
 //
 //   early loads     operands that are ready already are loaded before the barrier is waited for: X, W_i in the forward
@@ -25,7 +26,8 @@
 //
 // Layout: widths and the batch are padded with zeros; each batch of X and Y is stored contiguously, but with SHUFFLED
 // all rows are; W is W_1, b_1, W_2, ..., without the biases that a layer does not have, and M, what an optimiser keeps,
-// STATES times the same. E: of each row its cross-entropy, or Z_L - Y, in the order in which an epoch takes them.
+// STATES times the same. E: of each row its cross-entropy, or of each output its loss, of the squared error Z_L - Y, in the
+// order in which an epoch takes the rows.
 // Launch: cooperative, GRID blocks of 256 threads, `shared_bytes` of dynamic shared memory.
 
 constexpr int THREADS = 256;
@@ -45,6 +47,8 @@ constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;               // layers
 constexpr int LAST = WIDTH[L], OUTPUTS = NEURONS[L];
 constexpr int MOST_EARLY = 4;   // elements per thread that are loaded before a product, for use behind it
 constexpr bool ADAM = STATES == 2, COUNTS = ADAM || SCHEDULED;   // COUNTS: updates depend on the number of the step
+enum class Loss { error, softmax_cross_entropy, huber, binary_cross_entropy };   // the operations of their names
+constexpr bool CROSS_ENTROPY = Loss::LOSS == Loss::softmax_cross_entropy, SQUARED = Loss::LOSS == Loss::error;
 constexpr int OF_ROW = CROSS_ENTROPY ? 1 : OUTPUTS;               // floats of E
 
 constexpr Tile FORWARD_TILES[] = {FORWARD}, WGRAD_TILES[] = {WGRAD}, DGRAD_TILES[] = {DGRAD};
@@ -53,6 +57,7 @@ template <int I> using Forward = Tiles<ROWS, WIDTH[I], WIDTH[I - 1], FORWARD_TIL
 template <int I> using Wgrad = Tiles<WIDTH[I - 1], WIDTH[I], ROWS, WGRAD_TILES[I - 1].rows, WGRAD_TILES[I - 1].cols>;
 template <int I> using Dgrad = Tiles<ROWS, WIDTH[I - 1], WIDTH[I], DGRAD_TILES[I - 1].rows, DGRAD_TILES[I - 1].cols>;
 static_assert(Forward<L>::tile.cols == LAST, "a block has whole rows of the outputs");
+static_assert(!CLIPPED || !SEQUENTIAL, "all gradients are known before the first update");
 
 // ---- layout of the parameters and of the workspace, as offsets in floats; and of shared memory
 
@@ -79,7 +84,8 @@ constexpr int PARAMETERS = sum_of_parameters(L);
 constexpr int AT_H = HEAD_FLOATS, AT_DZ = AT_H + ROWS * sum_of_widths(L - 1);
 constexpr int AT_Z = AT_DZ + ROWS * sum_of_widths(L), AT_BATCHES = AT_Z + ROWS * sum_of_Z(L - 1);
 constexpr int OF_X = ROWS * WIDTH[0], OF_BATCH = OF_X + ROWS * LAST;   // floats of a batch
-constexpr int AT_ORDERS = AT_BATCHES + SHUFFLED * 2 * OF_BATCH;        // and then for two orders of all rows
+constexpr int AT_GRADIENTS = AT_BATCHES + SHUFFLED * 2 * OF_BATCH, AT_SQUARES = AT_GRADIENTS + CLIPPED * PARAMETERS;
+constexpr int AT_ORDERS = AT_SQUARES + CLIPPED * to_multiple(GRID, 4);   // and then for two orders of all rows
 extern "C" __device__ const int workspace_floats = AT_ORDERS;
 
 template <int I> __device__ constexpr int most_floats()
@@ -95,6 +101,9 @@ constexpr bool EARLY_QUADS = SHUFFLED && QUADS_PER_THREAD <= 2;   // of a batch,
 struct Shared {
     float parts[most_floats<L>()];              // partial sums of a tile, from each group of warps
     float db[WARPS][64];                        // partial sums of a bias's gradient, from each group
+#if CLIPPED
+    float squares[WARPS];                       // of gradients, from each warp
+#endif
 #if STATES == 2 || SCHEDULED
     float of_steps[3][THREADS];                 // OfStep's numbers in the next steps
 #endif
@@ -126,8 +135,10 @@ struct Training {
     Numbers numbers;
     int of_all, batches;
     unsigned seed, epoch;
+    float max_norm;
     int step = 0, batch = 0, rows = 0;   // rows: of this batch; of_all: of all
     bool waited = false;       // for the barrier before this phase
+    float squares = 0.0f;      // of this thread's gradients, CLIPPED
 
     template <int I> __device__ const float* H() const
     {
@@ -190,7 +201,7 @@ struct Training {
                 __syncthreads();
                 for (int line = tile.at.warp(); line < T::tile.rows; line += WARPS) softmax(line, tile.row + line, tile.at.lane());
             } else {
-                tile.each([&](int e, int row) { squared_error(z[e] + bias, row, tile.own_col()); });
+                tile.each([&](int e, int row) { loss_of_output(z[e] + bias, row, tile.own_col()); });
             }
             if constexpr (I == L && AT_ONCE) {
                 __syncthreads();
@@ -205,7 +216,11 @@ struct Training {
         end_phase({"forward", I});
     }
 
-    __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(rows) : 1.0f); }
+    __device__ float scale() const
+    {
+        constexpr int TERMS = Loss::LOSS == Loss::binary_cross_entropy ? OUTPUTS : 1;   // of a row, that are averaged
+        return (SQUARED ? 2.0f : 1.0f) / (MEAN ? float(rows) * TERMS : 1.0f);
+    }
     __device__ float target(int row, int col) const
     {
         if constexpr (SHUFFLED) return from_l2(batch_of(step) + OF_X + row * LAST + col);
@@ -213,13 +228,22 @@ struct Training {
     }
     __device__ float* errors(int row) const { return E + ((size_t)batch * BATCH + row) * OF_ROW; }
 
-    __device__ void squared_error(float z, int row, int col) const
+    __device__ void loss_of_output(float z, int row, int col) const
     {
         const bool real = row < rows && col < OUTPUTS;
-        const float error = real ? z - target(row, col) : 0.0f;
-        dZ<L>()[row * LAST + col] = scale() * error;
-        if (AT_ONCE) shared.z[row % Forward<L>::tile.rows][col] = scale() * error;
-        if (real) errors(row)[col] = error;
+        const float error = real ? z - target(row, col) : 0.0f, distance = fabsf(error);
+        float loss = error, d = error;   // d: the loss's derivative, but for scale()
+        if constexpr (Loss::LOSS == Loss::huber) {
+            loss = distance > 1.0f ? distance - 0.5f : 0.5f * error * error;
+            d = distance > 1.0f ? copysignf(1.0f, error) : error;
+        } else if constexpr (Loss::LOSS == Loss::binary_cross_entropy) {
+            const float y = real ? target(row, col) : 0.0f;
+            loss = fmaxf(z, 0.0f) - z * y + log1pf(expf(-fabsf(z)));   // no exponential overflows
+            d = real ? logistic(z) - y : 0.0f;
+        }
+        dZ<L>()[row * LAST + col] = scale() * d;
+        if (AT_ONCE) shared.z[row % Forward<L>::tile.rows][col] = scale() * d;
+        if (real) errors(row)[col] = loss;
     }
 
     // Loss and gradient of one row, by a warp: as in kernels/layers/softmax.cu.
@@ -265,6 +289,7 @@ struct Training {
             float old[T::ELEMENTS], kept[T::ELEMENTS][2], gradient[T::ELEMENTS];
             float* const own = W<I>() + tile.own_col();
             const auto read_old = [&] {
+                if (CLIPPED) return;
                 tile.each([&](int e, int row) {
                     old[e] = from_l2(own + row * WIDTH[I]);
                     for (int s = 0; s < STATES; ++s) kept[e][s] = from_l2(state_of(own + row * WIDTH[I], s));
@@ -273,7 +298,10 @@ struct Training {
             if (T::ELEMENTS <= MOST_EARLY) read_old();
             product(tile, shared.parts, x, dz, gradient, [&] { ready({"update", I}); }, [] {});
             if (T::ELEMENTS > MOST_EARLY) read_old();
-            tile.each([&](int e, int row) { update(own + row * WIDTH[I], old[e], gradient[e], kept[e]); });
+            tile.each([&](int e, int row) {
+                if constexpr (CLIPPED) keep(own + row * WIDTH[I], gradient[e]);
+                else update(own + row * WIDTH[I], old[e], gradient[e], kept[e]);
+            });
             if (BIAS[I] && tile.row == 0) update_bias<I>(tile, dz.sum);
         });
     }
@@ -290,6 +318,7 @@ struct Training {
             float db = 0.0f;
             for (int from = 0; from < T::GROUPS; ++from) db += shared.db[from][tile.at.thread];
             float *const own = b<I>() + tile.own_col(), kept[2];
+            if constexpr (CLIPPED) return keep(own, db);
             for (int s = 0; s < STATES; ++s) kept[s] = __ldcg(state_of(own, s));
             update(own, __ldcg(own), db, kept);
         }
@@ -297,9 +326,10 @@ struct Training {
 
     __device__ float* state_of(const float* own, int s) const { return state + s * PARAMETERS + (own - parameters); }
 
-    __device__ void update(float* own, float old, float gradient, float (&kept)[2]) const
+    __device__ void update(float* own, float old, float gradient, float (&kept)[2], float factor = 1.0f) const
     {
         OfStep of_step;
+        of_step.T[4] = factor;   // of gradients
 #if STATES == 2 || SCHEDULED
         for (int i = 0; i < 3; ++i)
             if (i < 2 ? ADAM : SCHEDULED) of_step.T[1 + i] = shared.of_steps[i][step % THREADS];
@@ -307,6 +337,50 @@ struct Training {
         *own = updated<Update::UPDATE>(old, gradient, kept, numbers, of_step);
         for (int s = 0; s < STATES; ++s) *state_of(own, s) = kept[s];
     }
+
+    // ---- gradients that are clipped together: kernels/layers/optimizers.cu has the formula
+
+    __device__ void keep(const float* own, float gradient)
+    {
+        workspace[AT_GRADIENTS + (own - parameters)] = gradient;
+        squares += gradient * gradient;
+    }
+
+#if CLIPPED
+    __device__ float sum_of_block(float value)
+    {
+        const Place at;
+        for (int apart = 16; apart > 0; apart /= 2) value += __shfl_xor_sync(0xffffffff, value, apart);
+        if (at.lane() == 0) shared.squares[at.warp()] = value;
+        __syncthreads();
+        float sum = 0.0f;
+        for (int warp = 0; warp < WARPS; ++warp) sum += shared.squares[warp];
+        __syncthreads();   // before squares are written again
+        return sum;
+    }
+
+    __device__ void write_squares()
+    {
+        const float sum = sum_of_block(squares);
+        if (threadIdx.x == 0) workspace[AT_SQUARES + blockIdx.x] = sum;
+        squares = 0.0f;
+    }
+
+    __device__ void clip_and_update()
+    {
+        ready("clip");
+        float sum = 0.0f;
+        for (int block = threadIdx.x; block < GRID; block += THREADS) sum += from_l2(workspace + AT_SQUARES + block);
+        const float scale = max_norm / (sqrtf(sum_of_block(sum)) + 1e-6f), factor = scale > 1.0f ? 1.0f : scale;   // a NaN stays
+        for (int i = blockIdx.x * THREADS + threadIdx.x; i < PARAMETERS; i += GRID * THREADS) {
+            float* const own = parameters + i;
+            float kept[2];
+            for (int s = 0; s < STATES; ++s) kept[s] = from_l2(state_of(own, s));
+            update(own, from_l2(own), from_l2(workspace + AT_GRADIENTS + i), kept, factor);
+        }
+        end_phase("clip");
+    }
+#endif
 
     // Before a step: every THREADS steps, what the next ones need. Follows a barrier of the block, and one follows.
     __device__ void prepare() const
@@ -465,8 +539,14 @@ struct Training {
         if constexpr (I > 1) dgrad<I>();
         else wgrad<1, false, 0>();
         if constexpr (I < L) wgrad<I + 1, READY, (I > 1 ? Dgrad<I>::COUNT : Wgrad<1>::COUNT)>();
+#if CLIPPED
+        if constexpr (I == 1) write_squares();
+#endif
         end_phase({"backward", I});
         if constexpr (I > 1) at_the_same_time<I - 1>();
+#if CLIPPED
+        else clip_and_update();
+#endif
     }
 };
 
@@ -476,7 +556,7 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     float* state,
 #endif
     float* E, float* workspace, int rows, int first, int steps, float rate, int epoch, int seed,
-    float a, float b, float c, float d, int form, int warmup, int length, float end)
+    float a, float b, float c, float d, int form, int warmup, int length, float end, float max_norm)
 {
 #if !STATES
     float* const state = nullptr;
@@ -486,7 +566,8 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void train_persistent(
     Barrier barrier{reinterpret_cast<unsigned*>(workspace)};
     const int batches = (rows + BATCH - 1) / BATCH;
     Training training{shared, barrier, X, Y, parameters, state, E, workspace, 
-                      {rate, {a, b, c, d}, form, warmup, length, end}, rows, batches, (unsigned)seed, (unsigned)epoch};
+                      {rate, {a, b, c, d}, form, warmup, length, end}, rows, batches, (unsigned)seed, (unsigned)epoch,
+                      max_norm};
     int step = 0;
     training.batch = first;
     if constexpr (SHUFFLED) training.begin();

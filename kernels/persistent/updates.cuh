@@ -40,8 +40,8 @@ __device__ float updated(float w, float gradient, float (&kept)[2], const Number
         const float m = kept[0] = of[0] * kept[0] + gradient;
         return w - rate * (U == Update::nesterov_update ? gradient + of[0] * m : m);
     } else {
+        gradient = followed(w, gradient, T, U == Update::adam_update ? of[3] : 0.0f);
         if constexpr (U == Update::adamw_update) w -= rate * of[3] * w;
-        else gradient = followed(w, gradient, T, of[3]);
         return stepped(w, gradient, &kept[0], &kept[1], T, numbers.rate, of[0], of[1], of[2]);
     }
 }

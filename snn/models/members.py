@@ -66,7 +66,7 @@ class Member:
         return {key: value for key, value in vars(self).items() if value is not None}
 
     def network(self, network: Network) -> Network:
-        """The network as this member trains it."""
+        """The network as this member trains it, in as many steps as on all rows."""
         changed: dict[str, Any] = {"dropout_seed": self.seed}
         if self.weight_decay is not None:
             optimizer = network.optimizer
@@ -74,6 +74,12 @@ class Member:
         if network.order_seed is not None:
             changed["order_seed"] = self.seed
         return replace(network, **changed)
+
+
+def on_rows(network: Network, count: int, own: int, batch: int) -> Network:
+    """A network that is trained on all ``count`` rows, as it is on ``own`` rows for as many epochs."""
+    epochs = network.run_steps // -(-count // batch)
+    return replace(network, run_steps=epochs * -(-own // batch))
 
 
 class MemberArrays(NamedTuple):

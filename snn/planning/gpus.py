@@ -79,6 +79,8 @@ class PlannedGpu(CpuBackend):
     ``capability`` is the GPU's; if it is None (unknown), no one-launch training is planned.
     """
 
+    is_processor = False
+
     def __init__(
         self, kernel: Mapping[str, Any], precision: str, capability: DeviceCapability | None
     ) -> None:

@@ -139,7 +139,7 @@ class NullBackend(EveryCall):
     def __init__(self, real: Backend) -> None:
         super().__init__(CpuBackend(real.fused, real.pretransposed, real.convolves))
         self.computes, self.precision, self.no_capture = False, real.precision, real.no_capture
-        self._real = real
+        self.is_processor, self._real = real.is_processor, real
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Return what the call makes. Raises Unsupported as the real backend does."""

@@ -28,7 +28,7 @@ from snn.models.layers import (
     MaxPool2d,
 )
 from snn.models.losses import Loss
-from snn.models.members import arrays_of
+from snn.models.members import arrays_of, on_rows
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 from snn.models.row_order import tables, walked
@@ -448,6 +448,7 @@ class JaxVmap(SideBySide, JaxScan):
         self._count, arrays = len(members), arrays_of(members, network, len(X), self._folds)
         self._own = {name: values for name, values in arrays._asdict().items() if values is not None}
         rows = len(X) if arrays.rows is None else arrays.rows.shape[1]
+        network = on_rows(network, len(X), rows, batch_size)
         super().setup(network, X, Y, min(batch_size, rows), rate)
 
     def make_train(self, network: Network, rate: float) -> Any:
@@ -502,9 +503,7 @@ class JaxVmap(SideBySide, JaxScan):
     def _with_state(self, weights: list[np.ndarray]) -> list[np.ndarray]:
         stacked = [np.stack(of_each) for of_each in zip(*self.each(weights, self._count), strict=True)]
         arrays = super()._with_state(stacked)
-        if isinstance(self.network.optimizer, Adam):
-            arrays[-1] = np.zeros(self._count, np.float32)
-        return arrays
+        return [array if array.ndim else np.repeat(array, self._count) for array in arrays]
 
 
 def in_batches(X: Any, Y: Any, batch: int) -> tuple[Any, ...]:

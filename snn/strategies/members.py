@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,14 +47,11 @@ class SideBySide(Strategy):
 
     def starts(self, network: Network, seed: int) -> Iterator[list[np.ndarray]]:
         """Initial weights of all members, one after the other; the same for every run."""
-
-        @cache
-        def draws(seed: int, init: str) -> list[list[np.ndarray]]:
-            random, drawn = GlibcRandom(seed), replace(network, init=init)
-            return [draw_weights(drawn, random) for _ in range(self._starts)]
-
-        members = self._members(network, seed)
-        yield from itertools.repeat([W for one in members for W in draws(one.seed, one.init)[one.start - 1]])
+        found: list[np.ndarray] = []
+        for one in self._members(network, seed):
+            draws = _draws(replace(network, init=one.init), one.seed, self._starts)
+            found += draws[one.start - 1]
+        yield from itertools.repeat(found)
 
     def members(self, seed: int) -> list[dict[str, Any]]:
         return [member.record for member in self._members(self.network, seed)]
@@ -62,7 +59,7 @@ class SideBySide(Strategy):
     def described(self, network: Network, rate: float) -> list[Member]:
         """The members, for ``setup``: without listed seeds, theirs is the seed of the row order, or 1."""
         self.network, self._rate = network, rate
-        return self._members(network, network.order_seed or 1)
+        return self._members(network, network.order_seed or network.dropout_seed or 1)
 
     def each(self, given: list[np.ndarray], members: int) -> list[list[np.ndarray]]:
         """The parameters of each member in a list of one network's or of all members'."""
@@ -85,3 +82,10 @@ class SideBySide(Strategy):
             for bootstrap in bootstraps
             for start in range(1, self._starts + 1)
         ]
+
+
+@lru_cache(maxsize=128)  # thousands of draws take seconds, and a cell's passes all begin with them
+def _draws(network: Network, seed: int, count: int) -> list[list[np.ndarray]]:
+    """The first draws of a network's initial weights from a seed."""
+    random = GlibcRandom(seed)
+    return [draw_weights(network, random) for _ in range(count)]

@@ -14,13 +14,19 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, padded
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape, has_outliers
+from snn.backends.launches.linear import (
+    LAYERED_LOSSES,
+    LayeredShape,
+    LinearLayer,
+    PerceptronShape,
+    has_outliers,
+)
 from snn.backends.launches.whole import WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
-from snn.models.losses import CROSS_ENTROPY, MEAN_SQUARED_ERROR
-from snn.models.members import Member, MemberArrays, arrays_of
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.members import Member, MemberArrays, arrays_of, on_rows
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.schedules import CONSTANT
@@ -197,12 +203,12 @@ def _described_layers(network: Network, batch: int) -> dict[str, Any]:
         reason = (
             "its kernel has one activation function at most between two linear layers, and none elsewhere"
         )
-    elif network.clip_norm is not None or network.optimizer.clip_norm is not None:
-        reason = "its kernel does not clip"
+    elif network.clip_norm is not None:
+        reason = "its kernel does not clip each gradient by itself (network.clip_norm)"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
-    elif network.loss not in (MEAN_SQUARED_ERROR, CROSS_ENTROPY):
-        reason = f"its kernel has {MEAN_SQUARED_ERROR.name} and {CROSS_ENTROPY.name}, not {network.loss.name}"
+    elif network.loss.op not in LAYERED_LOSSES:
+        reason = f"its kernel has no {network.loss.name}"
     if reason:
         raise Unsupported(f"no stack of layers in one launch: {reason}")
     linear = tuple(
@@ -214,13 +220,11 @@ def _described_layers(network: Network, batch: int) -> dict[str, Any]:
         "batch": batch,
         "sequential": network.update_order == "sequential",
         "mean": network.reduction == "mean",
-        "cross_entropy": network.loss is CROSS_ENTROPY,
+        "loss": network.loss.op,
         "features": prod(network.inputs),
         "layers": linear,
-        "update": network.optimizer.op,
-        "states": len(network.optimizer.state),
-        "scheduled": network.optimizer.schedule != CONSTANT,
-        "shuffled": network.order_seed is not None,
+        **_update_of(network),
+        "clipped": network.optimizer.clip_norm is not None,
     }
 
 
@@ -234,12 +238,10 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         reason = "its kernel has convolutions of stride 1"
     elif network.loss is not CROSS_ENTROPY:
         reason = f"its loss is {network.loss.name}, the kernel's {CROSS_ENTROPY.name}"
-    elif network.update_order != "simultaneous" or network.clip_norm is not None:
+    elif network.update_order != "simultaneous" or _clips(network):
         reason = "its kernel updates simultaneously and does not clip"
     elif network.gradient != EXACT:
         reason = "its kernel descends along the gradient itself"
-    else:
-        reason = _why_not_plain(network)
     if reason:
         raise Unsupported(f"no convolutional network in one launch: {reason}")
     first, _, second, _, pooling, linear = network.layers
@@ -253,7 +255,21 @@ def convolutional_shape(network: Network, batch: int, *unused: Any) -> Convoluti
         *(first.filters, first.kernel, first.padding),
         *(second.filters, second.kernel, second.padding),
         *(pooling.size, linear.width),
+        **_update_of(network),
     )
+
+
+def _update_of(network: Network) -> dict[str, Any]:
+    """The fields of a shape that describe its optimiser and the order of its rows."""
+    optimizer = network.optimizer
+    return {
+        **{"update": optimizer.op, "states": len(optimizer.state)},
+        **{"scheduled": optimizer.schedule != CONSTANT, "shuffled": network.order_seed is not None},
+    }
+
+
+def _clips(network: Network) -> bool:
+    return network.clip_norm is not None or network.optimizer.clip_norm is not None
 
 
 def _why_not_plain(network: Network) -> str:
@@ -302,7 +318,7 @@ class OneLaunch(DeviceDriven):
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
         steps = Steps(
-            *(rows, 0, 0, float(its.rate[0]), network.clip_norm or 0.0),
+            *(rows, 0, 0, float(its.rate[0]), network.clip_norm or network.optimizer.clip_norm or 0.0),
             seed=network.order_seed or 0,
             numbers=network.optimizer.numbers,
             schedule=network.optimizer.schedule.numbers(run_steps),
@@ -554,7 +570,8 @@ class OneByOne(Strategy):
             one = _Sharing(self.backend, uploaded)
             one.keeps_losses = self.keeps_losses
             self._each.append(one)
-            one.setup(member.network(network), x, y, min(batch_size, len(x)), member.learning_rate)
+            of_member = on_rows(member.network(network), len(X), len(x), batch_size)
+            one.setup(of_member, x, y, min(batch_size, len(x)), member.learning_rate)
 
     def load(self, weights: list[np.ndarray]) -> None:
         count = len(weights) // len(self._each)
@@ -607,20 +624,20 @@ class _Sharing(Resident):
 class Ensemble(SideBySide):
     """Training of many members in one launch.
 
-    All members share the data on the device; each has its own weights and learning rate. A run is one launch
-    of all members, or several (``LaunchedTraining``). A member is trained by the kernel of ``persistent`` for
-    one hidden layer, with fewer blocks than a single network would get if that finishes all members sooner.
-    Members that do not fit on the device at the same time follow in the same launch when others have
-    finished. If a network has no such kernel (several hidden layers, an older GPU), ``setup`` raises
-    Unsupported with the reason. On a CPU, NumPy trains the members one after the other, whatever they train.
+    All members share the data on the device; each has what ``MemberArrays`` has. A run is one launch of all
+    members, or several (``LaunchedTraining``). A member is trained by the kernel of ``persistent`` for one
+    hidden layer, if they differ in weights and learning rates alone, or by the one whose blocks hold whole
+    networks, with fewer blocks than a single network would get if that finishes all members sooner. Members
+    that do not fit on the device at the same time follow in the same launch when others have finished. If
+    neither kernel trains the network (it is too large, say), ``setup`` raises Unsupported with the reasons.
+    On a CPU, NumPy trains the members one after the other, whatever they train.
     """
 
     by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
-        members = self.described(network, rate)
+        members, reasons = self.described(network, rate), list[str]()
         self._count = len(members)
-        reasons = []
         for describe in (perceptron_shape,) if self.backend.is_processor else (perceptron_shape, whole_shape):
             launch = OneLaunch(self.backend, describe)
             launch.of_members = arrays_of(members, network, len(X), self._folds)
@@ -630,7 +647,7 @@ class Ensemble(SideBySide):
                 launch.check_network(network)
                 launch.setup(network, X, Y, batch_size, rate)
             except Unsupported as error:
-                reasons.append(str(error))
+                reasons += [one for one in [str(error)] if one not in reasons]
                 launch.close()
             else:
                 self.plan, self.launch = "; ".join([str(launch.plan), *reasons]), launch.launch

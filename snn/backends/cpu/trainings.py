@@ -12,7 +12,6 @@ from snn.backends.cpu.ops import (
     conv2d_relu,
     conv2d_relu_pool,
     conv2d_wgrad,
-    error,
     matmul_bias,
     matmul_nt_mask,
     matmul_tn,
@@ -20,13 +19,14 @@ from snn.backends.cpu.ops import (
     softmax_cross_entropy,
     sum_rows,
     unpool,
-    update,
 )
 from snn.backends.launches import HEAD, TRAINED, Steps, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
-from snn.backends.launches.linear import LayeredShape, PerceptronShape
+from snn.backends.launches.linear import CROSS_ENTROPY, LayeredShape, PerceptronShape
+from snn.backends.ops import PARTIAL_SUMS
 from snn.models.host_ops import clip
 from snn.models.layers import ACTIVATIONS, OutOfPlace
+from snn.models.optimizers import FACTORS, PARTIALS_FROM
 from snn.models.row_order import row_order
 
 
@@ -69,28 +69,47 @@ def _layers(shape, steps, X, Y, W, *further):
     layers = [(layer.activation, layer.width) for layer in shape.layers]
     arrays = [W, *(state[0].reshape(shape.states, -1) if state else ())]
     parameters, *states = (_parameters(one, shape, [layer.bias for layer in shape.layers]) for one in arrays)
-    update = getattr(ops, shape.update)
+    for start, order, T in _steps(shape, steps):
+        x, y = _batch(shape, steps, X, Y, start, order)
+        due: list[tuple] = []  # updates, if the gradients are clipped together
+
+        def descend(i, *gradients, T=T, due=due):
+            for which, gradient in enumerate(gradients):
+                if gradient.size:
+                    own, *kept = (one[i][which].reshape(-1) for one in (parameters, *states))
+                    due.append((own, gradient.reshape(-1), *kept))
+                    if shape.clipped:
+                        ops.add_squares(gradient.reshape(-1), T, gradient.size)
+                    else:
+                        _update(shape, steps, T, *due.pop())
+
+        Z, kept = _forward(parameters, layers, x)
+        dZ = _gradient_of_outputs(Z, y, E[start * shape.errors :], shape)
+        _backward(parameters, layers, kept, dZ, shape.sequential, descend)
+        if shape.clipped:
+            ops.clip_together(T, steps.max_norm)
+            for one in due:
+                _update(shape, steps, T, *one)
+
+
+def _steps(shape, steps):
+    """Each step's first place in its epoch, the rows from there on if they are shuffled, and ``STEPS``."""
     batches = -(-steps.rows // shape.batch)
     before = steps.epoch * batches + steps.first
     for number in range(before, before + steps.number):
         epoch, start = number // batches, number % batches * shape.batch
         if shape.shuffled and (start == 0 or number == before):
             order = row_order(steps.rows, steps.seed, epoch)
-        x, y = _batch(shape, steps, X, Y, start, order[start:] if shape.shuffled else None)
-        T = np.array([number, 1, 1, 1, 1, 0, 0, 0], np.float32)
+        T = np.zeros(PARTIALS_FROM + PARTIAL_SUMS, np.float32)
+        T[: FACTORS.stop] = number, 1, 1, 1, 1
         ops.count_step(T, 1, *(steps.numbers[:2] if shape.states == 2 else (1, 1)), *steps.schedule)
-        of_step = [] if shape.update == "update" else [T]
+        yield start, order[start:] if shape.shuffled else None, T
 
-        def descend(i, *gradients, of_step=of_step):
-            for which, gradient in enumerate(gradients):
-                if gradient.size:
-                    own, *kept = (one[i][which].reshape(-1) for one in (parameters, *states))
-                    operands = own, gradient.reshape(-1), *kept, *of_step
-                    update(*operands, gradient.size, steps.rate, *steps.numbers)
 
-        Z, kept = _forward(parameters, layers, x)
-        dZ = _gradient_of_outputs(Z, y, E[start * shape.errors :], shape)
-        _backward(parameters, layers, kept, dZ, shape.sequential, descend)
+def _update(shape, steps, T, W, dW, *kept):
+    """Update a parameter with its gradient and its state."""
+    of_step = [] if shape.update == "update" else [T]
+    getattr(ops, shape.update)(W, dW, *kept, *of_step, dW.size, steps.rate, *steps.numbers)
 
 
 def _parameters(W, shape, biases):
@@ -141,13 +160,21 @@ def _backward(parameters, layers, kept, dZ, sequential, descend):
 
 
 def _images(shape, steps, X, Y, *further):
-    *parameters, E, _ = further
-    pixels = shape.channels * shape.height * shape.width
-    for start in _starts(shape, steps):
+    *operands, E, _ = further
+    parameters, state = operands[:6], operands[6:]
+    ends = list(itertools.accumulate(W.size for W in parameters))
+    kept = [
+        [M[end - W.size : end] for M in state[0].reshape(shape.states, -1)] if state else []
+        for W, end in zip(parameters, ends, strict=True)
+    ]
+    X, Y = (as_matrix(M, steps.rows, M.size // steps.rows) for M in (X, Y))
+    for start, order, T in _steps(shape, steps):
         count = min(shape.batch, steps.rows - start)
-        x, y = X[start * pixels :], Y[start * shape.outputs :]
-        for W, dW in zip(parameters, _convolutional(x, y, parameters, E[start:], count, shape), strict=True):
-            update(W, dW, dW.size, steps.rate)
+        rows = slice(start, start + count) if order is None else order[:count]
+        x, y = (M[rows].reshape(-1) for M in (X, Y))
+        gradients = _convolutional(x, y, parameters, E[start:], count, shape)
+        for W, dW, states in zip(parameters, gradients, kept, strict=True):
+            _update(shape, steps, T, W, dW, *states)
 
 
 def _convolutional(X, Y, parameters, E, rows, shape):
@@ -180,10 +207,10 @@ def _gradient_of_outputs(P, Y, E, shape):
     rows, n = len(P), shape.outputs
     dZ, (outputs, targets) = np.zeros_like(P), (matrix[:, :n].flatten() for matrix in (P, Y))
     gradient = np.empty_like(outputs)
-    if shape.cross_entropy:
-        softmax_cross_entropy(outputs, targets, E, gradient, rows, n, 1 / rows if shape.mean else 1)
-    else:
-        error(outputs, targets, E, gradient, rows * n, 2 / rows if shape.mean else 2)
+    of_row = n if shape.loss == "binary_cross_entropy" else 1  # terms that are averaged
+    scale = (2 if shape.loss == "error" else 1) / (rows * of_row if shape.mean else 1)
+    sizes = (rows, n) if shape.loss == CROSS_ENTROPY else (rows * n,)
+    getattr(ops, shape.loss)(outputs, targets, E, gradient, *sizes, scale)
     dZ[:, :n] = gradient.reshape(rows, n)
     return dZ
 

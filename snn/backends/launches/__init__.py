@@ -35,6 +35,7 @@ WARPS = 8
 """Warps per block of the kernels that distribute tiles of products: all have 256 threads per block."""
 
 _MOST = (1 << 31) - 1  # largest int of a kernel
+_NUMBERS = 4  # of an update, after the rate
 _LONGEST = 0.7  # seconds of a launch, so that an interrupt takes effect within a second and a half
 _CALIBRATING, _REPEATED = 0.002, 10  # least seconds of a timed launch; most launches
 _SHARED = 0.56  # relative extra time of a step per further block on the same SM, on an H200
@@ -163,6 +164,11 @@ class TrainingShape(ABC):
     shuffled: bool = False
 
     @property
+    def counts_steps(self) -> bool:
+        """Whether an update depends on the number of the step."""
+        return self.scheduled or self.states == 2
+
+    @property
     def operands(self) -> tuple[str, ...]:
         return "X", "Y", *self.parameters, *(("M",) if self.states else ()), "E", "S"
 
@@ -193,7 +199,10 @@ class TrainingShape(ABC):
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         """The kernel's arguments after the operands: int or float, as the kernel has them."""
-        return (*steps[:3], float(steps.rate))
+        numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
+        *form, end = steps.schedule
+        further = steps.epoch, steps.seed, *numbers, *form, float(end), float(steps.max_norm)
+        return *steps[:3], float(steps.rate), *further
 
 
 def padded(n: int) -> int:

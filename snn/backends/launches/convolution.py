@@ -46,6 +46,10 @@ class ConvolutionalShape(TrainingShape):
     padding2: int
     window: int
     outputs: int
+    update: str = "update"
+    states: int = 0
+    scheduled: bool = False
+    shuffled: bool = False
 
     op = "train_convolutional"
     parameters = ("W1", "b1", "W2", "b2", "W3", "b3")
@@ -80,13 +84,18 @@ class ConvolutionalShape(TrainingShape):
         patch1, patch2 = self.channels * self.kernel1**2, self.filters1 * self.kernel2**2
         convolved = self.filters1 * patch1, self.filters1, self.filters2 * patch2, self.filters2
         data = rows * self.padded_batch[1], rows * self.outputs
-        return *data, *convolved, self.features * self.outputs, self.outputs, rows, self._workspace
+        linear = self.features * self.outputs, self.outputs
+        slots, workspace = self._largest
+        states = (self.states * slots,) if self.states else ()
+        orders = 2 * rows * self.shuffled
+        return *data, *convolved, *linear, *states, rows, workspace + orders
 
     @cached_property
-    def _workspace(self) -> int:
-        """Floats of the workspace, enough for any device and any number of parts."""
+    def _largest(self) -> tuple[int, int]:
+        """Weights with a state, and floats of workspace, enough for any device and any number of parts."""
         fewer = {self.parts(self.batch * parts) for parts in range(1, self.parts() + 1)}
-        return max(Layout(self, parts).workspace for parts in fewer)
+        layouts = [Layout(self, parts) for parts in fewer]
+        return max(one.slots for one in layouts), max(one.workspace for one in layouts)
 
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         reason = _why_not(self, device)
@@ -106,6 +115,8 @@ class ConvolutionalShape(TrainingShape):
                 **{"FILTERS2": self.filters2, "KERNEL2": self.kernel2, "PADDING2": self.padding2},
                 **{"POOL": self.window, "OUTPUTS": self.outputs, "MEAN": self.mean},
                 **{"BATCH": self.batch, "PARTS": parts, "GRID": blocks},
+                **{"UPDATE": self.update, "STATES": self.states},
+                **{"SCHEDULED": self.scheduled, "SHUFFLED": self.shuffled},
             ),
             Layout(self, parts).shared_bytes,
             f"{blocks} blocks together, {each}",
@@ -178,10 +189,12 @@ class Layout:
             4 * (rows1 * pitch + 8) * (filters1 + 4)
             + 4 * (round_up(pixels, 4) + 2 * weights2 + (taps1 + 1) * filters1 + filters2 + 32 + slots)
             + 4 * (_WARPS * 32 + parts * 32 + 32 + _WARPS * filters2)
+            + 4 * 32 * (shape.states + 3 * shape.counts_steps)
             + slots
             + 4 * max(one_of),
             16,
         )
         messages = 2 * (1 + blocks) * own_gradients * blocks
+        self.slots = blocks * (own_gradients + own_rows * outputs) + 32
         at = round_up(HEAD + _APART + 2 * blocks * outputs, 4) + own_rows * blocks * outputs
         self.workspace = round_up(at + shape.batch * outputs, 4) + shape.batch * own_rows * blocks + messages

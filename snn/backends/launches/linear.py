@@ -380,8 +380,12 @@ _READING = 32  # rough cost in grid.cu of an operand's row or column, relative t
 _OUTPUT_ROWS = 16  # of a tile of the outputs, which contains all columns
 _MOST_LAYERS, _MOST_WIDTH, _MOST_OUTPUTS = 8, 2048, 256
 KEEP_Z = ("silu", "gelu")  # whose derivatives do not follow from their values
-_NUMBERS = 4  # of an update, after the rate
 _NARROW = 512  # neurons that the perceptrons' kernels support, unless there are too many rows or features
+
+
+CROSS_ENTROPY = "softmax_cross_entropy"
+LAYERED_LOSSES = ("error", CROSS_ENTROPY, "huber", "binary_cross_entropy")
+"""Operations of the losses that the kernel has."""
 
 
 @dataclass(frozen=True)
@@ -395,24 +399,25 @@ class LinearLayer:
 
 @dataclass(frozen=True)
 class LayeredShape(TrainingShape):
-    """Linear layers, with the squared error or with softmax and cross-entropy; nothing is clipped.
+    """Linear layers, with a loss of each output or with softmax and cross-entropy.
 
-    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``cross_entropy``:
-    whether this is the loss instead of the squared error. ``features`` and the layers' widths are not padded,
-    but each batch on the device is. W holds all parameters in turn, padded; E the cross-entropy of each row,
-    or its errors, in the order in which the last epoch took the rows.
+    ``mean``: whether the gradient is of the mean of a batch's losses, or of their sum. ``loss``: the
+    operation that computes it (``Loss.op``). ``clipped``: all gradients together, with simultaneous updates.
+    ``features`` and the layers' widths are not padded, but each batch on the device is. W holds all
+    parameters in turn, padded; E is the operation's, in the order in which the last epoch took the rows.
     """
 
     batch: int
     sequential: bool
     mean: bool
-    cross_entropy: bool
+    loss: str
     features: int
     layers: tuple[LinearLayer, ...]
     update: str = "update"
     states: int = 0
     scheduled: bool = False
     shuffled: bool = False
+    clipped: bool = False
 
     op = "train_layers"
 
@@ -438,12 +443,7 @@ class LayeredShape(TrainingShape):
     @property
     def errors(self) -> int:
         """Floats of E for each row."""
-        return 1 if self.cross_entropy else self.outputs
-
-    def arguments(self, steps: Steps) -> tuple[float, ...]:
-        numbers = (*map(float, steps.numbers), *_NUMBERS * [0.0])[:_NUMBERS]
-        *form, end = steps.schedule
-        return *steps[:3], float(steps.rate), steps.epoch, steps.seed, *numbers, *form, float(end)
+        return 1 if self.loss == CROSS_ENTROPY else self.outputs
 
     def elements(self, rows: int) -> tuple[int, ...]:
         lines, (features, *widths) = math.ceil(rows / self.batch) * self.rows, self.padded_widths
@@ -455,6 +455,8 @@ class LayeredShape(TrainingShape):
         if self.shuffled:
             lines = rows
             workspace += 2 * self.rows * (features + widths[-1]) + 2 * rows  # batches, and orders of the rows
+        if self.clipped:
+            workspace += parameters + _GRIDS_BLOCKS  # gradients, and sums of squares
         states = (self.states * parameters,) if self.states else ()
         return lines * features, lines * widths[-1], parameters, *states, rows * self.errors, workspace
 
@@ -491,24 +493,20 @@ class LayeredShape(TrainingShape):
                 STATES=self.states,
                 SCHEDULED=self.scheduled,
                 SHUFFLED=self.shuffled,
+                CLIPPED=self.clipped,
                 AT_ONCE=self._at_once,
                 BATCH=self.batch,
                 ROWS=self.rows,
-                CROSS_ENTROPY=self.cross_entropy,
+                LOSS=self.loss,
                 MEAN=self.mean,
                 SEQUENTIAL=self.sequential,
                 GRID=grid,
                 **tiles,
             ),
-            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self._counts),
+            4 * (sums + 64 * WARPS + outputs + 3 * _THREADS * self.counts_steps + WARPS * self.clipped),
             f"{grid} blocks together, {each}",
         )
         yield fitting(launch, device)
-
-    @property
-    def _counts(self) -> bool:
-        """Whether an update depends on the number of the step."""
-        return self.scheduled or self.states == 2
 
     @property
     def _at_once(self) -> bool:
@@ -545,7 +543,7 @@ class LayeredShape(TrainingShape):
         NVIDIA H200 trained five at 0.80 to 0.96 of the speed of ``graph``, and one at 1.13.
         """
         first, *others = self.layers
-        is_perceptron = len(others) == 1 and not first.bias and self.outputs == 1 and not self.cross_entropy
+        is_perceptron = len(others) == 1 and not first.bias and self.outputs == 1 and self.loss == "error"
         return is_perceptron and first.width > max(self.features, _NARROW)
 
 

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Microseconds per step of networks as people train them, by strategy, on this GPU.
+
+    benchmarks/usual.py [--strategies persistent graph jax_scan] [--rounds 5] [--only 11-64-64-1] [--many]
+
+Adam, biases, shuffled rows and simultaneous updates, on random data. Each round measures all strategies one
+after the other; a cell is the median over rounds, with the smallest and the largest. --many: networks side by
+side instead, per network and step.
+"""
+
+import argparse
+import statistics
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from snn import backends
+from snn.config import groups
+from snn.errors import SnnError
+from snn.models.glibc_random import GlibcRandom
+from snn.models.network import Network, draw_weights, mlp
+from snn.models.optimizers import Adam
+from snn.strategies import factory
+
+
+class Work(NamedTuple):
+    """What is trained: ``rows`` random rows; ``starts`` networks."""
+
+    widths: tuple[int, ...]
+    activation: str
+    batch: int
+    rows: int
+    starts: int = 1
+    plain: bool = False
+
+    @property
+    def network(self) -> Network:
+        if self.plain:
+            return mlp(self.widths, init="he_uniform")
+        usual = {"bias": True, "optimizer": Adam(), "order_seed": 1, "update_order": "simultaneous"}
+        return mlp(self.widths, init="he_uniform", activation=self.activation, **usual)
+
+    def __str__(self) -> str:
+        layers = "-".join(map(str, self.widths))
+        many = f"{self.starts} x " if self.starts > 1 else ""
+        return f"{many}{layers}, {'SGD' if self.plain else self.activation}, batch {self.batch}"
+
+
+WORKS = [
+    *(
+        Work((11, 64, 64, 1), activation, batch, 1143)
+        for activation in ("relu", "tanh")
+        for batch in (32, 64, 256)
+    ),
+    Work((2, 20, 20, 20, 20, 1), "tanh", 1024, 8192),
+    Work((17, 256, 256, 6), "tanh", 256, 4096),
+]
+MANY = [
+    *(Work((11, 64, 64, 1), "relu", 64, 1143, starts) for starts in (10, 100, 1000)),
+    *(Work((32, hidden, 1), "relu", 256, 2048, 1024, plain=True) for hidden in (256, 64)),
+]
+
+
+def timed(name: str, work: Work, epochs: int) -> tuple[float, str]:
+    """Seconds per step and network, and the plan."""
+    network = replace(work.network, run_steps=epochs * -(-work.rows // work.batch))
+    random = np.random.default_rng(1)
+    X = random.normal(size=(work.rows, work.widths[0])).astype(np.float32)
+    Y = random.normal(size=(work.rows, work.widths[-1])).astype(np.float32)
+    given = groups.load("strategy", name) | ({"starts": work.starts} if work.starts > 1 else {})
+    backend = backends.make("cuda", groups.load("kernel", "tiled_fused"))
+    strategy = factory.make(given, backend)
+    try:
+        strategy.check_network(network)
+        strategy.setup(network, X, Y, work.batch, 1e-4)
+        strategy.prepare(epochs)
+        starts = strategy.starts(network, 1) if work.starts > 1 else [draw_weights(network, GlibcRandom(1))]
+        weights, taken = next(iter(starts)), []
+        for _ in range(4):
+            strategy.load(weights)
+            started = time.perf_counter()
+            strategy.train(epochs)
+            strategy.loss()
+            taken.append(time.perf_counter() - started)
+        steps = epochs * -(-work.rows // work.batch) * work.starts
+        return min(taken[1:]) / steps, str(strategy.plan or "")
+    finally:
+        strategy.close()
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--strategies", nargs="+")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--steps", type=int, default=4000, help="of a timed run, about")
+    options.add_argument("--only", default="", help="works whose name contains this")
+    options.add_argument("--many", action="store_true")
+    given = options.parse_args()
+    names = given.strategies or (
+        ["ensemble", "jax_vmap"] if given.many else ["persistent", "graph", "jax_scan"]
+    )
+    print(f"| network | {' | '.join(names)} |\n|{' --- |' * (len(names) + 1)}")
+    for work in MANY if given.many else WORKS:
+        if given.only not in str(work):
+            continue
+        epochs = max(1, given.steps // -(-work.rows // work.batch) // (10 if given.many else 1))
+        found: dict[str, list[float]] = {name: [] for name in names}
+        reasons: dict[str, str] = {}
+        for _ in range(given.rounds):
+            for name in names:
+                if name in reasons:
+                    continue
+                try:
+                    found[name].append(1e6 * timed(name, work, epochs)[0])
+                except SnnError as error:
+                    reasons[name] = str(error)[:60]
+        cells = [
+            reasons.get(name) or f"{statistics.median(times):.3g} ({min(times):.3g} to {max(times):.3g})"
+            for name, times in found.items()
+        ]
+        print(f"| {work} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
