@@ -80,7 +80,7 @@ class Op:
     @property
     def is_grouped(self) -> bool:
         """Whether it is the gradients of several layers."""
-        return self.numbers[0] == "m0"
+        return self.numbers[:1] == ("m0",)
 
     @property
     def is_product(self) -> bool:
