@@ -81,7 +81,9 @@ def test_weights_after_50_steps_are_those_of_float64(name, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", ["resident", "reference", "blas", "torch_eager", "torch_loader", "jax_scan"])
+@pytest.mark.parametrize(
+    "name", ["resident", "persistent", "reference", "blas", "torch_eager", "torch_loader", "jax_scan"]
+)
 def test_the_gradient_of_a_sum_is_of_all_outputs(name, case):
     train_and_compare(name, DeferredBackend(), case, "sum")
 
