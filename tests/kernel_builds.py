@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from snn.backends import kernel_source
-from snn.backends.launches import DeviceCapability, LaunchConfiguration, TrainingShape
+from snn.backends.launches import HEAD, DeviceCapability, LaunchConfiguration, TrainingShape
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import LayeredShape, LinearLayer, PerceptronShape
+from snn.backends.launches.whole import WholeShape
 from snn.backends.ops import OPS
 from snn.config import groups
+from snn.models.optimizers import PLAIN, Adam, AdamW, Sgd
 
 SOURCES = sorted((Path(__file__).resolve().parent.parent / "kernels").glob("*.cu"))
 
@@ -186,7 +188,12 @@ class Training:
     source: Path
     defines: dict = field(hash=False)
     architectures: tuple[str, ...]
-    shared_bytes: int  # of a block, by the engine's formula
+    constants: dict = field(hash=False)  # of the source, by the engine's formulae
+
+    @property
+    def spills(self) -> bool:
+        """Whether a thread has so few registers that it may keep some variables in local memory."""
+        return int(self.defines.get("BLOCKS_PER_SM", 1)) > 1
 
     def __str__(self) -> str:
         names = (
@@ -195,6 +202,7 @@ class Training:
             "FILTERS2",
             "CROSS_ENTROPY",
             "CLUSTER",
+            "BLOCKS_PER_SM",
             "CLUSTERS",
             "PARTS",
             "BATCH",
@@ -250,6 +258,18 @@ _LAYERED = [  # widths, batch, sequential, cross-entropy, architectures; with Ad
 ]
 
 
+_HELD = [  # widths, batch, activation, optimiser, changes; blocks per network, blocks per SM, architectures
+    ((11, 64, 64, 1), 32, "relu", Adam(), {}, 4, 1, ("sm_90", "sm_100")),
+    ((11, 64, 64, 1), 256, "relu", Adam(), {}, 16, 1, ("sm_90",)),
+    ((2, 20, 20, 20, 20, 1), 1024, "tanh", Adam(), {"shuffled": False}, 16, 1, ("sm_90",)),
+    ((17, 64, 96, 6), 64, "gelu", AdamW(), {"scheduled": True}, 8, 1, ("sm_90",)),
+    ((5, 24, 40, 20, 1), 64, "silu", Sgd(0.9, True), {"sequential": True}, 1, 1, ("sm_80",)),
+    ((256, 16, 10), 64, "sigmoid", PLAIN, {"loss": "softmax_cross_entropy"}, 1, 1, ("sm_90",)),
+    ((300, 24, 6), 640, "elu", Sgd(0.9), {"own_rows": True, "members": 40}, 1, 1, ("sm_80", "sm_100")),
+    ((11, 64, 64, 1), 32, "relu", Adam(), {"members": 40}, 1, 1, ("sm_80", "sm_100")),
+    ((11, 64, 64, 1), 32, "relu", Adam(), {"members": 999}, 1, 2, ("sm_90",)),
+    ((11, 32, 32, 1), 32, "tanh", Adam(), {"members": 999}, 1, 4, ("sm_90",)),
+]
 _H200, _V100 = DeviceCapability(132, 227 * 1024, (9, 0)), DeviceCapability(80, 96 * 1024, (7, 0))
 
 
@@ -273,6 +293,18 @@ def trainings() -> list[tuple[Training, str]]:
             (_training(_plans(further, architecture)[0], architectures), architecture)
             for architecture in architectures
         ]
+    for (features, *widths), batch, name, optimizer, changes, cluster, together, architectures in _HELD:
+        layers = (*(LinearLayer(n, True, name) for n in widths[:-1]), LinearLayer(widths[-1], True))
+        sizes = {"batch": batch, "features": features, "layers": layers, "data_rows": 1001}
+        flags = {"sequential": False, "mean": True, "loss": "error", "shuffled": True}
+        update = {"update": optimizer.op, "states": len(optimizer.state)}
+        shape = WholeShape(**(sizes | flags | update | changes))
+        for architecture in architectures:
+            plans = [(one.cluster, dict(one.defines)["BLOCKS_PER_SM"]) for one in _plans(shape, architecture)]
+            chosen = _plans(shape, architecture)[plans.index((cluster, str(together)))]
+            memory = max(plan.memory for plan in shape._plans if plan.blocks == cluster)
+            of_members = {"memory_floats": memory, "workspace_floats": HEAD + 4 * shape.members}
+            found.append((_training(chosen, architectures, **of_members), architecture))
     return found
 
 
@@ -283,6 +315,8 @@ def _plans(shape: TrainingShape, architecture: str) -> list[LaunchConfiguration]
     return [one for one in shape.configurations(device) if isinstance(one, LaunchConfiguration)]
 
 
-def _training(plan: LaunchConfiguration, architectures: tuple[str, ...]) -> Training:
+def _training(plan: LaunchConfiguration, architectures: tuple[str, ...], **constants: int) -> Training:
     source = SOURCES[0].parents[1] / plan.source
-    return Training(source, dict(plan.defines), architectures, plan.shared_bytes)
+    return Training(
+        source, dict(plan.defines), architectures, constants | {"shared_bytes": plan.shared_bytes}
+    )

@@ -173,7 +173,8 @@ def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architect
     )
     found = re.findall(sizes, log)
     assert found
-    assert set(found) == {("0", "0", "0")}, log
+    most = 400 if isinstance(build, Training) and build.spills else 0  # bytes
+    assert all(int(nbytes) <= most for sizes in found for nbytes in sizes), log
 
 
 def test_every_compute_capability_that_is_claimed_is_compiled_for():

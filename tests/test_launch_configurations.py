@@ -291,10 +291,10 @@ needs_compiler = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this 
 
 @needs_compiler
 @pytest.mark.parametrize("name", BUILDS)
-def test_the_shared_memory_of_a_block_is_what_its_kernel_declares(name):
+def test_a_kernel_declares_the_memory_that_its_configuration_gives(name):
     build, architecture = BUILDS[name]
     defines = {**build.defines, "__CUDA_ARCH__": 10 * int(architecture.removeprefix("sm_"))}
-    cuda_on_cpu.check_constants(build.source, {"shared_bytes": build.shared_bytes}, **defines)
+    cuda_on_cpu.check_constants(build.source, build.constants, **defines)
 
 
 @needs_compiler

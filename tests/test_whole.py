@@ -8,9 +8,12 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
+from hypothesis import example, given
+from hypothesis import strategies as st
+from layered_shapes import FEW as AMPERE
 from layered_shapes import FURTHER, H200, OPTIMIZERS, check, made, network_of, oracle, shape, steps_of
 
-from snn.backends.launches import TRAINED, LaunchConfiguration
+from snn.backends.launches import HEAD, TRAINED, LaunchConfiguration, round_up
 from snn.backends.launches.whole import WholeShape
 from snn.models.layers import ACTIVATIONS
 from snn.models.members import MemberArrays
@@ -133,6 +136,19 @@ def member_oracle(one, X, Y, weights, rate, decay, seed, monkeypatch=pytest.Monk
         patch.setattr("layered_shapes.SEED", seed)
         patch.setitem(OPTIMIZERS, one.update, replace(OPTIMIZERS[one.update], weight_decay=decay))
         return oracle(one, X, Y, weights, 2, rate)
+
+
+@example(640, 3000, 600)  # 648 lines: of 27 chunks
+@given(batch=st.integers(1, 2000), rows=st.integers(1, 3000), features=st.integers(1, 600))
+def test_every_launch_has_room_for_two_epochs_orders(batch, rows, features):
+    of = whole(shape(batch, features, 24, 6, shuffled=True), rows, members=3)
+    for device in (H200, AMPERE):
+        for launch in of.configurations(device):
+            if isinstance(launch, LaunchConfiguration):
+                cluster, chunk = (int(dict(launch.defines)[name]) for name in ("CLUSTER", "CHUNK"))
+                lines = cluster * round_up(-(-batch // cluster), chunk)
+                orders = 2 * -(-rows // batch) * lines
+                assert of.elements(rows)[-1] >= HEAD + of.members * (4 + orders)
 
 
 def test_why_a_network_is_not_held_whole():

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -70,10 +71,9 @@ class WholeShape(LayeredShape):
     def elements(self, rows: int) -> tuple[int, ...]:
         features, *widths = self.padded_widths
         parameters = sum((k + layer.bias) * n for (k, n), layer in zip(self._pairs, self.layers, strict=True))
-        plans = [_Plan(self, blocks) for blocks in _CLUSTERS]
-        memory = max(plan.memory for plan in plans)
+        memory = max(plan.memory for plan in self._plans)
         trained = self.data_rows if self.own_rows else rows
-        orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in plans) * self.shuffled
+        orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in self._plans) * self.shuffled
         workspace = self.members * (4 + orders + trained * self.own_rows)
         errors = (self.members * self.batch if self.members > 1 else rows) * self.errors
         of_members = self.members * parameters, self.members * memory, errors
@@ -113,6 +113,16 @@ class WholeShape(LayeredShape):
 
     # ---- a block's share
 
+    @cached_property
+    def _plans(self) -> "list[_Plan]":
+        """With every number of blocks, and of rows at a time."""
+        plans = []
+        for blocks in _CLUSTERS:
+            plans.append(_Plan(self, blocks))
+            while plans[-1].chunk > 8:
+                plans.append(plans[-1].with_fewer_rows())
+        return plans
+
     @property
     def _pairs(self) -> list[tuple[int, int]]:
         return list(pairwise(self.padded_widths))
@@ -142,7 +152,7 @@ class WholeShape(LayeredShape):
         if plan.shared_bytes > available:
             plan = _Plan(self, blocks)
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
-            plan = _Plan(self, blocks, round_up(plan.chunk // 2, 8))
+            plan = plan.with_fewer_rows()
         words = (
             f"{blocks} blocks, each with the whole network" if blocks > 1 else "one block with the network"
         )
@@ -212,7 +222,7 @@ class _Plan:
     """
 
     def __init__(self, shape: WholeShape, blocks: int, chunk: int = 0, apart: bool = False) -> None:
-        self.apart = apart
+        self.shape, self.blocks, self.apart = shape, blocks, apart
         pairs, states = shape._pairs, shape.states
         own = math.ceil(shape.batch / blocks)
         self.chunk = chunk or round_up(own, 8)
@@ -256,3 +266,6 @@ class _Plan:
         barriers = 8 * (2 * (layers + 1) + 1)
         tables = 2 * (ROUNDS << right if self.order_bits else 4)
         self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + barriers + tables, 16)
+
+    def with_fewer_rows(self) -> "_Plan":
+        return _Plan(self.shape, self.blocks, round_up(self.chunk // 2, 8))
