@@ -46,7 +46,6 @@ def time_of_step(
     Y: np.ndarray,
     seconds: float,
     at_once: int = 20,
-    batch: int = BATCH,
 ) -> Timed:
     """Seconds per step: the median over epochs, each followed by a synchronisation, for at least ``seconds``.
 
@@ -54,7 +53,7 @@ def time_of_step(
     """
     strategy = factory.make(groups.load("strategy", strategy_name), backend)
     try:
-        strategy.setup(network, X, Y, batch, 1e-4)
+        strategy.setup(network, X, Y, BATCH, 1e-4)
         strategy.load(draw_weights(network, GlibcRandom(1)))
         epochs = at_once if strategy.at_once else 1
         strategy.prepare(epochs)
@@ -67,6 +66,6 @@ def time_of_step(
             times.append((time.perf_counter() - started) / epochs)
         if not np.isfinite(strategy.loss()):
             raise SnnError("the loss is not finite")
-        return Timed(statistics.median(times[len(times) // 5 :]) / (len(X) / batch), strategy.plan)
+        return Timed(statistics.median(times[len(times) // 5 :]) / (len(X) / BATCH), strategy.plan)
     finally:
         strategy.close()

@@ -90,6 +90,8 @@ FURTHER = {
         *(33, 17, 70, 24, 6),
         **{"activations": ("tanh",), "loss": "error", "update": "adam_update", "shuffled": True},
     ),
+    "huber": shape(18, 9, 20, 1, loss="huber", activations=("tanh",)),
+    "binary": shape(18, 9, 20, 5, loss="binary_cross_entropy", sequential=True),
     "adamw clipped": shape(70, 17, 24, 24, 10, update="adamw_update", scheduled=True, clipped=True),
     "adamw in turn": shape(
         *(16, 5, 24, 40, 20, 1),
@@ -136,11 +138,11 @@ def plan_for(one, limits=FEW):
 def made(one, rows, random):
     """Data, its targets as an oracle and as a kernel has them, and fresh parameters; biases are not zero."""
     X = random.uniform(-1, 1, (rows, one.features)).astype(np.float32)
-    if one.loss == CROSS_ENTROPY:
+    if one.loss in (CROSS_ENTROPY, "binary_cross_entropy"):
         labels = random.integers(0, one.outputs, rows)
         Y = np.eye(one.outputs, dtype=np.float32)[labels]
     else:
-        labels = Y = random.uniform(-1, 1, (rows, one.outputs)).astype(np.float32)
+        labels = Y = random.uniform(-2, 2, (rows, one.outputs)).astype(np.float32)
     weights = []
     for parameter in network_of(one).parameters:
         limit = np.sqrt(3 / (parameter.fan_in or 100))
@@ -227,6 +229,13 @@ def oracle_step(one, parameters, x, y, descend):
         p = np.exp(x - x.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         errors, d = -np.log((p * y).sum(axis=1)), p - y
+    elif one.loss == "huber":
+        small = np.abs(x - y) <= 1
+        errors = np.where(small, (x - y) ** 2 / 2, np.abs(x - y) - 0.5).ravel()
+        d = np.where(small, x - y, np.sign(x - y))
+    elif one.loss == "binary_cross_entropy":
+        p = 1 / (1 + np.exp(-x))
+        errors, d = -(y * np.log(p) + (1 - y) * np.log(1 - p)).ravel(), (p - y) / one.outputs
     else:
         errors, d = (x - y).ravel(), 2 * (x - y)
     d = d / len(x) if one.mean else d
