@@ -89,6 +89,10 @@ class PlannedGpu(CpuBackend):
         self.precision, self._capability = precision, capability
         self.no_capture = kernel_source.no_capture(kernel["source"])
 
+    def overlap_launches(self, on: bool) -> None:
+        if on and self._capability and self._capability.capability < (9, 0):
+            raise Unsupported("programmatic dependent launches need compute capability 9.0")
+
     def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         check_precision(self.precision)
         if self._capability is None:
