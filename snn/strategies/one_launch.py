@@ -490,10 +490,11 @@ class Persistent(Strategy):
     host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
     kernel has stopped.
 
-    The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for
-    other linear layers, and for what is too wide, the one that deals tiles to blocks, for a convolutional
-    network a block for each part of an image. If no kernel fits the network, if its buffers do not fit, or
-    if the driver rejects the launch, ``graph`` trains instead, and ``plan`` says why.
+    The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for other
+    small stacks of linear layers a cluster whose blocks hold the whole network, for wider ones the kernel
+    that deals tiles to blocks, for a convolutional network a block for each part of an image. If no kernel
+    fits the network, if its buffers do not fit, or if the driver rejects the launch, ``graph`` trains
+    instead, and ``plan`` says why.
     """
 
     by_epoch = at_once = any_network = any_optimizer = shuffles = True
