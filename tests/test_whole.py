@@ -142,6 +142,7 @@ def member_oracle(one, X, Y, weights, rate, decay, seed, monkeypatch=pytest.Monk
 @given(batch=st.integers(1, 2000), rows=st.integers(1, 3000), features=st.integers(1, 600))
 def test_every_launch_has_room_for_two_epochs_orders(batch, rows, features):
     of = whole(shape(batch, features, 24, 6, shuffled=True), rows, members=3)
+    assert max(batch, rows // 16) == of.timed_rows
     for device in (H200, AMPERE):
         for launch in of.configurations(device):
             if isinstance(launch, LaunchConfiguration):

@@ -74,13 +74,13 @@ class Trainer:
 
     @cached_property
     def steps_per_launch(self) -> int:
-        """The number of steps per launch, from the time of a few steps on a batch of zeros."""
-        batch, clip = self._shape.batch, float(self._shape.clipped)
-        with _zeros(self._shape.elements(batch)) as buffers:
+        """The number of steps per launch, from the time of a few steps on zeros."""
+        rows, clip = self._shape.timed_rows, float(self._shape.clipped)
+        with _zeros(self._shape.elements(rows)) as buffers:
 
             def timed(steps: int) -> float:
                 started = time.perf_counter()
-                self.train(buffers, Steps(batch, 0, steps, 0.0, clip), 0)
+                self.train(buffers, Steps(rows, 0, steps, 0.0, clip), 0)
                 runtime.streamSynchronize(0)
                 return time.perf_counter() - started
 

@@ -173,6 +173,11 @@ class TrainingShape(ABC):
         return "X", "Y", *self.parameters, *(("M",) if self.states else ()), "E", "S"
 
     @property
+    def timed_rows(self) -> int:
+        """Rows of the data on which a launch is timed."""
+        return self.batch
+
+    @property
     @abstractmethod
     def padded_batch(self) -> tuple[int, int]:
         """Rows and features of a batch as the device stores it."""

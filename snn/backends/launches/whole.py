@@ -53,6 +53,11 @@ class WholeShape(LayeredShape):
     by_rows = True
 
     @property
+    def timed_rows(self) -> int:
+        """Compiled for ``data_rows``, the kernel finds the order of far fewer rows slowly."""
+        return max(self.batch, self.data_rows // 16) if self.shuffled else self.batch
+
+    @property
     def keeps_errors(self) -> bool:  # type: ignore[override]
         return self.members == 1
 
