@@ -187,7 +187,7 @@ def whole_shape(
         **_described_layers(network, batch),
         members=len(of_members.rate) if of_members else 1,
         data_rows=len(X) if rows is None else rows.shape[1],
-        largest=float(np.abs(X).max(initial=0)),
+        largest=max(float(X.max(initial=0)), -float(X.min(initial=0))),
         own_rows=rows is not None,
     )
 
