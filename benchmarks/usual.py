@@ -63,31 +63,40 @@ MANY = [
 ]
 
 
-def timed(name: str, work: Work, epochs: int) -> tuple[float, str]:
-    """Seconds per step and network, and the plan."""
-    network = replace(work.network, run_steps=epochs * -(-work.rows // work.batch))
-    random = np.random.default_rng(1)
-    X = random.normal(size=(work.rows, work.widths[0])).astype(np.float32)
-    Y = random.normal(size=(work.rows, work.widths[-1])).astype(np.float32)
-    given = groups.load("strategy", name) | ({"starts": work.starts} if work.starts > 1 else {})
-    backend = backends.make("cuda", groups.load("kernel", "tiled_fused"))
-    strategy = factory.make(given, backend)
-    try:
-        strategy.check_network(network)
-        strategy.setup(network, X, Y, work.batch, 1e-4)
-        strategy.prepare(epochs)
-        starts = strategy.starts(network, 1) if work.starts > 1 else [draw_weights(network, GlibcRandom(1))]
-        weights, taken = next(iter(starts)), []
-        for _ in range(4):
-            strategy.load(weights)
-            started = time.perf_counter()
-            strategy.train(epochs)
-            strategy.loss()
-            taken.append(time.perf_counter() - started)
-        steps = epochs * -(-work.rows // work.batch) * work.starts
-        return min(taken[1:]) / steps, str(strategy.plan or "")
-    finally:
-        strategy.close()
+class Prepared:
+    """A strategy that is ready to train a work for so many epochs, after one run. Raises SnnError."""
+
+    def __init__(self, name: str, work: Work, epochs: int) -> None:
+        self._steps = epochs * -(-work.rows // work.batch) * work.starts
+        self._epochs = epochs
+        network = replace(work.network, run_steps=self._steps // work.starts)
+        random = np.random.default_rng(1)
+        X = random.normal(size=(work.rows, work.widths[0])).astype(np.float32)
+        Y = random.normal(size=(work.rows, work.widths[-1])).astype(np.float32)
+        given = groups.load("strategy", name) | ({"starts": work.starts} if work.starts > 1 else {})
+        backend = backends.make("cuda", groups.load("kernel", "tiled_fused"))
+        self._strategy = factory.make(given, backend)
+        try:
+            self._strategy.check_network(network)
+            self._strategy.setup(network, X, Y, work.batch, 1e-4)
+            self._strategy.prepare(epochs)
+            alone = [draw_weights(network, GlibcRandom(1))]
+            self._weights = next(iter(self._strategy.starts(network, 1) if work.starts > 1 else alone))
+            self.run()
+        except SnnError:
+            self.close()
+            raise
+
+    def run(self) -> float:
+        """Microseconds per step and network."""
+        self._strategy.load(self._weights)
+        started = time.perf_counter()
+        self._strategy.train(self._epochs)
+        self._strategy.loss()
+        return 1e6 * (time.perf_counter() - started) / self._steps
+
+    def close(self) -> None:
+        self._strategy.close()
 
 
 def main() -> None:
@@ -106,16 +115,19 @@ def main() -> None:
         if given.only not in str(work):
             continue
         epochs = max(1, given.steps // -(-work.rows // work.batch) // (10 if given.many else 1))
+        ready: dict[str, Prepared] = {}
         found: dict[str, list[float]] = {name: [] for name in names}
         reasons: dict[str, str] = {}
+        for name in names:
+            try:
+                ready[name] = Prepared(name, work, epochs)
+            except SnnError as error:
+                reasons[name] = str(error)[:60]
         for _ in range(given.rounds):
-            for name in names:
-                if name in reasons:
-                    continue
-                try:
-                    found[name].append(1e6 * timed(name, work, epochs)[0])
-                except SnnError as error:
-                    reasons[name] = str(error)[:60]
+            for name, one in ready.items():
+                found[name].append(one.run())
+        for one in ready.values():
+            one.close()
         cells = [
             reasons.get(name) or f"{statistics.median(times):.3g} ({min(times):.3g} to {max(times):.3g})"
             for name, times in found.items()

@@ -6,8 +6,8 @@
 //   dW_i = dZ_i H_{i-1}^T, db_i = the sum of dZ_i's columns, and the update of an optimiser (update.cuh)
 //
 // A column is a row of the batch. Products run on FP16 tensor cores with float32 accuracy (products.cuh). Every matrix
-// has a scale that follows from its largest number in this very step, which all warps know after a barrier: nothing
-// overflows, and results do not depend on earlier steps.
+// has a scale that follows from its largest number a step before; where a barrier shows that this step's do not fit, it is
+// written once more. What scales follow from is kept between launches, so that results do not depend on their number.
 //
 //   forward    A warp has some neurons of some rows. The next layer reads what it writes.
 //   backward   The warps divide dW_i by neurons and inputs, and dZ_{i-1} as Z_{i-1}. dZ_{i-1} is written where H_{i-1} was, or,
