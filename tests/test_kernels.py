@@ -400,7 +400,7 @@ def test_a_perceptron_predicts_as_float64(kernel, layers, within, random):
 
 @on_cpu
 def test_a_stack_of_layers_predicts_as_float64(random):
-    one = layered_shapes.shape(16, 2048, 16, 1, cross_entropy=False, bare=(0, 1))
+    one = layered_shapes.shape(16, 2048, 16, 1, loss="error", bare=(0, 1))
     X, _, Y, _ = layered_shapes.made(one, 16, random)
     X, weights = np.abs(X), [positive((2048, 16), 2048, random), positive((16, 1), 16, random)]
     buffers = layered_shapes.buffers_of(one, X, np.zeros_like(Y), weights)
