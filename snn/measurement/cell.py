@@ -20,7 +20,7 @@ from snn.config.cell import Cell
 from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
-from snn.files.outputs import replaced
+from snn.files.outputs import replaced, say
 from snn.grid import fingerprint
 from snn.hardware.devices import check_cuda, choices, nvml_open, say_unused_gpu
 from snn.hardware.locks import Neighbours, device_lock, in_turn
@@ -62,7 +62,7 @@ def _run(config: Cell) -> dict[str, Any]:
     table = load_table(cell, data)
     check_memory(cell, table.values.shape)
     described = datasets.described(table, cell["dataset"])
-    if held := validation.count_rows(cell["training"], described["rows"]):
+    if held := validation.count_rows(cell, described["rows"]):
         described |= {"rows": described["rows"] - held, "validation_rows": held}
     job = replace(job_of(cell, table), keeps_weights=weights is not None)
     datasets.say_remarks(table)
@@ -93,6 +93,8 @@ def _run(config: Cell) -> dict[str, Any]:
                     names = [parameter.name for parameter in job.network.parameters]
                     arrays: dict[str, Any] = dict(zip(names, measurement.weights, strict=True))
                     np.savez(file, **arrays)
+            elif weights:
+                say(f"snn: warning: weights={weights} is not written: {measurement.reason}", sys.stderr)
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
         if measurement.runs and not measurement.members:
             untrained = untrained_loss(job)

@@ -277,7 +277,7 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     (table_rows, columns), facts = _table_shape(cell["dataset"])
     rows, _ = datasets.counts(table_rows, cell["dataset"])
     batch = cell["training"]["batch_size"]
-    held = validation.count_rows(cell["training"], rows)
+    held = validation.count_rows(cell, rows)
     rows -= held
     if cell["training"]["drop_last"]:
         rows = rows // batch * batch
