@@ -62,8 +62,9 @@ def _run(config: Cell) -> dict[str, Any]:
     table = load_table(cell, data)
     check_memory(cell, table.values.shape)
     described = datasets.described(table, cell["dataset"])
-    if held := validation.count_rows(cell, described["rows"]):
+    if held := validation.count_rows(cell["training"], described["rows"]):
         described |= {"rows": described["rows"] - held, "validation_rows": held}
+    validation.count_trained(cell, described["rows"])
     job = replace(job_of(cell, table), keeps_weights=weights is not None)
     datasets.say_remarks(table)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)

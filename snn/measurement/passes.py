@@ -42,7 +42,7 @@ def job_of(cell: Mapping[str, Any], table: datasets.Table) -> Job:
     network = networks.trained(cell, tuple(cell["dataset"].get("shape", X.shape[1:])))
     _check_task(cell, network, table.facts)
     held_out = None
-    if held := validation.count_rows(cell, len(X)):
+    if held := validation.count_rows(training, len(X)):
         of_held = np.ascontiguousarray(X[-held:]), np.ascontiguousarray(Y[-held:])
         held_out = of_held[0], network.loss.targets(of_held[1], network.outputs)
         X, Y = X[:-held], Y[:-held]

@@ -21,12 +21,8 @@ def settled(training: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in training.items() if (key, value) not in _DEFAULTS.items()}
 
 
-def count_rows(cell: Mapping[str, Any], rows: int) -> int:
-    """How many of a cell's rows are held out of training.
-
-    Raises DataError if too few are left, of the held-out rows or for its batches and folds.
-    """
-    training = cell["training"]
+def count_rows(training: Mapping[str, Any], rows: int) -> int:
+    """How many of these rows are held out of training. Raises DataError if that leaves too few of a kind."""
     share, batch = training.get("validation", 0.0), training["batch_size"]
     held = round(share * rows)
     if share and not 1 <= held < rows:
@@ -39,13 +35,17 @@ def count_rows(cell: Mapping[str, Any], rows: int) -> int:
             f"training.validation is {share:g}, which leaves {rows - held} rows to train on, fewer than one "
             f"batch: training.batch_size is {batch}, it must be at most {rows - held}"
         )
-    _check_batches(cell, (rows - held) // batch * batch if training["drop_last"] else rows - held)
     return held
 
 
-def _check_batches(cell: Mapping[str, Any], rows: int) -> None:
-    """Raise DataError if folds of so many rows leave less than a batch, or a batch is too few for a norm."""
+def count_trained(cell: Mapping[str, Any], rows: int) -> int:
+    """How many of these rows, without those held out, each network of a cell is trained on.
+
+    Raises DataError if a fold leaves less than a batch, or the last batch is too small for a norm.
+    """
     batch, folds = cell["training"]["batch_size"], cell["strategy"].get("folds", 0)
+    if cell["training"]["drop_last"]:
+        rows = rows // batch * batch
     if folds > rows:
         raise DataError(f"strategy.folds is {folds}: it must be at most {rows}, the number of rows")
     trained = rows - rows // folds if folds else rows
@@ -60,6 +60,7 @@ def _check_batches(cell: Mapping[str, Any], rows: int) -> None:
             f"training.batch_size is {batch}: the last batch of {trained} rows has a single one, and "
             "batchnorm1d needs the variance of several: choose another training.batch_size"
         )
+    return trained
 
 
 def check_patience(training: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> dict[str, Any]
     needed = _by_kind(cell, gpu, needs)
     rehearsed = cache(lambda batch: _rehearsed(_batch(cell, batch), gpu))
     parts, refused = cell.accumulate, dict[int, str]()
-    rows = planned(_batch(cell, parts)).rows
+    rows = validation.count_trained(cell, planned(_batch(cell, parts)).rows)
 
     def total(rows_of_part: int) -> float:
         batch = parts * rows_of_part
@@ -277,7 +277,7 @@ def planned(cell: Mapping[str, Any], batches: int = 4) -> Planned:
     (table_rows, columns), facts = _table_shape(cell["dataset"])
     rows, _ = datasets.counts(table_rows, cell["dataset"])
     batch = cell["training"]["batch_size"]
-    held = validation.count_rows(cell, rows)
+    held = validation.count_rows(cell["training"], rows)
     rows -= held
     if cell["training"]["drop_last"]:
         rows = rows // batch * batch
