@@ -20,7 +20,7 @@ from snn.backends.launches import (
     padded,
     round_up,
 )
-from snn.backends.launches.linear import CROSS_ENTROPY, KEEP_Z, LayeredShape
+from snn.backends.launches.linear import KEEP_Z, LayeredShape
 from snn.models.members import MemberArrays
 from snn.models.row_order import ROUNDS, bits_of
 
@@ -184,7 +184,7 @@ class WholeShape(LayeredShape):
                 UPDATE=self.update,
                 STATES=self.states,
                 SCHEDULED=self.scheduled,
-                CROSS_ENTROPY=self.loss == CROSS_ENTROPY,
+                LOSS=self.loss,
                 MEAN=self.mean,
                 SEQUENTIAL=self.sequential,
                 BATCH=self.batch,
@@ -211,8 +211,6 @@ class WholeShape(LayeredShape):
             return f"compute capability {major}.{minor}, its arithmetic needs 8.0"
         if self.clipped:
             return "its kernel does not clip"
-        if self.loss not in ("error", CROSS_ENTROPY):
-            return f"its kernel has no {self.loss}"
         if len(self.layers) > _MOST_LAYERS:
             return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
         if self.outputs > _MOST_OUTPUTS:
