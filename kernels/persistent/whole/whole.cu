@@ -23,7 +23,8 @@
 //
 // Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
 // outputs), b_1, W_2, ..., of one member after the other. M: the optimiser's state, in an order of its own. E: of each row
-// its error or loss, in the order of training, for one member; else of the last batch of each. Behind the workspace's head,
+// its error or loss, in the order of training, of one member after the other; without ALL_ERRORS of the last batch of each
+// alone. Behind the workspace's head,
 // 4 floats of each member: rate, decay, seed; then
 // with MEMBER_ROWS the rows of each member, and two epochs' orders.
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
@@ -296,7 +297,7 @@ struct Training {
 
     __device__ float* error_of(int in_batch) const
     {
-        const size_t line = MEMBERS > 1 ? (size_t)member * BATCH : (size_t)batch * BATCH;
+        const size_t line = ALL_ERRORS ? (size_t)member * rows + (size_t)batch * BATCH : (size_t)member * BATCH;
         return E + (line + in_batch) * (CROSS_ENTROPY ? 1 : OUTPUTS);
     }
 
