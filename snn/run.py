@@ -45,7 +45,8 @@ def run_cell(arguments: Sequence[str], strict: bool = False) -> int:
     if settings["data"] is not None and not Path(settings["data"]).exists():  # it is made
         outputs.checked(settings["data"], (settings["output"], *inputs), "data")
     if settings["weights"] is not None:
-        outputs.checked(settings["weights"], (settings["output"], settings["data"], *inputs), "weights")
+        others = (settings["output"], settings["data"], *inputs)
+        settings["weights"] = str(outputs.checked(settings["weights"], others, "weights"))
     record = cell.run(settings)
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     for warning in watched(record, thresholds).values():

@@ -90,6 +90,14 @@ def test_an_input_is_no_output(capsys, tmp_path, never_measured):
     assert "is an input" in refused(capsys, as_command("perfetto"), [str(table), str(table)])
 
 
+@pytest.mark.parametrize("keys", [("output", "weights"), ("data", "weights"), ("output", "data")])
+def test_a_new_file_has_one_purpose(capsys, tmp_path, never_measured, keys):
+    (tmp_path / "link").symlink_to("new")
+    given = [f"{key}={tmp_path / name}" for key, name in zip(keys, ("new", "link"), strict=True)]
+    assert "another setting names this file" in refused(capsys, snn.main, given)
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize("content", ["# My project", '{"name": "mine"}', "[1]", "{"])
 def test_a_file_that_is_no_record_is_not_replaced_by_one(capsys, tmp_path, never_measured, content):
     (tmp_path / "README.md").write_text(content)

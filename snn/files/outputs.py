@@ -145,6 +145,8 @@ def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
             return f"{path} is not a regular file; only those are replaced"
         if any(given and Path(given).exists() and path.samefile(given) for given in inputs):
             return "this file is an input, which would be overwritten"
+    elif any(given and _followed(Path(given).absolute()) == path for given in inputs):
+        return "another setting names this file, too: choose another name"
     return None
 
 
