@@ -299,7 +299,7 @@ class OneLaunch(DeviceDriven):
     remedies = False
 
     of_members: MemberArrays | None = None
-    """What differs between networks; None for a single network, whose rate ``setup`` is given."""
+    """The differences between networks; None for a single network, whose rate ``setup`` gets."""
 
     def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
         super().__init__(backend)
