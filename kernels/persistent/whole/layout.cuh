@@ -9,6 +9,7 @@ constexpr int F[] = {IDENTITY, ACTIVATIONS};
 constexpr bool BIAS[] = {false, BIASES};
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;
 constexpr int OUTPUTS = REAL_WIDTH[L];
+constexpr bool CROSS_ENTROPY = Loss::LOSS == Loss::softmax_cross_entropy;
 constexpr int WORKERS = 32 * WARPS, OWNERS = 32 * OWNER_WARPS, THREADS = WORKERS + OWNERS;
 static_assert((CLUSTER > 1) == (OWNERS > 0), "owners serve clusters");
 constexpr int ROWS = to_multiple(up(BATCH, CLUSTER), CHUNK);   // of a batch, in one block

@@ -2,7 +2,7 @@
 // in shared memory, and CLUSTER blocks share the rows of a batch.
 //
 //   Z_i = W_i H_{i-1} + b_i, H_i = f_i(Z_i), H_0 = X                                                  i = 1, ..., L
-//   dZ_L = scale (Z_L - Y) or scale (softmax(Z_L) - Y);  dZ_{i-1} = W_i^T dZ_i times f_{i-1}'(Z_{i-1})
+//   dZ_L = scale (Z_L - Y), scale (softmax(Z_L) - Y) or another loss's;  dZ_{i-1} = W_i^T dZ_i times f_{i-1}'(Z_{i-1})
 //   dW_i = dZ_i H_{i-1}^T, db_i = the sum of dZ_i's columns, and the update of an optimiser (update.cuh)
 //
 // A column is a row of the batch. Products run on FP16 tensor cores with float32 accuracy (products.cuh). Every matrix
@@ -24,9 +24,9 @@
 //
 // Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
 // outputs), b_1, W_2, ..., one member after the other. M: the optimiser's state, in the order in which threads hold it. E: the
-// error or loss of each row in the order of training, for one member; for several, of each member's last batch. After the
-// workspace's head: 4 floats per member (rate, decay, seed, unused); with MEMBER_ROWS the rows of each member; the orders of two
-// epochs.
+// error or loss of each row in the order of training, one member after the other; without ALL_ERRORS only of the last batch of
+// each. After the workspace's head: 4 floats per member (rate, decay, seed, unused); with MEMBER_ROWS the rows of each member;
+// the orders of two epochs.
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
@@ -36,6 +36,7 @@
 // read there. A block's biases are written after it has sent their gradients, the first layer's last.
 
 #include "../../activation_functions.cuh"
+#include "../../output_losses.cuh"
 #include "../../philox.cuh"
 #include "../cluster.cuh"
 #include "../copies.cuh"
@@ -288,11 +289,15 @@ struct Training {
                 if (share.has(m, n)) write_tile(to + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, v[m][n], up);
     }
 
-    __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(count) : 1.0f); }
+    __device__ float scale() const
+    {
+        constexpr int TERMS = Loss::LOSS == Loss::binary_cross_entropy ? OUTPUTS : 1;   // of a row, that are averaged
+        return (Loss::LOSS == Loss::error ? 2.0f : 1.0f) / (MEAN ? float(count * TERMS) : 1.0f);
+    }
 
     __device__ float* error_of(int in_batch) const
     {
-        const size_t line = MEMBERS > 1 ? (size_t)member * BATCH : (size_t)batch * BATCH;
+        const size_t line = ALL_ERRORS ? (size_t)member * rows + (size_t)batch * BATCH : (size_t)member * BATCH;
         return E + (line + in_batch) * (CROSS_ENTROPY ? 1 : OUTPUTS);
     }
 
@@ -309,9 +314,9 @@ struct Training {
                     dz[m][n][i] = z[i];
                 } else {
                     const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
-                    const float error = real ? z[i] - shared.Y[now][line][neuron] : 0.0f;
-                    if (real) error_of(in_batch)[neuron] = error;
-                    dz[m][n][i] = scale() * error;
+                    const OfOutput its = of_output<Loss::LOSS>(z[i], real ? shared.Y[now][line][neuron] : z[i]);
+                    if (real) error_of(in_batch)[neuron] = its.loss;
+                    dz[m][n][i] = real ? scale() * its.slope : 0.0f;
                 }
                 if (!CROSS_ENTROPY) largest = fmaxf(largest, fabsf(dz[m][n][i]));
             }
