@@ -7,7 +7,7 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import PEERS, ROOT
+from conftest import DIFFERENT, PEERS, ROOT
 from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,19 +41,6 @@ PLACES = {
     "dropout of the data": ("dropout 0.25", "linear 7", "tanh", "linear 1"),
     "both": ("dropout 0.1", "layernorm", "linear 7", "gelu", "dropout 0.5", "linear 1"),
 }
-
-
-DIFFERENT = (
-    "reference",
-    "preallocated",
-    "workspace",
-    "resident",
-    "graph",
-    "persistent",
-    "blas",
-    "sequential",
-)
-"""Strategies that are tried in all places; the others share their steps."""
 
 
 def network_of(place, **further):
@@ -114,7 +101,7 @@ def train_and_compare(name, backend, place, update_order="sequential", **further
     [
         (name, place)
         for name in (*TRAINERS, *(name for name in PEERS if name not in SLOW_TO_COMPILE))
-        for place in (PLACES if name in (*DIFFERENT, *PEERS) else ("batchnorm1d", "both"))
+        for place in (PLACES if name in DIFFERENT else ("batchnorm1d", "both"))
         if name != "ensemble"  # whose members have no common outputs
     ],
 )
