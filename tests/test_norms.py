@@ -7,7 +7,7 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import PEERS, ROOT
+from conftest import DIFFERENT, PEERS, ROOT
 from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,19 +46,6 @@ AT_THE_END = {
     "norm at the end": ("linear 7", "tanh", "linear 1", "batchnorm1d"),
 }
 """Outputs that no product computes, by strategies that do element-wise work on the host."""
-
-DIFFERENT = (
-    "reference",
-    "preallocated",
-    "workspace",
-    "resident",
-    "graph",
-    "persistent",
-    "blas",
-    "sequential",
-)
-"""Strategies that are tried in all places; the others share their steps."""
-
 
 def network_of(place, **further):
     return Network(
@@ -118,7 +105,7 @@ def train_and_compare(name, backend, place, update_order="sequential", **further
     [
         (name, place)
         for name in (*TRAINERS, *(name for name in PEERS if name not in SLOW_TO_COMPILE))
-        for place in (PLACES if name in (*DIFFERENT, *PEERS) else ("batchnorm1d", "both"))
+        for place in (PLACES if name in DIFFERENT else ("batchnorm1d", "both"))
         if name != "ensemble"  # whose members have no common outputs
     ],
 )

@@ -35,12 +35,12 @@ class Schedule:
 
     @property
     def setting(self) -> str:
-        """The setting that makes it something else than a constant rate."""
+        """The setting that makes the rate other than constant."""
         is_warmed = self.name == CONSTANT.name
         return f"training.warmup_steps={self.warmup_steps}" if is_warmed else f"training.schedule={self.name}"
 
     def numbers(self, steps: int) -> Numbers:
-        """What ``factor`` needs for a run of this many steps."""
+        """The numbers that ``factor`` takes for a run of this many steps."""
         return LINEAR_FORM, self.warmup_steps, 1, 1.0
 
     def left(self, steps: int) -> int:

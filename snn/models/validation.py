@@ -1,7 +1,7 @@
 """Rows that are not trained on, their loss after each epoch, and when it ends a run.
 
-``training.validation`` holds out the last of the rows that a data set has to train on, in its order: that of
-the file, or of ``dataset.shuffle_seed``. So every strategy trains the same rows, the first ones. With
+``training.validation`` holds out the last of the rows that a data set has to train on, in the order of
+the file or of ``dataset.shuffle_seed``. So every strategy trains the same rows, the first ones. With
 ``training.patience`` a run ends after so many epochs without a smaller loss.
 """
 

@@ -299,7 +299,7 @@ class OneLaunch(DeviceDriven):
     remedies = False
 
     of_members: MemberArrays | None = None
-    """What differs between networks; None for a single network, whose rate ``setup`` is given."""
+    """The differences between networks; None for a single network, whose rate ``setup`` gets."""
 
     def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
         super().__init__(backend)
@@ -456,14 +456,16 @@ def _widened(network: Network, widths: tuple[int, ...]) -> Network:
 
 
 def words_of_padding(of_batch: tuple[int, int], stored: tuple[int, int], times: float) -> str:
-    """Plan text for data whose batches are stored as larger matrices; "" if they are not.
+    """Plan text for data whose batches or rows are stored as larger ones; "" if they are not.
 
     ``times``: the memory that all data take, relative to the data themselves.
     """
     if of_batch == stored:
         return ""
     (rows, features), (lines, width) = of_batch, stored
-    padded_to = f"batches of {rows} x {features} padded to {lines} x {width}"
+    padded_to = f"rows of {features} numbers padded to {width}"
+    if rows != lines:
+        padded_to = f"batches of {rows} x {features} padded to {lines} x {width}"
     return f"{padded_to}: data take {times:.2f} times their memory"
 
 

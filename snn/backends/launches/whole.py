@@ -39,9 +39,9 @@ class WholeShape(LayeredShape):
     """Small networks of linear layers: each block has all of their weights in shared memory.
 
     ``data_rows``: the number of rows on which a member trains. ``largest``: the largest absolute value of X,
-    from which its scale follows. ``own_rows``: whether each member has rows of its own, by number. X and Y
-    are stored by rows. E has the errors of all rows; of several members, unless ``all_errors``, those of each
-    one's last batch. M has the state and, for each block, what scales of its operands follow from.
+    from which its scale follows. ``own_rows``: whether members train on different rows, given by number. X
+    and Y are stored by rows. E has the errors of all rows or, for several members without ``all_errors``, of
+    each member's last batch. M has the state and, for each block, the numbers from which scales follow.
     """
 
     members: int = 1
@@ -55,7 +55,7 @@ class WholeShape(LayeredShape):
 
     @property
     def timed_rows(self) -> int:
-        """Compiled for ``data_rows``, the kernel finds the order of far fewer rows slowly."""
+        """Not far fewer than ``data_rows``: the kernel, compiled for these, would be slow to order them."""
         return max(self.batch, self.data_rows // 16) if self.shuffled else self.batch
 
     @property
@@ -146,7 +146,7 @@ class WholeShape(LayeredShape):
 
     @property
     def _warps(self) -> int:
-        """Warps that compute: fewer where no layer has enough tiles for all."""
+        """Number of warps that compute: fewer if no layer has enough tiles for all."""
         most = max(k // 8 * (n // UNIT) for k, n in self._pairs)
         return WARPS if most >= WARPS else WARPS // 2
 
@@ -221,9 +221,9 @@ class WholeShape(LayeredShape):
 
 
 class _Plan:
-    """What a block, one of ``blocks``, has of a shape (layout.cuh); ``chunk`` rows at a time, 0 for all.
+    """The share of a block, one of ``blocks``, in a shape (layout.cuh); ``chunk`` rows at a time, 0 for all.
 
-    ``apart``: whether errors have places of their own instead of those of activations.
+    ``apart``: whether errors have separate places instead of overwriting activations.
     """
 
     def __init__(self, shape: WholeShape, blocks: int, chunk: int = 0, apart: bool = False) -> None:
