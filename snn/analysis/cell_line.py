@@ -31,7 +31,8 @@ def line(record: Mapping[str, Any], thresholds: Thresholds) -> str:
     if record["runs"]:
         loss = summary["mean_final_loss"]
         parts.append(_time([run["seconds"] for run in record["runs"]]))
-        parts.append(f"{summary['members']} networks in each" if "members" in summary else "")
+        members = summary.get("members", 0)
+        parts.append(f"{members} network{'s' * (members > 1)} in each" if members else "")
         parts.append("final loss not finite" if loss is None else f"final loss {loss:.6g}")
         parts.append(_validated(record["runs"]))
         if "mean_test_accuracy" in summary:

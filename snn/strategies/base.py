@@ -104,12 +104,15 @@ class Strategy(ABC):
 
     def check_validation(self) -> None:
         """Raise Unsupported if this strategy cannot compute a validation loss that is asked for."""
-        if self.validation is not None and (self.side_by_side or not self.validates):
+        if self.validation is None:
+            return
+        if self.side_by_side:
             raise Unsupported(
-                "training.validation needs the losses and outputs of one network after each epoch, which are "
-                "not available if a run trains several networks, or if a kernel keeps only its last loss: "
-                "choose graph or another strategy"
+                "training.validation needs the losses and outputs of one network after each epoch, and a "
+                "launch trains several: choose graph or another strategy, or strategy.folds"
             )
+        if not self.validates:
+            raise Unsupported("no perceptron in one launch: its kernels compute no training.validation")
 
     def check_network(self, network: Network) -> None:
         """Raise Unsupported if this strategy cannot train the network, or validate it."""
