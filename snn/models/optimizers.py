@@ -240,8 +240,7 @@ def of(training: Mapping[str, Any]) -> Optimizer:
 
     Raises ConfigError for a key that either does not have, or values that do not go together.
     """
-    kind = OPTIMIZERS[training.get("optimizer", PLAIN.name)]
-    optimizer = with_own_keys("optimizer", kind, KEYS, training)
+    optimizer = with_own_keys("optimizer", OPTIMIZERS, PLAIN.name, KEYS, training)
     return replace(optimizer, schedule=schedules.of(training), clip_norm=training.get("clip_norm"))
 
 

@@ -110,21 +110,25 @@ def factor(done: Any, form: int, warmup: int, length: int, end: float, xp: Any =
 
 def of(training: Mapping[str, Any]) -> Schedule:
     """The schedule of a section ``training``. Raises ConfigError for a key that it does not have."""
-    return with_own_keys("schedule", SCHEDULES[training.get("schedule", CONSTANT.name)], KEYS, training)
+    return with_own_keys("schedule", SCHEDULES, CONSTANT.name, KEYS, training)
 
 
-def with_own_keys(key: str, kind: Any, known: tuple[str, ...], training: Mapping[str, Any]) -> Any:
-    """The choice of a key as a ``kind`` with the values of the section that are not null.
+def with_own_keys(
+    key: str, kinds: Mapping[str, Any], usual: str, known: tuple[str, ...], training: Mapping[str, Any]
+) -> Any:
+    """The choice of a key among ``kinds`` with the values of the section that are not null.
 
-    Raises ConfigError for a key of ``known`` that the kind does not have.
+    Raises ConfigError for a key of ``known`` that the choice does not have.
     """
     given = {name: training[name] for name in known if training.get(name) is not None}
-    own = [one.name for one in fields(kind) if one.name in known]
+    every = {name: [one.name for one in fields(kind) if one.name in known] for name, kind in kinds.items()}
+    kind = kinds[training.get(key, usual)]
     for name, value in given.items():
-        if name not in own:
+        if name not in every[kind.name]:
+            others = " or ".join(f"training.{key}={other}" for other in every if name in every[other])
             raise ConfigError(
                 f"training.{name} is {shown(value)}: training.{key}={kind.name} has no such key, but "
-                f"{', '.join(own)}: leave it out or set it to null"
+                f"{', '.join(every[kind.name])}: choose {others}, or leave it out"
             )
     return kind(**given)
 
