@@ -104,6 +104,9 @@ def test_a_budget_is_a_time():
     assert {text: ask(["--budget", text]).budget for text in texts} == texts
 
 
+ONE_CLASS = [*MINE, "--target", "one", "--classify", NUMBERS[-1]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -169,7 +172,8 @@ def test_a_budget_is_a_time():
         ([*MINE, *KIND, "network.layers=[linear 3]"], "--classify network.layers=[linear 3] --hidden"),
         ([*MINE, *KIND, "--hidden", "x"], "network.layers 'linear x'"),
         ([*MINE, *KIND, "network.bias=false"], "network.bias=false --classify"),
-        ([*MINE, "--target", "one", "--classify", NUMBERS[-1]], "--classify 'one' mine.csv one class"),
+        (ONE_CLASS, "mine.csv 'one' 7 nothing to predict"),
+        ([*ONE_CLASS, "dataset.standardise=false"], "--classify 'one' mine.csv one class"),
         ([*MINE, "--target", "real", "--classify"], "mine.csv dataset.target 'real'"),
     ],
 )
