@@ -67,6 +67,12 @@ MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("s
 """Strategies that train several networks: ``test_members`` tests them."""
 PEERS = [name for name in OF_OTHERS if name not in MANY]
 SINGLE = [name for name in STRATEGIES if name not in MANY]
+DIFFERENT = (
+    *("reference", "preallocated", "workspace", "resident"),
+    *("graph", "persistent", "blas", "sequential"),
+    *PEERS,
+)
+"""Strategies with steps of their own; each of the others shares the steps of one of these."""
 LIKE_GRAPH = ("graph_loop", "graph_pdl")  # test_device_driven.py has them do what graph does, to the bit
 
 

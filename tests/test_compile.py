@@ -99,11 +99,11 @@ def options(build: Build | Training | Convolution, architecture: str) -> list[st
     return ["-std=c++17", "-ftz=true", f"--gpu-architecture={architecture}", *defines]
 
 
-def log_of(build: Build | Training | Convolution, architecture: str) -> str:
-    """The log of the compiler and assembler, with the use of registers; fails where there are errors."""
+def log_of(build: Build | Training | Convolution, architecture: str, option: str) -> str:
+    """The log of the compiler and assembler with one more option; fails if there are errors."""
     by = compiler(architecture)
     source = kernel_source.text(build.source)
-    words = [*options(build, architecture), "--ptxas-options=-v"]
+    words = [*options(build, architecture), option]
 
     def compile_to(log: Path) -> None:
         log.write_text(by.log(source, build.source.name, words))
@@ -156,9 +156,7 @@ FIRST = {case[0].source: case for case in reversed(CASES)}
 @pytest.mark.parametrize(("build", "architecture"), CASES, ids=str)
 def test_a_source_is_in_the_language_of_the_compiler(build, architecture):
     """Every template is instantiated, and no code is generated."""
-    text = kernel_source.text(build.source)
-    words = [*options(build, architecture), "-fdevice-syntax-only"]
-    compiler(architecture).log(text, build.source.name, words)
+    log_of(build, architecture, "-fdevice-syntax-only")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +165,7 @@ def test_a_source_is_in_the_language_of_the_compiler(build, architecture):
     ids=str,
 )
 def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architecture):
-    log = log_of(build, architecture)
+    log = log_of(build, architecture, "--ptxas-options=-v")
     sizes = (
         r"Function properties for .*\s.*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill"
     )

@@ -7,7 +7,7 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import PEERS, ROOT
+from conftest import DIFFERENT, PEERS, ROOT
 from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,25 +41,16 @@ PLACES = {
     "dropout of the data": ("dropout 0.25", "linear 7", "tanh", "linear 1"),
     "both": ("dropout 0.1", "layernorm", "linear 7", "gelu", "dropout 0.5", "linear 1"),
 }
-
-
-DIFFERENT = (
-    "reference",
-    "preallocated",
-    "workspace",
-    "resident",
-    "graph",
-    "persistent",
-    "blas",
-    "sequential",
-)
-"""Strategies that are tried in all places; the others share their steps."""
-
+AT_THE_END = {
+    "dropout at the end": ("linear 7", "tanh", "linear 1", "dropout 0.25"),
+    "norm at the end": ("linear 7", "tanh", "linear 1", "batchnorm1d"),
+}
+"""Outputs that no product computes, by strategies that do element-wise work on the host."""
 
 def network_of(place, **further):
     return Network(
         IMAGES if place in ("images", "batchnorm2d") else (FEATURES,),
-        tuple(map(parse, PLACES[place])),
+        tuple(map(parse, (PLACES | AT_THE_END)[place])),
         init="he_uniform",
         dropout_seed=SEED,
         **further,
@@ -114,13 +105,19 @@ def train_and_compare(name, backend, place, update_order="sequential", **further
     [
         (name, place)
         for name in (*TRAINERS, *(name for name in PEERS if name not in SLOW_TO_COMPILE))
-        for place in (PLACES if name in (*DIFFERENT, *PEERS) else ("batchnorm1d", "both"))
+        for place in (PLACES if name in DIFFERENT else ("batchnorm1d", "both"))
         if name != "ensemble"  # whose members have no common outputs
     ],
 )
 def test_fifty_steps_stay_within_a_hundred_thousandth_of_float64(name, backend, place):
     order = "simultaneous" if name == "torch_loader" else "sequential"
     train_and_compare(name, backend, place, order)
+
+
+@pytest.mark.parametrize("place", AT_THE_END)
+@pytest.mark.parametrize("name", ["reference", "preallocated", "resident"])
+def test_outputs_may_be_those_of_a_layer_without_a_product(name, backend, place):
+    train_and_compare(name, backend, place)
 
 
 @pytest.mark.parametrize("place", PLACES)

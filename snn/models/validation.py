@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from snn.errors import ConfigError, DataError
+from snn.models.layers import BatchNorm1d, parse
 
 _DEFAULTS = {"validation": 0.0, "patience": None}
 """Values of keys that cells do not have, as before there was a choice."""
@@ -35,6 +36,31 @@ def count_rows(training: Mapping[str, Any], rows: int) -> int:
             f"batch: training.batch_size is {batch}, it must be at most {rows - held}"
         )
     return held
+
+
+def count_trained(cell: Mapping[str, Any], rows: int) -> int:
+    """How many of these rows, without those held out, each network of a cell is trained on.
+
+    Raises DataError if a fold leaves less than a batch, or the last batch is too small for a norm.
+    """
+    batch, folds = cell["training"]["batch_size"], cell["strategy"].get("folds", 0)
+    if cell["training"]["drop_last"]:
+        rows = rows // batch * batch
+    if folds > rows:
+        raise DataError(f"strategy.folds is {folds}: it must be at most {rows}, the number of rows")
+    trained = rows - rows // folds if folds else rows
+    if folds and batch > trained:
+        raise DataError(
+            f"strategy.folds is {folds}, which leaves {trained} of {rows} rows to train on, fewer than one "
+            f"batch: training.batch_size is {batch}, it must be at most {trained}"
+        )
+    has_norm = any(isinstance(parse(layer), BatchNorm1d) for layer in cell["network"].get("layers", ()))
+    if has_norm and (trained % batch or batch) == 1:
+        raise DataError(
+            f"training.batch_size is {batch}: the last batch of {trained} rows has a single one, and "
+            "batchnorm1d needs the variance of several: choose another training.batch_size"
+        )
+    return trained
 
 
 def check_patience(training: Mapping[str, Any]) -> None:

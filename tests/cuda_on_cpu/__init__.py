@@ -108,24 +108,35 @@ def load(source: str | Path, **defines: object) -> dict[str, Any]:
 def check_constants(source: Path, expected: dict[str, int], **defines: object) -> None:
     """Raises KernelError with the compiler's text unless the constants are these; generates no code."""
     lines = [f"static_assert({name} == {value});" for name, value in expected.items()]
-    flags = ("-std=c++17", "-fsyntax-only", "-Wno-unknown-pragmas", "-I", HERE)
+    flags = ("-std=c++17", "-fsyntax-only", "-Wno-unknown-pragmas")
     flags += tuple(f"-D{name}={value}" for name, value in defines.items())
-    with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
-        file.write("\n".join(['#include "cuda_on_cpu.h"', f'#include "{source}"', *lines, ""]))
-        file.flush()
-        _run(COMPILER, *flags, file.name)
+
+    def check(done: Path) -> None:
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
+            file.write("\n".join(['#include "cuda_on_cpu.h"', f'#include "{source}"', *lines, ""]))
+            file.flush()
+            _run(COMPILER, *flags, "-I", HERE, file.name)
+        done.touch()
+
+    compiled.kept(f"{source.stem}.checked", (_of_all(), flags, lines, kernel_source.text(source)), check)
 
 
 @functools.cache
 def _built(source: Path, text: str, flags: tuple[str, ...]) -> dict[str, Any]:
-    plain = _run(COMPILER, "-E", "-P", "-x", "c++", "-std=c++17", "-DCUDA_ON_CPU=1", *flags, source)
+    is_kept = SOURCES in source.parents  # and not one that a test wrote
+    preprocess = (COMPILER, "-E", "-P", "-x", "c++", "-std=c++17", "-DCUDA_ON_CPU=1", *flags)
+    if is_kept:
+        decided_by = (_of_all(), preprocess, kernel_source.text(source))
+        write = _compiling(*preprocess[1:], source)
+        plain = compiled.kept(f"{source.stem}.txt", decided_by, write).read_text()
+    else:
+        plain = _run(*preprocess, source)
     bounds = r"(?:__launch_bounds__\s*\([^)]*\)\s*)?"
     names = re.findall(rf'extern\s+"C"\s+__global__\s+{bounds}void\s+{bounds}(\w+)\s*\(', plain)
     dynamic = set(re.findall(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?(\w+)\s+(\w+)\s*\[\s*\]", plain))
     if len(dynamic) > 1:
         raise KernelError(f"{source}: one extern __shared__ array is possible, not {sorted(dynamic)}")
 
-    is_kept = SOURCES in source.parents  # and not one that a test wrote
     included = source.relative_to(SOURCES) if is_kept else source  # the same in every clone
     lines = ['#include "cuda_on_cpu.h"', f'#include "{included}"']
     lines += [f"CUDA_ON_CPU_DYNAMIC_SHARED({kind}, {name})" for kind, name in dynamic]
