@@ -87,7 +87,7 @@ KERNEL matmul_tn_adam(A_AND_B, float* W, float* M, float* V, const float* T, SIZ
 
 struct Layer {
     const float *A, *B;
-    int m, n, bias, at;  // at: where its gradient begins among those of all layers
+    int m, n, bias, at;  // at: where its gradient begins in the buffer of all gradients
 };
 
 #define OPERANDS \

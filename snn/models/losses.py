@@ -83,7 +83,7 @@ class MeanSquaredError(_Regression):
 
 
 class Huber(_Regression):
-    """PyTorch's HuberLoss with delta = 1, of one output: e^2 / 2 if |e| < 1, else |e| - 1/2."""
+    """PyTorch's HuberLoss with delta = 1, of one output: ``e^2 / 2 if |e| < 1 else |e| - 1/2``."""
 
     name = op = "huber"
 
