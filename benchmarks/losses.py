@@ -37,7 +37,7 @@ SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
 class Configuration(NamedTuple):
-    """What is trained; ``torch``: its activation, its optimiser and that one's options in PyTorch."""
+    """A training job; ``torch``: its activation, its optimiser and the optimiser's options in PyTorch."""
 
     activation: str
     optimizer: Optimizer
@@ -95,7 +95,7 @@ def here(
     epochs: int,
     by: tuple[str, Backend],
 ) -> Trained:
-    """By a strategy. Raises SnnError."""
+    """Train with a strategy. Raises SnnError."""
     with closing(factory.make(groups.load("strategy", by[0]), by[1])) as strategy:
         strategy.check_network(network)
         strategy.keeps_losses, losses = True, []
@@ -114,7 +114,7 @@ def by_torch(
     weights: list[np.ndarray],
     epochs: int,
 ) -> Trained:
-    """By PyTorch, as its documentation has it. Raises SnnError without PyTorch."""
+    """Train with PyTorch as its documentation does. Raises SnnError without PyTorch."""
     try:
         import torch
     except ImportError as error:

@@ -26,7 +26,7 @@ from snn.strategies import factory
 
 
 class Work(NamedTuple):
-    """What is trained: ``rows`` random rows; ``starts`` networks."""
+    """A training job: ``starts`` networks on ``rows`` random rows."""
 
     widths: tuple[int, ...]
     activation: str

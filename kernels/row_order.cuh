@@ -1,5 +1,5 @@
 // The order of an epoch's rows, which snn/models/row_order.py defines. Each place is found by itself, without sorting: a
-// Feistel network of Philox4x32-10 permutes the numbers of so many bits, and a number that is no row is permuted again.
+// Feistel network of Philox4x32-10 permutes the numbers of so many bits, and a number that is not a row is permuted again.
 
 #include "philox.cuh"
 

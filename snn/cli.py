@@ -161,6 +161,7 @@ def recommend(**question: Any) -> int:
     \b
     snn recommend --csv mine.csv --target price --hidden 64,64
     snn recommend --csv mine.csv --target kind --classify dataset.header=false training.epochs=20
+    snn recommend --csv mine.csv --target price network.bias=true training.optimizer=adam
     snn recommend --dataset mnist network=layers 'network.layers=[linear 64, relu, linear 1]'
     snn recommend --device "NVIDIA H200" --network cnn
     """
@@ -199,6 +200,7 @@ def run(settings: tuple[str, ...], strict: bool) -> int:
     snn run network.hidden=[256] network.init=uniform01 protocol.runs=10
     snn run network=layers 'network.layers=[linear 64, relu, linear 1]' network.loss=mean_squared_error
     snn run training.epochs=100 training.batch_size=256 training.learning_rate=0.002
+    snn run training.optimizer=adam training.shuffle=epoch network.bias=true weights=weights.npz
     nsys profile python -m snn profile=nvtx      (three more steps, with NVTX ranges)
     """
     from snn import run

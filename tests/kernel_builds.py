@@ -259,16 +259,12 @@ _LAYERED = [  # widths, batch, sequential, cross-entropy, architectures; with Ad
 
 
 _HELD = [  # widths, batch, activation, optimiser, changes; blocks per network, blocks per SM, architectures
-    ((11, 64, 64, 1), 32, "relu", Adam(), {}, 4, 1, ("sm_90", "sm_100")),
-    ((11, 64, 64, 1), 256, "relu", Adam(), {}, 16, 1, ("sm_90",)),
-    ((2, 20, 20, 20, 20, 1), 1024, "tanh", Adam(), {"shuffled": False}, 16, 1, ("sm_90",)),
+    ((11, 64, 64, 1), 32, "relu", Adam(), {}, 4, 1, ("sm_90",)),
     ((17, 64, 96, 6), 64, "gelu", AdamW(), {"scheduled": True}, 8, 1, ("sm_90",)),
     ((5, 24, 40, 20, 1), 64, "silu", Sgd(0.9, True), {"sequential": True}, 1, 1, ("sm_80",)),
     ((256, 16, 10), 64, "sigmoid", PLAIN, {"loss": "softmax_cross_entropy"}, 1, 1, ("sm_90",)),
-    ((300, 24, 6), 640, "elu", Sgd(0.9), {"own_rows": True, "members": 40}, 1, 1, ("sm_80", "sm_100")),
-    ((11, 64, 64, 1), 32, "relu", Adam(), {"members": 40}, 1, 1, ("sm_80", "sm_100")),
+    ((300, 24, 6), 640, "elu", Sgd(0.9), {"own_rows": True, "members": 40}, 1, 1, ("sm_100",)),
     ((11, 64, 64, 1), 32, "relu", Adam(), {"members": 999}, 1, 2, ("sm_90",)),
-    ((11, 32, 32, 1), 32, "tanh", Adam(), {"members": 999}, 1, 4, ("sm_90",)),
 ]
 _H200, _V100 = DeviceCapability(132, 227 * 1024, (9, 0)), DeviceCapability(80, 96 * 1024, (7, 0))
 

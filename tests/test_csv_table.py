@@ -294,6 +294,7 @@ READ = {
     "a constant target": case(
         "x,y\n" + "".join(f"{i},5\n" for i in range(10)), "column 'y' 5 8", standardise=True, held_out=0.2
     ),
+    "a single class": case("x,y\n1,a\n2,a\n", "column 'y' a 2", **CLASSES, standardise=True),
     "too far": case("x,y\n0,1\n1e-30,2\n0,3\n1e30,4\n", "column 'x' 1e+30", standardise=True, held_out=0.25),
     "1001 classes": case("x,y\n" + "".join(f"{i},{i}\n" for i in range(1001)), "1001 1000 'y'", **CLASSES),
     **{

@@ -454,7 +454,7 @@ def test_a_trainer_launches_the_configuration_that_it_records(persistent, member
     device.attributes = {"MultiProcessorCount": 132, "MaxSharedMemoryPerBlockOptin": 232448}
     module.modules.constant = lambda module, name: {"workspace_floats": 40, "shared_bytes": 1234}[name]
 
-    def cooperative(function, blocks, threads, cluster, shared, together):
+    def cooperative(function, blocks, threads, cluster, shared, together, independent):
         made[cluster] = MagicMock(given=(blocks, threads, shared, together))
         made[cluster].held_clusters.return_value = 7 if cluster == 16 else 15
         made[cluster].held_blocks.return_value = 1

@@ -127,7 +127,10 @@ def shown():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
         text = "" if {"_generated", "_build"} & set(page.parts) else page.read_text(encoding="utf-8")
-        for command, output in re.findall(r"^    \$ (snn .*)\n\n?((?:    (?!\$ ).*\n)+)", text, re.MULTILINE):
+        for command, output in re.findall(
+            r"^    \$ (snn (?:.*\\\n)*.*)\n\n?((?:    (?!\$ ).*\n)+)", text, re.MULTILINE
+        ):
+            command = re.sub(r" *\\\n +", " ", command)
             if output.lstrip().startswith("snn: ") or command.startswith("snn plan "):
                 yield pytest.param(command, output.partition("    ...\n")[0], id=f"{page.stem}: {command}")
 
@@ -139,6 +142,27 @@ def test_a_command_prints_what_its_page_shows(command, output, capsys, tmp_path)
     out, err = capsys.readouterr()
     printed = (out or err).replace(str(tmp_path), "/home/you/snn")
     assert " ".join(printed.split()).startswith(" ".join(output.split()))
+
+
+@pytest.mark.usefixtures("houses")
+@pytest.mark.parametrize(
+    ("page", "made"), [("train_as_in_pytorch", "best.npz"), ("train_many", "members.json")]
+)
+def test_the_code_of_a_page_reads_what_its_command_writes(page, made, capsys):
+    text = (ROOT / f"docs/howto/{page}.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^    (?:\$ )?snn (run (?:.*\\\n)*.*)", text, re.MULTILINE)
+    (command,) = (re.sub(r" *\\\n +", " ", one) for one in commands if made in one)
+    brief = {"training.epochs": "1", "training.batch_size": "640", "device": "cpu"}
+    brief |= {f"protocol.{key}": "0.01" for key in ("max_seconds", "warmup_seconds", "max_warmup_seconds")}
+    brief |= {"protocol.runs": "1", "protocol.min_runs": "1", "protocol.rounds": "1"}
+    given = [one for one in shlex.split(command) if one.partition("=")[0] not in brief]
+    assert cli.main([*given, *(f"{key}={value}" for key, value in brief.items())]) == 0
+    names = {"X": np.zeros((3, 5))}
+    exec(re.search(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)[1], names)
+    if page == "train_many":
+        assert len(names["members"]) == 40 and "0.003" in capsys.readouterr().out
+    else:
+        assert names["y"].shape == (3, 1)
 
 
 def test_refused_commands_are_among_those_that_are_compared():

@@ -418,11 +418,16 @@ class Driver:
 
 
 @pytest.mark.parametrize(
-    "cluster, together, asked, at_launch",
-    [(16, True, [4], [4, 2]), (16, False, [4], [4]), (0, False, None, [2])],  # 4: clusters, 2: cooperative
+    "cluster, how, asked, at_launch",
+    [
+        (16, {"together": True}, [4], [4, 2]),  # 4: clusters, 2: cooperative
+        (16, {}, [4], [4]),
+        (0, {}, None, [2]),
+        (0, {"independent": True}, None, []),
+    ],
 )
 def test_clusters_that_wait_for_each_other_are_launched_cooperatively(
-    cluster, together, asked, at_launch, monkeypatch
+    cluster, how, asked, at_launch, monkeypatch
 ):
     driver = Driver()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: driver)
@@ -430,7 +435,7 @@ def test_clusters_that_wait_for_each_other_are_launched_cooperatively(
     cooperative = import_module("snn.backends.cuda.cooperative")
     monkeypatch.delitem(sys.modules, "snn.backends.cuda.cooperative")  # not for other tests
     function = SimpleNamespace(kernel=SimpleNamespace(ptr=1))
-    launch = cooperative.CooperativeLaunch(function, 64, 160, cluster, 1024, together=together)
+    launch = cooperative.CooperativeLaunch(function, 64, 160, cluster, 1024, **how)
     if cluster:
         assert launch.held_clusters() == 8
     launch([ctypes.c_int(1)])

@@ -185,6 +185,7 @@ def recorded(*arguments):
 
 def test_a_record_has_each_members_settings_and_its_score_on_its_fold(tmp_path):
     lists = ["strategy.starts=1", "strategy.weight_decays=[0,0.1]", "strategy.folds=2"]
+    lists.append("training.batch_size=128")
     found = recorded("strategy=ensemble", *lists, f"weights={tmp_path}/best.npz")
     assert [(one["weight_decay"], one["fold"]) for one in found["members"]] == [
         *((0.0, 1), (0.0, 2)),
@@ -208,7 +209,8 @@ def test_a_record_has_each_members_settings_and_its_score_on_its_fold(tmp_path):
 def test_a_table_has_the_mean_score_of_each_rate_and_decay_over_the_folds(tmp_path):
     lists = {"learning_rates": [0.001, 0.01], "weight_decays": [0.0, 0.1], "folds": 3}
     of_strategy = {f"strategy.{key}": value for key, value in lists.items()}
-    (one,) = planned(tmp_path, {"strategy": "ensemble", "strategy.starts": 1, **of_strategy})
+    settings = {"strategy": "ensemble", "strategy.starts": 1, "training.batch_size": 128, **of_strategy}
+    (one,) = planned(tmp_path, settings)
     where = record(one, [1.0])["provenance"]
     found = record_of_members(one, [0.001] * 12, 1, (2.0,) * 12, 3, where)
     with closing(made("ensemble", **lists)) as strategy:
@@ -237,6 +239,21 @@ def test_without_test_rows_the_best_member_has_the_smallest_loss():
     found = recorded("strategy=ensemble", "strategy.starts=1", "strategy.learning_rates=[1e10,0.001,1e-9]")
     assert found["runs"][0]["member_mse"][0] is None
     assert found["best_member"] == 2 and not any("score" in one for one in found["members"])
+
+
+def test_without_a_finite_score_the_best_member_has_the_smallest_loss(tmp_path):
+    few = ["dataset.rows=5", "training.batch_size=4", f"weights={tmp_path}/best.npz"]
+    found = recorded("strategy=ensemble", "strategy.starts=1", "strategy.folds=5", *few)
+    losses = found["runs"][0]["member_mse"]
+    assert [one["score"] for one in found["members"]] == [None] * 5, "R^2 on a single row"
+    assert found["best_member"] == 1 + losses.index(min(losses)) and (tmp_path / "best.npz").exists()
+
+
+def test_weights_that_are_not_written_are_mentioned(tmp_path, capsys):
+    rate, file = "strategy.learning_rates=[1e30]", tmp_path / "best.npz"
+    found = recorded("strategy=ensemble", "strategy.starts=1", rate, f"weights={file}")
+    assert found["status"] == "diverged" and not file.exists()
+    assert f"weights={file}" in capsys.readouterr().err
 
 
 def test_the_weights_of_one_network_are_those_of_the_last_run(tmp_path):

@@ -41,12 +41,16 @@ PLACES = {
     "dropout of the data": ("dropout 0.25", "linear 7", "tanh", "linear 1"),
     "both": ("dropout 0.1", "layernorm", "linear 7", "gelu", "dropout 0.5", "linear 1"),
 }
-
+AT_THE_END = {
+    "dropout at the end": ("linear 7", "tanh", "linear 1", "dropout 0.25"),
+    "norm at the end": ("linear 7", "tanh", "linear 1", "batchnorm1d"),
+}
+"""Outputs that no product computes, by strategies that do element-wise work on the host."""
 
 def network_of(place, **further):
     return Network(
         IMAGES if place in ("images", "batchnorm2d") else (FEATURES,),
-        tuple(map(parse, PLACES[place])),
+        tuple(map(parse, (PLACES | AT_THE_END)[place])),
         init="he_uniform",
         dropout_seed=SEED,
         **further,
@@ -108,6 +112,12 @@ def train_and_compare(name, backend, place, update_order="sequential", **further
 def test_fifty_steps_stay_within_a_hundred_thousandth_of_float64(name, backend, place):
     order = "simultaneous" if name == "torch_loader" else "sequential"
     train_and_compare(name, backend, place, order)
+
+
+@pytest.mark.parametrize("place", AT_THE_END)
+@pytest.mark.parametrize("name", ["reference", "preallocated", "resident"])
+def test_outputs_may_be_those_of_a_layer_without_a_product(name, backend, place):
+    train_and_compare(name, backend, place)
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -79,6 +79,7 @@ def words(backend):
 def test_a_plan_says_what_padding_takes():
     words = words_of_padding((1, 32), (16, 32), 16.0)
     assert "1 x 32 padded to 16 x 32" in words and "16.00 times" in words
+    assert "rows of 30 numbers padded to 32:" in words_of_padding((256, 30), (256, 32), 1.1)
     assert words_of_padding((256, 32), (256, 32), 1.0) == ""
 
 

@@ -246,6 +246,26 @@ def test_the_steps_of_a_run_follow_from_epochs_and_batches(epochs, end):
         assert strategy.network.run_steps == end
 
 
+@pytest.mark.parametrize(
+    ("schedule", "steps", "key"),
+    [
+        (Schedule(10), 9, "warmup_steps is 10"),
+        (Cosine(10), 9, "warmup_steps is 10"),
+        (Cosine(10), 10, None),
+        (Step(0, 9), 9, "step_size is 9"),
+        (Step(0, 8), 9, None),
+        (Step(2, 7), 9, "step_size is 7"),
+        (CONSTANT, 1, None),
+    ],
+)
+def test_a_schedule_that_is_longer_than_the_run_is_mentioned(schedule, steps, key):
+    said = schedules.remark(schedule, steps)
+    assert f"training.{key}" in said and f"{steps} steps" in said if key else said == ""
+    factors = [float(schedules.factor(np.float64(done), *schedule.numbers(steps))) for done in range(steps)]
+    never_falls = isinstance(schedule, Step) and factors[-1] == max(factors)
+    assert bool(said) == (max(factors) < 1 or never_falls)
+
+
 def training_of(*given):
     return compose.composed(["dataset=small", "network.update_order=simultaneous", *given])["training"]
 

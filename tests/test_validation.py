@@ -172,6 +172,9 @@ def test_cells_without_validation_have_no_key_of_it():
     assert some["training"] == plain["training"] | {"validation": 0.5}
 
 
+NORMED = ["network=layers", "network.layers=[linear 4, batchnorm1d, linear 1]"]
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -179,6 +182,17 @@ def test_cells_without_validation_have_no_key_of_it():
         (["training.validation=-0.1"], "training.validation"),
         (["training.validation=0.001"], "training.validation is 0.001.* 0 of 256 rows"),
         (["training.validation=0.2"], "training.batch_size is 256.* at most 205"),
+        (["strategy=ensemble", "strategy.folds=257"], "strategy.folds is 257.* at most 256"),
+        (["strategy=ensemble", "strategy.folds=2"], "training.batch_size is 256.* at most 128"),
+        (
+            [*NORMED, "training.batch_size=51"],
+            "training.batch_size is 51.* last batch of 256 rows.*batchnorm1d",
+        ),
+        ([*NORMED, "training.batch_size=1"], "training.batch_size is 1: .*batchnorm1d"),
+        (
+            [*NORMED, "training.batch_size=73", "strategy=ensemble", "strategy.folds=7"],
+            "training.batch_size is 73.* last batch of 220 rows",
+        ),
     ],
 )
 def test_shares_that_leave_too_few_rows_are_rejected(given, named):

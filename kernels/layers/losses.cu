@@ -10,6 +10,8 @@
 //
 // Launch: a thread per output, 256 threads per block.
 
+#include "../output_losses.cuh"
+
 constexpr int THREADS = 256;
 
 __device__ size_t own_output() { return (size_t)blockIdx.x * THREADS + threadIdx.x; }
@@ -19,9 +21,8 @@ extern "C" __global__ void huber(const float* __restrict__ P, const float* __res
 {
     const size_t i = own_output();
     if (i >= n) return;
-    const float e = P[i] - Y[i], distance = fabsf(e);
-    E[i] = distance > 1.0f ? distance - 0.5f : 0.5f * e * e;
-    D[i] = distance > 1.0f ? scale * copysignf(1.0f, e) : scale * e;
+    const OfOutput its = of_output<Loss::huber>(P[i], Y[i]);
+    E[i] = its.loss, D[i] = scale * its.slope;
 }
 
 extern "C" __global__ void binary_cross_entropy(const float* __restrict__ P, const float* __restrict__ Y,
@@ -29,7 +30,6 @@ extern "C" __global__ void binary_cross_entropy(const float* __restrict__ P, con
 {
     const size_t i = own_output();
     if (i >= n) return;
-    const float p = P[i], y = Y[i];
-    E[i] = fmaxf(p, 0.0f) - p * y + log1pf(expf(-fabsf(p)));
-    D[i] = scale * (1.0f / (1.0f + expf(-p)) - y);
+    const OfOutput its = of_output<Loss::binary_cross_entropy>(P[i], Y[i]);
+    E[i] = its.loss, D[i] = scale * its.slope;
 }

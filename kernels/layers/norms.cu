@@ -4,7 +4,7 @@
 //
 //   layernorm        M[i] = the mean of row i of X, and 1 / sqrt(its variance + eps); N = (X - M[i, 0]) M[i, 1],
 //                    Z[i, j] = W[j] N[i, j] + b[j]
-//   layernorm_wgrad  dW[j] = the sum over i of G[i, j] N[i, j], db[j] = that of G[i, j]
+//   layernorm_wgrad  dW[j] = the sum over i of G[i, j] N[i, j], db[j] = the sum of G[i, j]
 //   layernorm_dgrad  with V = G[i, j] W[j]: D = M[i, 1] (V - the mean of V in the row - N times that of V N)
 //
 // Of channels: X, Z, G and D are (rows, channels, pixels), W, b, A and V (channels), M is (channels, 2).

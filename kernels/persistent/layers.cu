@@ -33,6 +33,7 @@
 constexpr int THREADS = 256;
 
 #include "../activation_functions.cuh"
+#include "../output_losses.cuh"
 #include "../row_order.cuh"
 #include "barrier.cuh"
 #include "tiles.cuh"
@@ -47,7 +48,6 @@ constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;               // layers
 constexpr int LAST = WIDTH[L], OUTPUTS = NEURONS[L];
 constexpr int MOST_EARLY = 4;   // elements per thread that are loaded before a product, for use behind it
 constexpr bool ADAM = STATES == 2, COUNTS = ADAM || SCHEDULED;   // COUNTS: updates depend on the number of the step
-enum class Loss { error, softmax_cross_entropy, huber, binary_cross_entropy };   // the operations of their names
 constexpr bool CROSS_ENTROPY = Loss::LOSS == Loss::softmax_cross_entropy, SQUARED = Loss::LOSS == Loss::error;
 constexpr int OF_ROW = CROSS_ENTROPY ? 1 : OUTPUTS;               // floats of E
 
@@ -231,16 +231,8 @@ struct Training {
     __device__ void loss_of_output(float z, int row, int col) const
     {
         const bool real = row < rows && col < OUTPUTS;
-        const float error = real ? z - target(row, col) : 0.0f, distance = fabsf(error);
-        float loss = error, d = error;   // d: the loss's derivative, but for scale()
-        if constexpr (Loss::LOSS == Loss::huber) {
-            loss = distance > 1.0f ? distance - 0.5f : 0.5f * error * error;
-            d = distance > 1.0f ? copysignf(1.0f, error) : error;
-        } else if constexpr (Loss::LOSS == Loss::binary_cross_entropy) {
-            const float y = real ? target(row, col) : 0.0f;
-            loss = fmaxf(z, 0.0f) - z * y + log1pf(expf(-fabsf(z)));   // no exponential overflows
-            d = real ? logistic(z) - y : 0.0f;
-        }
+        const OfOutput its = of_output<Loss::LOSS>(z, real ? target(row, col) : z);
+        const float loss = its.loss, d = real ? its.slope : 0.0f;
         dZ<L>()[row * LAST + col] = scale() * d;
         if (AT_ONCE) shared.z[row % Forward<L>::tile.rows][col] = scale() * d;
         if (real) errors(row)[col] = loss;

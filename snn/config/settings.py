@@ -417,7 +417,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         raise error("training.batch_size", batch, right)
     validation.check_patience(training)
     if rows is not None:
-        validation.count_rows(training, rows)
+        validation.count_trained(cell, rows - validation.count_rows(training, rows))
     remedies.check_divides(training["accumulate"], batch)
     remedies.check_divisible(training["accumulate"], list(map(parse, network.get("layers", ()))))
     gradient = gradient_of(training["gradient"], kernel["block"])

@@ -749,11 +749,13 @@ def _assembled(
         blocks.append(column.astype(np.float32))
     if standardise:
         facts["standardised_sha256"] = hashlib.sha256(np.array(moments, "<f8").tobytes()).hexdigest()
+    constant = target.values[0] if standardise and len(target.values) == 1 else ""
     if standardise and not target.values:
         facts |= {"target_mean": mean, "target_scale": scale}
-        if not scale:
-            what = f"the target is {mean:g} in each of the {training} rows that are trained on"
-            raise DataError(f"{place}: {what}: there is nothing to predict")
+        constant = "" if scale else f"{mean:g}"
+    if constant:
+        what = f"the target is {constant} in each of the {training} rows that are trained on"
+        raise DataError(f"{place}: {what}: there is nothing to predict")
     if encoded := [one.name for one in features if one.values]:
         facts["one_hot_columns"] = encoded
     if target.values:

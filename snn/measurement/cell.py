@@ -20,7 +20,7 @@ from snn.config.cell import Cell
 from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
-from snn.files.outputs import replaced
+from snn.files.outputs import note, replaced, say
 from snn.grid import fingerprint
 from snn.hardware.devices import check_cuda, choices, nvml_open, say_unused_gpu
 from snn.hardware.locks import Neighbours, device_lock, in_turn
@@ -32,7 +32,7 @@ from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
 from snn.measurement.runs import Measurement, Run
-from snn.models import validation
+from snn.models import schedules, validation
 from snn.models.gradients import PublishedNaive
 from snn.models.losses import MEAN_SQUARED_ERROR
 from snn.profiling import nvtx
@@ -64,8 +64,11 @@ def _run(config: Cell) -> dict[str, Any]:
     described = datasets.described(table, cell["dataset"])
     if held := validation.count_rows(cell["training"], described["rows"]):
         described |= {"rows": described["rows"] - held, "validation_rows": held}
+    validation.count_trained(cell, described["rows"])
     job = replace(job_of(cell, table), keeps_weights=weights is not None)
     datasets.say_remarks(table)
+    if remark := schedules.remark(job.network.optimizer.schedule, job.steps):
+        note(remark)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
     with device_lock(*in_turn(devices, number)) as device, ExitStack() as stack:
         neighbours = Neighbours(device)
@@ -93,6 +96,8 @@ def _run(config: Cell) -> dict[str, Any]:
                     names = [parameter.name for parameter in job.network.parameters]
                     arrays: dict[str, Any] = dict(zip(names, measurement.weights, strict=True))
                     np.savez(file, **arrays)
+            elif weights:
+                say(f"snn: warning: weights={weights} is not written: {measurement.reason}", sys.stderr)
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
         if measurement.runs and not measurement.members:
             untrained = untrained_loss(job)

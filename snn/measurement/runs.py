@@ -217,20 +217,23 @@ def _score(job: Job, strategy: Strategy, measurement: Measurement) -> None:
     """Give each member its ``score``, if rows are left that it was not trained on, and find the best one.
 
     Those are its fold's, those that its bootstrap sample lacks, or else the test rows. A score is R^2, or
-    for a classification the accuracy. The best member has the largest score, or else the smallest loss.
+    for a classification the accuracy. The best member has the largest score, or without scores, such as R^2
+    on a single row, the smallest loss.
     """
     weights, count = strategy.weights(), len(job.network.parameters)
     each = [weights[i : i + count] for i in range(0, len(weights), count)]
-    ranks = [-loss for loss in measurement.runs[-1].losses]
+    scores: dict[int, float] = {}
     for i, (member, own) in enumerate(zip(measurement.members, each, strict=True)):
         rows = Member(**member).left_out(len(job.X), job.strategy.get("folds", 0))
         test = job.test if rows is None else job.left_out(rows)
         if test is not None and len(test.X):
-            member["score"] = score(job.network, own, test, job.is_classification)
-            ranks[i] = math.nan if member["score"] is None else member["score"]
-    finite = [i for i, rank in enumerate(ranks) if math.isfinite(rank)]
-    if finite:
-        best = max(finite, key=ranks.__getitem__)
+            member["score"] = found = score(job.network, own, test, job.is_classification)
+            if found is not None:
+                scores[i] = found
+    losses = enumerate(measurement.runs[-1].losses)
+    ranks = scores or {i: -loss for i, loss in losses if math.isfinite(loss)}
+    if ranks:
+        best = max(ranks, key=ranks.__getitem__)
         measurement.best_member = best + 1
         measurement.weights = each[best] if job.keeps_weights else []
 

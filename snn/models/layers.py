@@ -479,7 +479,7 @@ class BatchNorm1d(BatchNorm):
 
 @dataclass(frozen=True)
 class BatchNorm2d(BatchNorm):
-    """Its channels are those of images."""
+    """A batch norm over the channels of images."""
 
     def _channels(self, shape: Shape) -> tuple[int, int]:
         return shape[0], prod(_sides("batchnorm2d", shape))

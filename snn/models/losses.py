@@ -122,8 +122,8 @@ class CrossEntropy(_Classification):
 
 
 class BinaryCrossEntropy(_Classification):
-    """PyTorch's BCEWithLogitsLoss: the mean over rows and outputs of -log sigmoid(Y_pred), or where the
-    target is 0 of -log(1 - sigmoid(Y_pred)).
+    """PyTorch's BCEWithLogitsLoss: the mean over rows and outputs of -log sigmoid(Y_pred) or, if the
+    target is 0, of -log(1 - sigmoid(Y_pred)).
 
     One output tells label 1 from label 0; of several, each tells its label from all others.
     """

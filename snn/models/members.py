@@ -83,7 +83,7 @@ def on_rows(network: Network, count: int, own: int, batch: int) -> Network:
 
 
 class MemberArrays(NamedTuple):
-    """What differs between members, apart from their initial weights: an array each, in their order.
+    """Arrays of what differs between members, apart from their initial weights, in the members' order.
 
     ``rate`` (members,) float32; ``weight_decay`` (members,) float32, None for the optimiser's own;
     ``order_seed`` (members,) uint32, None for the order of the file; ``rows`` (members, n) int32, the rows

@@ -85,7 +85,7 @@ class Network:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """All that is trained, and what a prediction needs beside it, layer by layer."""
+        """Everything that is trained or that a prediction needs, layer by layer."""
         return tuple(itertools.chain(*self.layer_parameters))
 
     @property

@@ -54,7 +54,7 @@ class Optimizer(ABC):
     @property
     @abstractmethod
     def weight_decay(self) -> float:
-        """How fast weights shrink; a key that every optimiser has."""
+        """The weight decay, a key of every optimiser."""
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class Optimizer(ABC):
 
     @property
     def counts(self) -> bool:
-        """Whether a step depends on how many there were."""
+        """Whether a step depends on its number."""
         return self.schedule != CONSTANT
 
     @property
@@ -246,7 +246,7 @@ def of(training: Mapping[str, Any]) -> Optimizer:
 
 
 def settled(training: Mapping[str, Any]) -> dict[str, Any]:
-    """The section with all keys of its optimiser and schedule, as a cell has them; with none of plain SGD."""
+    """The section as cells have it: with all keys of its optimiser and schedule, or none for plain SGD."""
     optional = (*KEYS, "optimizer", *schedules.KEYS, "schedule", "clip_norm")
     found = {key: value for key, value in training.items() if key not in optional}
     optimizer = of(training)

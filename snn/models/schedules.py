@@ -35,12 +35,12 @@ class Schedule:
 
     @property
     def setting(self) -> str:
-        """The setting that makes it something else than a constant rate."""
+        """The setting that makes the rate other than constant."""
         is_warmed = self.name == CONSTANT.name
         return f"training.warmup_steps={self.warmup_steps}" if is_warmed else f"training.schedule={self.name}"
 
     def numbers(self, steps: int) -> Numbers:
-        """What ``factor`` needs for a run of this many steps."""
+        """The numbers that ``factor`` takes for a run of this many steps."""
         return LINEAR_FORM, self.warmup_steps, 1, 1.0
 
     def left(self, steps: int) -> int:
@@ -141,3 +141,15 @@ def check(schedule: Schedule, steps: int) -> None:
             f"{schedule.setting}: the run has {steps} steps, and a schedule counts to {MOST_STEPS}: choose "
             "fewer training.epochs or a larger training.batch_size"
         )
+
+
+def remark(schedule: Schedule, steps: int) -> str:
+    """What a user may not have meant about a schedule of a run with so many steps; empty if nothing."""
+    run = f"a run has {steps} steps: the learning rate"
+    if schedule.warmup_steps > steps:
+        return (
+            f"training.warmup_steps is {schedule.warmup_steps}, but {run} stays below training.learning_rate"
+        )
+    if isinstance(schedule, Step) and schedule.step_size >= schedule.left(steps):
+        return f"training.step_size is {schedule.step_size}, but {run} never falls"
+    return ""

@@ -185,7 +185,7 @@ class Step:
         return self.buffer(f"G{name[0]}", "gradients") if self.part == LATER else self.gradient(name)
 
     def keeps_transposed(self, i: int) -> bool:
-        """Whether W^T of layer i is kept; the first one's would never be read.
+        """Whether W^T of layer i is kept; nothing would read the first layer's.
 
         A fused kernel does without it rather than with a further launch.
         """
@@ -252,7 +252,7 @@ class Step:
         return name, end - start
 
     def follow_product(self, A: str, B: str, parameters: Sequence[str], shape: Shape) -> bool:
-        """Let the gradients A^T B of weights of this shape, and those of their biases, be computed later.
+        """Compute the gradients A^T B of weights of this shape, and of their biases, later.
 
         Then parameters are updated with them, perhaps in the same launch. False if no kernel does all that.
         """

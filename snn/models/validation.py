@@ -1,7 +1,7 @@
 """Rows that are not trained on, their loss after each epoch, and when it ends a run.
 
-``training.validation`` holds out the last of the rows that a data set has to train on, in its order: that of
-the file, or of ``dataset.shuffle_seed``. So every strategy trains the same rows, the first ones. With
+``training.validation`` holds out the last of the rows that a data set has to train on, in the order of
+the file or of ``dataset.shuffle_seed``. So every strategy trains the same rows, the first ones. With
 ``training.patience`` a run ends after so many epochs without a smaller loss.
 """
 
@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from snn.errors import ConfigError, DataError
+from snn.models.layers import BatchNorm1d, parse
 
 _DEFAULTS = {"validation": 0.0, "patience": None}
 """Values of keys that cells do not have, as before there was a choice."""
@@ -35,6 +36,31 @@ def count_rows(training: Mapping[str, Any], rows: int) -> int:
             f"batch: training.batch_size is {batch}, it must be at most {rows - held}"
         )
     return held
+
+
+def count_trained(cell: Mapping[str, Any], rows: int) -> int:
+    """How many of these rows, without those held out, each network of a cell is trained on.
+
+    Raises DataError if a fold leaves less than a batch, or the last batch is too small for a norm.
+    """
+    batch, folds = cell["training"]["batch_size"], cell["strategy"].get("folds", 0)
+    if cell["training"]["drop_last"]:
+        rows = rows // batch * batch
+    if folds > rows:
+        raise DataError(f"strategy.folds is {folds}: it must be at most {rows}, the number of rows")
+    trained = rows - rows // folds if folds else rows
+    if folds and batch > trained:
+        raise DataError(
+            f"strategy.folds is {folds}, which leaves {trained} of {rows} rows to train on, fewer than one "
+            f"batch: training.batch_size is {batch}, it must be at most {trained}"
+        )
+    has_norm = any(isinstance(parse(layer), BatchNorm1d) for layer in cell["network"].get("layers", ()))
+    if has_norm and (trained % batch or batch) == 1:
+        raise DataError(
+            f"training.batch_size is {batch}: the last batch of {trained} rows has a single one, and "
+            "batchnorm1d needs the variance of several: choose another training.batch_size"
+        )
+    return trained
 
 
 def check_patience(training: Mapping[str, Any]) -> None:

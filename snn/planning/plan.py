@@ -68,7 +68,7 @@ def plan(cell: Mapping[str, Any], gpu: Gpu, budget_bytes: int) -> dict[str, Any]
     needed = _by_kind(cell, gpu, needs)
     rehearsed = cache(lambda batch: _rehearsed(_batch(cell, batch), gpu))
     parts, refused = cell.accumulate, dict[int, str]()
-    rows = planned(_batch(cell, parts)).rows
+    rows = validation.count_trained(cell, planned(_batch(cell, parts)).rows)
 
     def total(rows_of_part: int) -> float:
         batch = parts * rows_of_part

@@ -75,7 +75,7 @@ class Strategy(ABC):
     """Whether it trains with every optimiser, or by plain gradient descent alone."""
 
     any_schedule: bool = False
-    """Whether the rate can change from step to step, and all gradients be clipped together."""
+    """Whether it trains with schedules, and clips all gradients together."""
 
     plan: str | None = None
     """How it trains and why, in words, if ``setup`` chooses that."""
@@ -107,7 +107,8 @@ class Strategy(ABC):
         if self.validation is not None and (self.side_by_side or not self.validates):
             raise Unsupported(
                 "training.validation needs the losses and outputs of one network after each epoch, which are "
-                "not there if a launch trains several, or a perceptron: choose graph or another strategy"
+                "not available if a run trains several networks, or if a kernel keeps only its last loss: "
+                "choose graph or another strategy"
             )
 
     def check_network(self, network: Network) -> None:

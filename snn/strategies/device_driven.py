@@ -253,7 +253,7 @@ class DeviceDriven(Strategy):
         return found
 
     def _parts_of_counts(self, steps: int) -> list[Any]:
-        """What updates read of each step of an epoch, which is the same if only clipping changes it."""
+        """Numbers of each step of an epoch that updates read; the same ones if only clipping needs them."""
         optimizer = self.network.optimizer
         if optimizer == PLAIN:
             return [None] * steps

@@ -115,6 +115,11 @@ class Job:
     def is_classification(self) -> bool:
         return self.network.loss.is_classification
 
+    @property
+    def steps(self) -> int:
+        """The training steps of a run."""
+        return self.epochs * math.ceil(len(self.X) / self.batch_size)
+
     def left_out(self, numbers: np.ndarray) -> Test:
         """Rows of the data that a member does not train on, as test rows, in units of the loss."""
         Y = self.Y[numbers]
@@ -128,7 +133,7 @@ def start(job: Job, backend: Backend) -> Strategy:
     """
     strategy = make(job.strategy, backend)
     strategy.keeps_losses, strategy.validation = job.watches_epochs, job.validation
-    network = replace(job.network, run_steps=job.epochs * math.ceil(len(job.X) / job.batch_size))
+    network = replace(job.network, run_steps=job.steps)
     strategy.check_network(network)
     try:
         strategy.setup(network, job.X, job.Y, job.batch_size, job.learning_rate)

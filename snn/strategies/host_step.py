@@ -274,7 +274,8 @@ class HostStep:
 
             def squared(arrays: Arrays) -> None:
                 arrays[gradient] = P = arrays.pop(outputs)
-                arrays[errors] = of_outputs(P, arrays[targets], scale)
+                Y = arrays[targets]
+                arrays[errors] = of_outputs(P.reshape(Y.shape), Y, scale)
 
             self.calls.append(squared)
             return

@@ -23,7 +23,7 @@ class SideBySide(Strategy):
     seed. With ``folds``, each combination trains once without each fold of a cross-validation; with
     ``bootstraps``, on so many bootstrap samples of the rows. Every run trains the same members: the protocol
     repeats it to measure its time. Lists of weights hold one member's weights after the other's; if ``load``
-    is given those of one network, all start from them.
+    gets one network's weights, all members start from them.
     """
 
     side_by_side = True

@@ -299,7 +299,7 @@ class OneLaunch(DeviceDriven):
     remedies = False
 
     of_members: MemberArrays | None = None
-    """What differs between networks; None for a single network, whose rate ``setup`` is given."""
+    """The differences between networks; None for a single network, whose rate ``setup`` gets."""
 
     def __init__(self, backend: Backend, describe: Describe = perceptron_shape) -> None:
         super().__init__(backend)
@@ -315,6 +315,8 @@ class OneLaunch(DeviceDriven):
         epochs = network.run_steps / math.ceil(len(X) / batch_size)
         run_steps = network.run_steps if rows == len(X) else round(epochs * math.ceil(rows / batch))
         shape = self._describe(network, batch, X, self.of_members)
+        if self.keeps_losses and isinstance(shape, WholeShape):
+            shape = replace(shape, all_errors=True)
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
         steps = Steps(
@@ -354,8 +356,9 @@ class OneLaunch(DeviceDriven):
             (buffer, self.host((size,), "weights")) for buffer, size in zip(weights, of_weights, strict=True)
         ]
         self._views = self._views_of_parameters()
-        padded_rows = self._members * shape.padded_batch[0]
-        of_errors, start = (rows, rows - self._last) if shape.keeps_errors else (padded_rows, 0)
+        of_errors = self._members * (rows if shape.keeps_errors else shape.padded_batch[0])
+        start = rows - self._last if shape.keeps_errors and self._members == 1 else 0
+        self._last_start = rows - self._last if shape.keeps_errors and self._members > 1 else 0  # of a member
         of_row = sizes["E"] // of_errors
         self._host_errors = self.host((of_errors, of_row), "gradients")
         self._last_errors = self._host_errors[start:]
@@ -407,12 +410,19 @@ class OneLaunch(DeviceDriven):
         self.backend.copy_out(self._last_errors, self._last_E, self._stream)
         self.backend.stream_synchronize(self._stream)
         of_members = np.split(self._last_errors, self._members)
-        return [self.network.loss.value(errors[: self._last]) for errors in of_members]
+        last = slice(self._last_start, self._last_start + self._last)
+        return [self.network.loss.value(errors[last]) for errors in of_members]
 
     def epoch_losses(self) -> np.ndarray:
         if self._describe is perceptron_shape:
             raise Unsupported("one-launch training keeps the loss of its last batch only")
-        return super().epoch_losses()
+        if self._members == 1:
+            return super().epoch_losses()
+        self.losses()
+        starts = range(0, len(self._last_errors) // self._members, self._batch)
+        of_members = np.split(self._last_errors, self._members)
+        value = self.network.loss.value
+        return np.array([fmean(value(one[i : i + self._batch]) for one in of_members) for i in starts])
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         if self._describe is perceptron_shape:
@@ -446,14 +456,16 @@ def _widened(network: Network, widths: tuple[int, ...]) -> Network:
 
 
 def words_of_padding(of_batch: tuple[int, int], stored: tuple[int, int], times: float) -> str:
-    """Plan text for data whose batches are stored as larger matrices; "" if they are not.
+    """Plan text for data whose batches or rows are stored as larger ones; "" if they are not.
 
     ``times``: the memory that all data take, relative to the data themselves.
     """
     if of_batch == stored:
         return ""
     (rows, features), (lines, width) = of_batch, stored
-    padded_to = f"batches of {rows} x {features} padded to {lines} x {width}"
+    padded_to = f"rows of {features} numbers padded to {width}"
+    if rows != lines:
+        padded_to = f"batches of {rows} x {features} padded to {lines} x {width}"
     return f"{padded_to}: data take {times:.2f} times their memory"
 
 

@@ -9,6 +9,7 @@ constexpr int F[] = {IDENTITY, ACTIVATIONS};
 constexpr bool BIAS[] = {false, BIASES};
 constexpr int L = sizeof WIDTH / sizeof *WIDTH - 1;
 constexpr int OUTPUTS = REAL_WIDTH[L];
+constexpr bool CROSS_ENTROPY = Loss::LOSS == Loss::softmax_cross_entropy;
 constexpr int WORKERS = 32 * WARPS, OWNERS = 32 * OWNER_WARPS, THREADS = WORKERS + OWNERS;
 static_assert((CLUSTER > 1) == (OWNERS > 0), "owners serve clusters");
 constexpr int ROWS = to_multiple(up(BATCH, CLUSTER), CHUNK);   // of a batch, in one block
@@ -49,7 +50,7 @@ struct Share {
 template <int I> using Neurons = Share<m_tiles(I), ROW_TILES, I == L>;
 template <int I> using Weights = Share<m_tiles(I), k_tiles(I), false>;
 
-// Items: the four weights of a lane's place in a tile. Of a narrow output layer only some lanes have real ones.
+// An item is the four weights at a lane's place in a tile. In a narrow output layer only some lanes have one.
 __device__ constexpr int lanes_of(int i) { return i == L && OUTPUTS < 8 ? 4 * OUTPUTS : 32; }
 __device__ constexpr int items_of(int i) { return m_tiles(i) * k_tiles(i) * lanes_of(i); }
 __device__ constexpr int first_item(int i) { return i > 1 ? first_item(i - 1) + items_of(i - 1) : 0; }
@@ -61,8 +62,8 @@ __device__ constexpr int first_parameter(int i)
 }
 constexpr int PARAMETERS = first_parameter(L) + (WIDTH[L - 1] + BIAS[L]) * WIDTH[L];
 
-// Of a cluster: each block owns a part of every layer's items, and of the biases, four at a time (0). A slot is what a
-// warp has of one layer; the last layer's come first, whose gradients do.
+// In a cluster each block owns a part of every layer's items, and of the biases (layer 0), four at a time. A slot is a warp's
+// part of one layer. The last layer's slots come first, as its gradients do.
 __device__ constexpr int all_of(int i) { return i > 0 ? items_of(i) : NEURONS / 4; }
 __device__ constexpr int owned_of(int i) { return up(all_of(i), CLUSTER); }
 __device__ constexpr int first_slot(int i) { return i == L ? 0 : first_slot(i + 1) + up(owned_of(i + 1), 32); }
@@ -78,8 +79,8 @@ constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 
 struct Shared {
-    float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights, in float32; with CLUSTER above 1 their owners have them
-    float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // of each block, of this block's own
+    float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights in float32; with CLUSTER above 1 their owners hold them
+    float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // from each block, for the items that this block owns
     float X[2][CHUNK][X_LINE], Y[2][CHUNK][Y_LINE];        // of this chunk and the next
     unsigned W[CLUSTER > 1 ? 2 : 1][(weights_before(L) + m_tiles(L) * k_tiles(L)) * TILE];   // of even and odd steps
     unsigned H_0[2][m_tiles(0) * ROW_TILES * TILE];        // of this chunk and the next
@@ -93,12 +94,12 @@ struct Shared {
     int misfit;                                            // whether weights are beyond their scale
     float pace[2][3];                                      // of even and odd steps
     unsigned long long arrived[2][L + 1];                  // mbarriers: gradients; parameters. 0: biases
-    unsigned long long checked;                            // mbarrier: whether weights are beyond their scale is known
+    unsigned long long checked;                            // mbarrier: all blocks know whether weights are beyond their scale
     unsigned short tables[ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 
-// M: the state of each member, then what scales follow from.
+// M: the state of each member, then the numbers that scales follow from.
 constexpr int STATE_FLOATS = STATES * (4 * ITEMS + NEURONS), MEMORY_FLOATS = STATE_FLOATS + 3 * CLUSTER * (L + 1);
 extern "C" __device__ const int memory_floats = MEMORY_FLOATS;
 // Without the orders of epochs and the rows of members, which depend on the rows.

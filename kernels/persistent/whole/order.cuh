@@ -1,9 +1,9 @@
-// The order of an epoch's rows, as snn/models/row_order.py defines it, by tables: of each of the Feistel network's rounds,
-// F of every half of a place.
+// The order of an epoch's rows (snn/models/row_order.py), from tables: F of every half of a place, for each round of the
+// Feistel network.
 
 constexpr int ROUNDS = 8;
 
-// A table of 8 << right numbers, by all threads.
+// Writes a table of 8 << right numbers; called by all threads.
 template <int BITS, int COUNT>
 __device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch)
 {
@@ -14,7 +14,7 @@ __device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch)
     }
 }
 
-// Places to their rows, until each is one.
+// Replaces places by their rows. A number that is not a row is permuted again.
 template <int BITS, int COUNT>
 __device__ void find_rows_at(const unsigned short* F, unsigned (&at)[COUNT], int rows)
 {

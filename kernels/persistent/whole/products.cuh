@@ -1,6 +1,6 @@
-// Products of float32 matrices on FP16 tensor cores (special/halves.cuh), each matrix with a scale of its own: x times a
-// power of two is big + small, both FP16. A scale follows from the largest number that the matrix had a step before; it
-// maps this to between 2^10 and 2^11. Where the largest number now is beyond 2^4 and 2^16, the scale follows from it
+// Products of float32 matrices on FP16 tensor cores (special/halves.cuh), each matrix with its own scale: x times a
+// power of two is big + small, both FP16. The scale maps the largest number that the matrix had a step before to
+// between 2^10 and 2^11. If it maps the largest number now to below 2^4 or above 2^16, the scale follows from that number
 // instead. So the error of x is 2^-23 of x, or 2^-29 of the largest number.
 
 __device__ float up_for(int largest)   // its bits
@@ -9,7 +9,7 @@ __device__ float up_for(int largest)   // its bits
     return __uint_as_float((254u + 10u << 23) - exponent);
 }
 __device__ float down_for(float up) { return __uint_as_float((254u << 23) - __float_as_uint(up)); }
-__device__ bool fits(int largest, float up)   // also a number that no scale makes fit
+__device__ bool fits(int largest, float up)   // true also for a number that no scale makes fit
 {
     const float scaled = __int_as_float(largest) * up;
     return largest == 0 || largest >= 0x7f800000 || (scaled >= 16.0f && scaled < 65000.0f);
@@ -46,7 +46,7 @@ __device__ void read_tile(const unsigned* own, float (&v)[4], float down)
     }
 }
 
-// Eight lines of two neighbouring tiles as a right operand over the columns; of one tile alone if SINGLE.
+// Eight lines of two neighbouring tiles as a right operand over the columns; of one tile if SINGLE.
 template <bool SINGLE>
 __device__ HalfParts<2> right_across(const unsigned* lines, int lane)
 {
@@ -55,7 +55,7 @@ __device__ HalfParts<2> right_across(const unsigned* lines, int lane)
     return {{v[0], SINGLE ? 0 : v[1]}, {v[2], SINGLE ? 0 : v[3]}};
 }
 
-// Sums of M x N tiles; of few tiles, several sums each, which do not wait for each other.
+// Sums of M x N tiles. If there are few, each has several sums, which do not wait for each other.
 template <int M, int N>
 struct Sums {
     static constexpr int CHAINS = M * N == 1 ? 6 : M * N == 2 ? 3 : 1;

@@ -1,4 +1,4 @@
-// The update of one parameter: snn/models/optimizers.py has the formulae. The state is m and v, or the momentum, or nothing.
+// The update of one parameter (formulae: snn/models/optimizers.py). The state is m and v, or the momentum, or nothing.
 
 #include "../updates.cuh"
 

@@ -2,16 +2,17 @@
 // in shared memory, and CLUSTER blocks share the rows of a batch.
 //
 //   Z_i = W_i H_{i-1} + b_i, H_i = f_i(Z_i), H_0 = X                                                  i = 1, ..., L
-//   dZ_L = scale (Z_L - Y) or scale (softmax(Z_L) - Y);  dZ_{i-1} = W_i^T dZ_i times f_{i-1}'(Z_{i-1})
+//   dZ_L = scale (Z_L - Y), scale (softmax(Z_L) - Y) or another loss's;  dZ_{i-1} = W_i^T dZ_i times f_{i-1}'(Z_{i-1})
 //   dW_i = dZ_i H_{i-1}^T, db_i = the sum of dZ_i's columns, and the update of an optimiser (update.cuh)
 //
 // A column is a row of the batch. Products run on FP16 tensor cores with float32 accuracy (products.cuh). Every matrix
-// has a scale that follows from its largest number a step before; where a barrier shows that this step's do not fit, it is
-// written once more. What scales follow from is kept between launches, so that results do not depend on their number.
+// has a scale that follows from its largest number in the step before; if a barrier shows that this step's numbers do not fit,
+// it is written again. Those largest numbers are kept between launches, so that results do not depend on
+// the number of launches.
 //
 //   forward    A warp has some neurons of some rows. The next layer reads what it writes.
-//   backward   The warps divide dW_i by neurons and inputs, and dZ_{i-1} as Z_{i-1}. dZ_{i-1} is written where H_{i-1} was, or,
-//              with APART, elsewhere, which saves a barrier.
+//   backward   The warps divide dW_i by neurons and inputs, and dZ_{i-1} like Z_{i-1}. dZ_{i-1} overwrites H_{i-1} or, with
+//              APART, has a separate place, which saves a barrier.
 //   update     CLUSTER 1: a warp updates the weights whose gradient it has; m and v stay in its registers.
 //              Otherwise: each block owns some weights. It receives their gradients from all blocks (st.async), adds them
 //              up in the order of ranks, updates, and sends the new weights to all blocks.
@@ -22,10 +23,10 @@
 //              are made once per epoch.
 //
 // Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
-// outputs), b_1, W_2, ..., of one member after the other. M: the optimiser's state, in an order of its own. E: of each row
-// its error or loss, in the order of training, for one member; else of the last batch of each. Behind the workspace's head,
-// 4 floats of each member: rate, decay, seed; then
-// with MEMBER_ROWS the rows of each member, and two epochs' orders.
+// outputs), b_1, W_2, ..., one member after the other. M: the optimiser's state, in the order in which threads hold it. E: the
+// error or loss of each row in the order of training, one member after the other; without ALL_ERRORS only of the last batch of
+// each. After the workspace's head: 4 floats per member (rate, decay, seed, unused); with MEMBER_ROWS the rows of each member;
+// the orders of two epochs.
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
@@ -35,6 +36,7 @@
 // read there. A block's biases are written after it has sent their gradients, the first layer's last.
 
 #include "../../activation_functions.cuh"
+#include "../../output_losses.cuh"
 #include "../../philox.cuh"
 #include "../cluster.cuh"
 #include "../copies.cuh"
@@ -96,7 +98,7 @@ struct Training {
     template <int I> __device__ unsigned* dZ() const { return H<I>() + (I < L && APART ? DZ_APART : 0); }
     template <int I> __device__ float* slopes() const { return shared.slopes + slopes_before(I) * ROW_TILES * 128; }
     template <int I> __device__ float* biases() const { return shared.biases + first_bias(I); }
-    // Otherwise the compiler would compute what depends on a thread's place once, and keep it in registers throughout.
+    // Otherwise the compiler would compute once what depends on a thread's place, and keep it in registers throughout.
     __device__ void forget_place()
     {
 #ifndef CUDA_ON_CPU
@@ -139,7 +141,7 @@ struct Training {
         if (next_batch == 0 && ORDER_BITS) make_order(++next_epoch);
     }
 
-    // This block's rows of an epoch, in the order of training: in memory, two epochs' by turns.
+    // This block's rows of an epoch in the order of training, in device memory; two epochs take turns.
     __device__ unsigned* order_of(unsigned of_epoch) const
     {
         const size_t behind = workspace_floats + (MEMBER_ROWS ? (size_t)MEMBERS * rows : 0);
@@ -168,7 +170,7 @@ struct Training {
         sync();
     }
 
-    __device__ int place_of_row(int of_batch, int line) const   // of padding rows: that of the last row
+    __device__ int place_of_row(int of_batch, int line) const   // a padding row has the last row's
     {
         return of_batch * BATCH + smaller(rank * ROWS + line, rows_of(of_batch) - 1);
     }
@@ -259,7 +261,7 @@ struct Training {
         return slopes<I>()[((share.m_tile(m) * ROW_TILES + share.n_tile(n)) * 4 + i) * 32 + lane];
     }
 
-    // To H_I's or dZ_I's place: with the scale for what the matrix was before, or, if its largest number does not fit, once more.
+    // Writes to H_I's or dZ_I's place with the scale of the step before, and again if the largest number does not fit.
     template <int I, int M, int N>
     __device__ void put(unsigned* to, int (&places)[3][L + 1], const float (&v)[M][N][4], float largest, float& up)
     {
@@ -287,11 +289,15 @@ struct Training {
                 if (share.has(m, n)) write_tile(to + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, v[m][n], up);
     }
 
-    __device__ float scale() const { return (CROSS_ENTROPY ? 1.0f : 2.0f) / (MEAN ? float(count) : 1.0f); }
+    __device__ float scale() const
+    {
+        constexpr int TERMS = Loss::LOSS == Loss::binary_cross_entropy ? OUTPUTS : 1;   // of a row, that are averaged
+        return (Loss::LOSS == Loss::error ? 2.0f : 1.0f) / (MEAN ? float(count * TERMS) : 1.0f);
+    }
 
     __device__ float* error_of(int in_batch) const
     {
-        const size_t line = MEMBERS > 1 ? (size_t)member * BATCH : (size_t)batch * BATCH;
+        const size_t line = ALL_ERRORS ? (size_t)member * rows + (size_t)batch * BATCH : (size_t)member * BATCH;
         return E + (line + in_batch) * (CROSS_ENTROPY ? 1 : OUTPUTS);
     }
 
@@ -308,9 +314,9 @@ struct Training {
                     dz[m][n][i] = z[i];
                 } else {
                     const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
-                    const float error = real ? z[i] - shared.Y[now][line][neuron] : 0.0f;
-                    if (real) error_of(in_batch)[neuron] = error;
-                    dz[m][n][i] = scale() * error;
+                    const OfOutput its = of_output<Loss::LOSS>(z[i], real ? shared.Y[now][line][neuron] : z[i]);
+                    if (real) error_of(in_batch)[neuron] = its.loss;
+                    dz[m][n][i] = real ? scale() * its.slope : 0.0f;
                 }
                 if (!CROSS_ENTROPY) largest = fmaxf(largest, fabsf(dz[m][n][i]));
             }
@@ -349,7 +355,7 @@ struct Training {
             }
     }
 
-    // Calls f(z, neuron) for a lane's outputs of one row; those beyond the last become 0.
+    // Calls f(z, neuron) for a lane's outputs of one row; padding becomes 0.
     template <int M, int N, class F>
     __device__ void each_output(float (&z)[M][N][4], int n, int j, F f)
     {
@@ -496,7 +502,7 @@ struct Training {
             if (share.has_m(m)) f(share.m_tile(m) * 16 + 8 * t + g, m);
     }
 
-    // Of a lane's four weights, those of real outputs.
+    // Number of a lane's four weights that are not padding.
     template <int I> static constexpr int REAL = I == L && OUTPUTS <= 8 ? 2 : 4;
 
     template <int I>
@@ -527,7 +533,7 @@ struct Training {
         up_of_W[I] = up;
     }
 
-    // After the barrier behind an update.
+    // After the barrier that follows an update.
     template <int I>
     __device__ void settle()
     {
@@ -557,7 +563,7 @@ struct Training {
         });
     }
 
-    // ---- of a cluster: messages of gradients and parameters
+    // ---- in a cluster: messages with gradients and parameters
 
     __device__ unsigned barrier_of(int which, int i) const { return shared_address(&shared.arrived[which][i]); }
 
@@ -567,7 +573,7 @@ struct Training {
         return left < 0 ? 0 : smaller(left, owned_of(i));
     }
 
-    // Of an item, four floats of each block; of its parameters, four words or floats, and a slot's largest weight.
+    // An item's gradient is four floats from each block; its parameters are four words or floats, and a slot's largest weight.
     __device__ int bytes_of(int which, int i) const
     {
         if (which == 0) return 16 * CLUSTER * owned_by(i, rank);
@@ -597,7 +603,7 @@ struct Training {
         });
     }
 
-    // The layer (0: biases) of a slot; and, of a lane, the item and whether there is one.
+    // The layer of a slot (0: biases); a lane's item, and whether it has one.
     struct Slot {
         int layer, item;
         bool real;
@@ -623,7 +629,7 @@ struct Training {
             return shared_address(shared.biases + 4 * slot.item + i);
         }
     }
-    // Its place in W: in memory.
+    // Its place in W, in device memory.
     template <int I = L>
     __device__ int parameter_of(const Slot& slot, int i) const
     {
@@ -650,7 +656,7 @@ struct Training {
         return BIAS[I] ? first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + bias - first_bias(I) : -1;
     }
 
-    // By a warp: the largest weight of layer I that this step's messages told.
+    // The largest weight of layer I in this step's messages; called by a whole warp.
     template <int I>
     __device__ int largest_sent(int of_step) const
     {
@@ -735,7 +741,7 @@ struct Training {
     // From memory to shared memory, by all threads.
     __device__ void load()
     {
-        const float* const scales = memory + STATE_FLOATS + 3 * rank * (L + 1);   // what they follow from
+        const float* const scales = memory + STATE_FLOATS + 3 * rank * (L + 1);   // the numbers that scales follow from
         if (thread <= L) {
             shared.largest_W[2][thread] = __float_as_int(scales[thread]);
             shared.largest_H[2][thread] = __float_as_int(scales[L + 1 + thread]);
@@ -868,16 +874,16 @@ struct Training {
         to[2 * (L + 1) + thread] = __int_as_float(shared.largest_dZ[before()][thread]);
     }
 
-    // ---- of a cluster: scales of weights, the same in all blocks
+    // ---- in a cluster: scales of weights, the same in all blocks
 
     template <int I = L>
-    __device__ void follow_scales()   // of weights that were sent in the step before
+    __device__ void follow_scales()   // by the weights sent in the step before
     {
         up_of_W[I] = up_for(shared.largest_W[(step + 2) % 3][I]);
         if constexpr (I > 1) follow_scales<I - 1>();
     }
 
-    // All threads of all blocks, once weights did not fit: the operands are made anew from the weights in memory.
+    // All threads of all blocks, if weights did not fit: write the operands again from the weights in device memory.
     __device__ void renew()
     {
         __syncthreads();
@@ -1063,6 +1069,6 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persi
     training.begin();
     if (OWNERS == 0 || training.warp < WARPS) training.work(steps);
     else if constexpr (OWNERS > 0) training.serve(steps);
-    if constexpr (CLUSTER > 1) cluster_barrier();   // a block whose memory others write to does not end
+    if constexpr (CLUSTER > 1) cluster_barrier();   // a block must not end while others write to its memory
     training.end(steps);
 }

@@ -352,7 +352,7 @@ def _erf(X):
 # ---- norms and dropout
 
 EPS = 1e-5
-"""What norms add to a variance: PyTorch's default."""
+"""Added by norms to a variance: PyTorch's default."""
 
 
 def layernorm(X, W, b, Z, M, rows, width):

@@ -40,7 +40,8 @@ class CooperativeLaunch:
     """A launch whose blocks wait for each other: within clusters of ``cluster`` blocks, or all (0).
 
     ``together``: the clusters wait for each other, too, so none may start before the device has room for all.
-    Otherwise there may be more clusters than the device runs at the same time. ``function`` is a kernel of a
+    Otherwise there may be more clusters than the device runs at the same time. ``independent``: no block
+    waits for another, and without clusters there may be any number of blocks. ``function`` is a kernel of a
     CuPy module, ``blocks`` the grid size, ``threads`` the block size, ``shared_bytes`` the dynamic shared
     memory of a block.
     """
@@ -53,6 +54,7 @@ class CooperativeLaunch:
         cluster: int = 0,
         shared_bytes: int = 0,
         together: bool = False,
+        independent: bool = False,
     ) -> None:
         self._function = function  # keeps the module loaded
         self._pointer = ctypes.c_void_p(function.kernel.ptr)
@@ -60,7 +62,7 @@ class CooperativeLaunch:
         if cluster:
             attributes.append(_Attribute(id=_CLUSTER))
             attributes[0].value.sizes[:] = [cluster, 1, 1]
-        if together or not cluster:
+        if together or not (cluster or independent):
             attributes.append(_Attribute(id=_COOPERATIVE))
             attributes[-1].value.flag = 1
         self._attributes = (_Attribute * len(attributes))(*attributes)

@@ -157,15 +157,19 @@ class _Launcher:
             address = ctypes.c_uint64(ctypes.addressof(_report()))
             pointer = module.get_global("wait_report").ptr
             runtime.memcpy(pointer, ctypes.addressof(address), 8, runtime.memcpyHostToDevice)
+        independent = one.cluster == 1 and device.capability < (9, 0)  # which has no clusters
         self.launch = CooperativeLaunch(
             module.get_function("train_persistent"),
             checked("blocks", one.blocks),
             one.threads,
-            one.cluster,
+            0 if independent else one.cluster,
             modules.constant(module, "shared_bytes"),
             together=one.clusters > 1,
+            independent=independent,
         )
-        if one.cluster:
+        if independent:
+            self.held = self.launch.held_blocks() * device.multiprocessors
+        elif one.cluster:
             self.held = self.launch.held_clusters() // one.clusters
         else:
             self.held = int(self.launch.held_blocks() * device.multiprocessors >= one.blocks)

@@ -45,7 +45,7 @@ class LaunchShape(NamedTuple):
 
     @property
     def defines(self) -> tuple[tuple[str, int], ...]:
-        """What it is compiled with, beside its block and work."""
+        """Macros that it is compiled with, besides its block and work."""
         return tuple((name, 1) for name in ("TALL", "TRAINING", "GROUPED") if getattr(self, name.lower()))
 
 

@@ -20,7 +20,7 @@ from snn.backends.launches import (
     padded,
     round_up,
 )
-from snn.backends.launches.linear import CROSS_ENTROPY, KEEP_Z, LayeredShape
+from snn.backends.launches.linear import KEEP_Z, LayeredShape
 from snn.models.members import MemberArrays
 from snn.models.row_order import ROUNDS, bits_of
 
@@ -39,27 +39,28 @@ class WholeShape(LayeredShape):
     """Small networks of linear layers: each block has all of their weights in shared memory.
 
     ``data_rows``: the number of rows on which a member trains. ``largest``: the largest absolute value of X,
-    from which its scale follows. ``own_rows``: whether each member has rows of its own, by number. X and Y
-    are stored by rows. E has the errors of all rows, or of each member's last batch if there are several. M
-    has the state and, for each block, what scales of its operands follow from.
+    from which its scale follows. ``own_rows``: whether members train on different rows, given by number. X
+    and Y are stored by rows. E has the errors of all rows or, for several members without ``all_errors``, of
+    each member's last batch. M has the state and, for each block, the numbers from which scales follow.
     """
 
     members: int = 1
     data_rows: int = 1
     largest: float = 1.0
     own_rows: bool = False
+    all_errors: bool = False
 
     op = "train_whole"
     by_rows = True
 
     @property
     def timed_rows(self) -> int:
-        """Compiled for ``data_rows``, the kernel finds the order of far fewer rows slowly."""
+        """Not far fewer than ``data_rows``: the kernel, compiled for these, would be slow to order them."""
         return max(self.batch, self.data_rows // 16) if self.shuffled else self.batch
 
     @property
     def keeps_errors(self) -> bool:  # type: ignore[override]
-        return self.members == 1
+        return self.members == 1 or self.all_errors
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ class WholeShape(LayeredShape):
         trained = self.data_rows if self.own_rows else rows
         orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in self._plans) * self.shuffled
         workspace = self.members * (4 + orders + trained * self.own_rows)
-        errors = (self.members * self.batch if self.members > 1 else rows) * self.errors
+        errors = self.members * (trained if self.keeps_errors else self.batch) * self.errors
         of_members = self.members * parameters, self.members * memory, errors
         return rows * features, rows * widths[-1], *of_members, HEAD + workspace
 
@@ -145,7 +146,7 @@ class WholeShape(LayeredShape):
 
     @property
     def _warps(self) -> int:
-        """Warps that compute: fewer where no layer has enough tiles for all."""
+        """Number of warps that compute: fewer if no layer has enough tiles for all."""
         most = max(k // 8 * (n // UNIT) for k, n in self._pairs)
         return WARPS if most >= WARPS else WARPS // 2
 
@@ -184,13 +185,14 @@ class WholeShape(LayeredShape):
                 UPDATE=self.update,
                 STATES=self.states,
                 SCHEDULED=self.scheduled,
-                CROSS_ENTROPY=self.loss == CROSS_ENTROPY,
+                LOSS=self.loss,
                 MEAN=self.mean,
                 SEQUENTIAL=self.sequential,
                 BATCH=self.batch,
                 ORDER_BITS=plan.order_bits,
                 MEMBERS=self.members,
                 MEMBER_ROWS=self.own_rows,
+                ALL_ERRORS=self.keeps_errors,
                 CLUSTER=blocks,
                 CHUNK=plan.chunk,
                 APART=plan.apart,
@@ -211,8 +213,6 @@ class WholeShape(LayeredShape):
             return f"compute capability {major}.{minor}, its arithmetic needs 8.0"
         if self.clipped:
             return "its kernel does not clip"
-        if self.loss not in ("error", CROSS_ENTROPY):
-            return f"its kernel has no {self.loss}"
         if len(self.layers) > _MOST_LAYERS:
             return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
         if self.outputs > _MOST_OUTPUTS:
@@ -221,9 +221,9 @@ class WholeShape(LayeredShape):
 
 
 class _Plan:
-    """What a block, one of ``blocks``, has of a shape (layout.cuh); ``chunk`` rows at a time, 0 for all.
+    """The share of a block, one of ``blocks``, in a shape (layout.cuh); ``chunk`` rows at a time, 0 for all.
 
-    ``apart``: whether errors have places of their own instead of those of activations.
+    ``apart``: whether errors have separate places instead of overwriting activations.
     """
 
     def __init__(self, shape: WholeShape, blocks: int, chunk: int = 0, apart: bool = False) -> None:
