@@ -47,6 +47,7 @@ AT_THE_END = {
 }
 """Outputs that no product computes, by strategies that do element-wise work on the host."""
 
+
 def network_of(place, **further):
     return Network(
         IMAGES if place in ("images", "batchnorm2d") else (FEATURES,),
