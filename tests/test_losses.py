@@ -1,6 +1,7 @@
 """Huber's loss and the binary cross-entropy, by PyTorch's definitions and by every strategy."""
 
 from contextlib import closing
+from functools import cache
 
 import layer_oracle as oracle
 import numpy as np
@@ -39,23 +40,20 @@ def network_of(case, reduction="mean"):
     return Network((5,), layers, LOSSES[loss], **given)
 
 
-def train_and_compare(name, backend, case, reduction="mean"):
-    """Weights after 51 steps, and the losses of the last epoch, against float64; the plan."""
-    network, random = network_of(case, reduction), np.random.default_rng(5)
-    rate = RATE / 10 if reduction == "sum" else RATE
+def data_and_weights(network):
+    random = np.random.default_rng(5)
     X = random.uniform(-1, 1, (ROWS, 5)).astype(np.float32)
     labels = labels_of(network.loss, network.outputs, ROWS, random).astype(np.float32)
-    weights = draw_weights(network, GlibcRandom(4))
-    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
-        strategy.check_network(network)
-        strategy.keeps_losses = True
-        strategy.setup(network, X, network.loss.targets(labels[:, None], network.outputs), BATCH, rate)
-        strategy.load(weights)
-        for _ in range(EPOCHS):
-            strategy.epoch()
-        found, losses, plan = strategy.weights(), strategy.epoch_losses(), strategy.plan
+    return X, labels, draw_weights(network, GlibcRandom(4))
+
+
+@cache
+def expected(case, reduction, rate):
+    """The oracle's weights and losses of the last epoch."""
+    network = network_of(case, reduction)
+    X, labels, weights = data_and_weights(network)
     layers = oracles_of(network, weights)
-    right = oracle.train(
+    losses = oracle.train(
         layers,
         X.astype(np.float64),
         labels.astype(np.float64),
@@ -68,7 +66,23 @@ def train_and_compare(name, backend, case, reduction="mean"):
         summed=reduction == "sum",
         criterion=oracle.CRITERIA[network.loss.name],
     )
-    agree(found, [W for layer in layers for W in layer.parameters])
+    return [W for layer in layers for W in layer.parameters], losses
+
+
+def train_and_compare(name, backend, case, reduction="mean"):
+    """Weights after 51 steps, and the losses of the last epoch, against float64; the plan."""
+    network, rate = network_of(case, reduction), RATE / 10 if reduction == "sum" else RATE
+    X, labels, weights = data_and_weights(network)
+    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
+        strategy.check_network(network)
+        strategy.keeps_losses = True
+        strategy.setup(network, X, network.loss.targets(labels[:, None], network.outputs), BATCH, rate)
+        strategy.load(weights)
+        for _ in range(EPOCHS):
+            strategy.epoch()
+        found, losses, plan = strategy.weights(), strategy.epoch_losses(), strategy.plan
+    right_weights, right = expected(case, reduction, rate)
+    agree(found, right_weights)
     np.testing.assert_allclose(losses, right, rtol=1e-5)
     return plan
 

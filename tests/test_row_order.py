@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
+from functools import cache
 from itertools import permutations
 
 import cuda_on_cpu
@@ -182,8 +183,10 @@ QUICK = {"torch_compile": {"mode": "default"}, "torch_loader": {"workers": 0}}
 NETWORK = mlp((5, 7, 6, 1), init="kaiming_uniform", order_seed=3)
 
 
-def by_oracle(network, weights, X, Y, epochs, batch, rate=0.01):
-    loss = None
+@cache
+def by_oracle(network, rows, epochs, batch):
+    """Weights and last loss."""
+    (X, Y), weights, loss = data_of(rows), draw_weights(network, GlibcRandom(3)), None
     for epoch in range(epochs):
         order = order_of_ints(len(X), network.order_seed, epoch)
         weights, loss = oracle.train(
@@ -192,7 +195,7 @@ def by_oracle(network, weights, X, Y, epochs, batch, rate=0.01):
             Y[order],
             epochs=1,
             batch_size=batch,
-            rate=rate,
+            rate=0.01,
             update_order=network.update_order,
         )
     return weights, loss
@@ -204,7 +207,7 @@ def test_fifty_steps_are_the_oracles_and_each_run_has_the_same_orders(name, rows
     network = replace(NETWORK, update_order="simultaneous") if name == "torch_loader" else NETWORK
     (X, Y), weights = data_of(rows), draw_weights(network, GlibcRandom(3))
     epochs = -(-50 // -(-rows // batch))
-    expected, expected_loss = by_oracle(network, weights, X, Y, epochs, batch)
+    expected, expected_loss = by_oracle(network, rows, epochs, batch)
     choice = groups.load("strategy", name) | QUICK.get(name, {})
     with closing(factory.make(choice, ObservedBackend(backend_of(name)))) as strategy:
         strategy.check_network(network)
@@ -224,7 +227,7 @@ def test_on_a_gpu_fifty_steps_are_the_oracles(name, cuda_backend):
     if KINDS[name].on_host:
         pytest.skip("a CPU baseline")
     (X, Y), weights = data_of(1003), draw_weights(NETWORK, GlibcRandom(3))
-    expected, _ = by_oracle(NETWORK, weights, X, Y, 5, 100)
+    expected, _ = by_oracle(NETWORK, 1003, 5, 100)
     with closing(factory.make(groups.load("strategy", name), cuda_backend)) as strategy:
         strategy.setup(NETWORK, X, Y, 100, 0.01)
         found = []
@@ -240,7 +243,7 @@ def test_on_a_gpu_fifty_steps_are_the_oracles(name, cuda_backend):
 def test_micro_batches_are_parts_of_a_shuffled_batch(name):
     network = replace(NETWORK, update_order="simultaneous", accumulate=2)
     (X, Y), weights = data_of(23), draw_weights(network, GlibcRandom(3))
-    expected, _ = by_oracle(network, weights, X, Y, 3, 8)
+    expected, _ = by_oracle(network, 23, 3, 8)
     with closing(factory.make(groups.load("strategy", name), DeferredBackend())) as strategy:
         strategy.setup(network, X, Y, 8, 0.01)
         strategy.load(weights)
