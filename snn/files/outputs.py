@@ -122,6 +122,14 @@ def replaced_folder(path: Path, names: Collection[str]) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _leads_to(given: Path, path: Path) -> bool:
+    """Whether a name is this path, or a link to it; not if no file can have the name."""
+    try:
+        return _followed(given.absolute()) == path
+    except OSError:
+        return False
+
+
 def _followed(path: Path) -> Path:
     """The target of a link, followed at most to a system folder, such as /dev/stdout."""
     for _ in range(_MOST_LINKS):
@@ -145,7 +153,7 @@ def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
             return f"{path} is not a regular file; only those are replaced"
         if any(given and Path(given).exists() and path.samefile(given) for given in inputs):
             return "this file is an input, which would be overwritten"
-    elif any(given and _followed(Path(given).absolute()) == path for given in inputs):
+    elif any(given and _leads_to(Path(given), path) for given in inputs):
         return "another setting names this file, too: choose another name"
     return None
 
