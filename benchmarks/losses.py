@@ -37,7 +37,7 @@ SHOWN = (1, 2, 3, 5, 10, 20, 50, 100)
 
 
 class Configuration(NamedTuple):
-    """A training job; ``torch``: its activation, its optimiser and the optimiser's options in PyTorch."""
+    """One column of the table; ``torch``: the activation, the optimiser and its options in PyTorch."""
 
     activation: str
     optimizer: Optimizer

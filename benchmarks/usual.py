@@ -26,7 +26,7 @@ from snn.strategies import factory
 
 
 class Work(NamedTuple):
-    """A training job: ``starts`` networks on ``rows`` random rows."""
+    """Networks to train, ``starts`` of them, on ``rows`` random rows."""
 
     widths: tuple[int, ...]
     activation: str

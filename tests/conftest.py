@@ -72,7 +72,7 @@ DIFFERENT = (
     *("graph", "persistent", "blas", "sequential"),
     *PEERS,
 )
-"""Strategies with steps of their own; each of the others shares the steps of one of these."""
+"""Strategies whose steps differ; every other strategy shares the steps of one of these."""
 LIKE_GRAPH = ("graph_loop", "graph_pdl")  # test_device_driven.py has them do what graph does, to the bit
 
 

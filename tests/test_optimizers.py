@@ -366,6 +366,19 @@ def test_a_cell_has_the_keys_of_its_optimizer_and_none_of_plain_sgd():
         (["training.momentum=-0.1"], "training.momentum"),
         (["training.weight_decay=nan"], "training.weight_decay"),
         (["training.optimizer=adam", "training.gradient=published_naive"], "training.optimizer"),
+        (["training.schedule=exponential"], "training.schedule"),
+        (["training.schedule=step"], "training.step_size"),
+        (["training.schedule=cosine", "training.gamma=0.5"], "training.gamma"),
+        (["training.end_factor=0.5"], "training.end_factor"),
+        (["training.schedule=step", "training.step_size=0"], "training.step_size"),
+        (["training.warmup_steps=-1"], "training.warmup_steps"),
+        (["training.clip_norm=0"], "training.clip_norm"),
+        (
+            ["network.update_order=simultaneous", "training.clip_norm=1", "network.clip_norm=1"],
+            "network.clip_norm",
+        ),
+        (["training.clip_norm=1", "network.update_order=sequential"], "network.update_order"),
+        (["training.schedule=cosine", "training.gradient=published_naive"], "training.gradient"),
     ],
 )
 def test_values_that_do_not_go_together_are_rejected(given, named):

@@ -284,26 +284,6 @@ def test_a_cell_has_the_keys_of_its_schedule_and_none_of_a_constant_rate():
     assert optimizers.of(plain).schedule == CONSTANT
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        (["training.schedule=exponential"], "training.schedule"),
-        (["training.schedule=step"], "training.step_size"),
-        (["training.schedule=cosine", "training.gamma=0.5"], "training.gamma"),
-        (["training.end_factor=0.5"], "training.end_factor"),
-        (["training.schedule=step", "training.step_size=0"], "training.step_size"),
-        (["training.warmup_steps=-1"], "training.warmup_steps"),
-        (["training.clip_norm=0"], "training.clip_norm"),
-        (["training.clip_norm=1", "network.clip_norm=1"], "network.clip_norm"),
-        (["training.clip_norm=1", "network.update_order=sequential"], "network.update_order"),
-        (["training.schedule=cosine", "training.gradient=published_naive"], "training.gradient"),
-    ],
-)
-def test_values_that_do_not_go_together_are_rejected(given, named):
-    with pytest.raises(ConfigError, match=named):
-        training_of(*given)
-
-
 def test_more_steps_than_can_be_counted_are_rejected():
     with pytest.raises(ConfigError, match=r"training\.schedule=cosine"):
         Network((5,), STACK.layers, optimizer=Sgd(schedule=Cosine()), run_steps=schedules.MOST_STEPS + 1)

@@ -154,7 +154,7 @@ def _why_not(path: Path, inputs: Iterable[str | Path | None]) -> str | None:
         if any(given and Path(given).exists() and path.samefile(given) for given in inputs):
             return "this file is an input, which would be overwritten"
     elif any(given and _leads_to(Path(given), path) for given in inputs):
-        return "another setting names this file, too: choose another name"
+        return "another setting has the same path: choose another"
     return None
 
 

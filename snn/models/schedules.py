@@ -148,7 +148,7 @@ def check(schedule: Schedule, steps: int) -> None:
 
 
 def remark(schedule: Schedule, steps: int) -> str:
-    """What a user may not have meant about a schedule of a run with so many steps; empty if nothing."""
+    """Warning about a schedule that does not fit a run of so many steps; empty if it fits."""
     run = f"a run has {steps} steps: the learning rate"
     if schedule.warmup_steps > steps:
         return (

@@ -86,7 +86,7 @@ class Test(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """A training job: plain values of a checked configuration, and the data.
+    """What a strategy trains: plain values of a checked configuration, and the data.
 
     ``keeps_weights``: whether the weights at the end are of interest.
     """

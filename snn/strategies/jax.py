@@ -45,7 +45,7 @@ front of that number is the one that decides what is dropped, uint32, if the net
 
 
 def make_step(jax: Any, network: Network, rate: Any, decay: Any = None) -> Step:
-    """A training step on one batch, as a pure function; with the weight decay ``decay`` if given."""
+    """One step on a batch, as a pure function; ``decay``: the weight decay, None for the optimiser's."""
     if decay is None:
         if network.widths is not None and network.optimizer == PLAIN:
             return _perceptron(jax, network, rate)

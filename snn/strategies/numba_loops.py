@@ -548,31 +548,31 @@ def _norm_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                     z[j] = (x[j] - mean) * scale * W[c] + b[c]
             M[2 * c], M[2 * c + 1] = mean, scale
 
+    @numba.njit(fastmath=FASTMATH)
+    def channel_sums(G, X, M, c, rows, channels, pixels):
+        mean, scale, total, products = M[2 * c], M[2 * c + 1], zero, zero
+        for r in range(rows):
+            g = G[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+            x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+            for j in range(pixels):
+                total += g[j]
+                products += g[j] * (x[j] - mean) * scale
+        return total, products
+
     @jit(*(7 * [flat]), *(3 * [count]))
     def batchnorm_wgrad(G, X, M, dW, db, A, V, rows, channels, pixels):
         n = rows * pixels
         for c in prange(channels):
-            mean, scale, total, products = M[2 * c], M[2 * c + 1], zero, zero
-            for r in range(rows):
-                g = G[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
-                x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
-                for j in range(pixels):
-                    total += g[j]
-                    products += g[j] * (x[j] - mean) * scale
-            dW[c], db[c] = products, total
+            mean, scale = M[2 * c], M[2 * c + 1]
+            db[c], dW[c] = channel_sums(G, X, M, c, rows, channels, pixels)
             A[c] += momentum * (mean - A[c])
             V[c] += momentum * ((one / (scale * scale) - small) * float32(n / max(n - 1, 1)) - V[c])
 
     @jit(*(5 * [flat]), *(3 * [count]))
     def batchnorm_dgrad(G, X, M, W, D, rows, channels, pixels):
         for c in prange(channels):
-            mean, scale, total, products = M[2 * c], M[2 * c + 1], zero, zero
-            for r in range(rows):
-                g = G[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
-                x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
-                for j in range(pixels):
-                    total += g[j]
-                    products += g[j] * (x[j] - mean) * scale
+            mean, scale = M[2 * c], M[2 * c + 1]
+            total, products = channel_sums(G, X, M, c, rows, channels, pixels)
             total, products = total / float32(rows * pixels), products / float32(rows * pixels)
             for r in range(rows):
                 at = (r * channels + c) * pixels

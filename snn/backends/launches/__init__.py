@@ -153,7 +153,7 @@ class TrainingShape(ABC):
     """Whether E has every row, as of its last training step; else E has the last batch of each member."""
 
     by_rows: ClassVar[bool] = False
-    """Whether X and Y are stored by rows even if the order is that of the file."""
+    """Whether X and Y are stored by rows even in file order."""
 
     batch: int
     members: int = 1
