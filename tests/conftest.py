@@ -39,7 +39,7 @@ from snn.strategies.factory import own_runtime, side_by_side  # noqa: E402
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 hypothesis.settings.register_profile("thorough", deadline=None)
 SHARE, FEWEST = 3, 3
-"""One in so many of a test's examples is tried, but at least so many; all with --hypothesis-profile thorough."""
+"""One in so many of a test's examples is tried, but at least so many; ``thorough`` tries all of them."""
 
 os.environ.update(cache.of_snakemake(ROOT))
 
@@ -221,7 +221,7 @@ def as_command(*first):
 
 @pytest.fixture(scope="session")
 def share(pytestconfig):
-    """A function that returns every third element of a list, from a random one on; all if tests are thorough."""
+    """A function that returns one in ``SHARE`` elements of a list, from a random one on; or all of them."""
     step = 1 if _is_thorough(pytestconfig) else SHARE
     return lambda cases: [*cases][SystemRandom().randrange(step) :: step]
 

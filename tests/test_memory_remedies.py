@@ -112,7 +112,7 @@ def plan_of(tmp_path, *arguments):
 
 
 def test_the_plan_says_what_each_remedy_saves_and_costs(tmp_path, capsys):
-    settings = ("dataset.rows=20000", "network.update_order=simultaneous", "strategy=graph")
+    settings = ("dataset.rows=5000", "network.update_order=simultaneous", "strategy=graph")
     found, remedies = plan_of(tmp_path, *DEEP, *settings, "--free", "4GiB")
     saved = [one["saves_bytes"] for one in found["remedies"]]
     assert saved == sorted(saved, reverse=True)
@@ -126,7 +126,7 @@ def test_the_plan_says_what_each_remedy_saves_and_costs(tmp_path, capsys):
         assert "more launches" in one["cost"]
     assert "everything is held in float32" in remedies[BF16]["cost"]
     assert "strategy=synchronous" in remedies
-    assert found["largest_batch"] == 20000
+    assert found["largest_batch"] == 5000
     _, others = plan_of(tmp_path, *DEEP, "dataset.rows=4096", "strategy=reference", "--free", "4GiB")
     assert not any("accumulate" in one or "recompute" in one for one in others)  # it has no launches
 
@@ -147,7 +147,7 @@ def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
 
 
 def test_what_another_kernel_saves_is_not_ascribed_to_bf16(tmp_path, capsys):
-    images = ("dataset=mnist", "dataset.rows=200", "network=cnn", "training.batch_size=100")
+    images = ("dataset=mnist", "dataset.rows=100", "network=cnn", "training.batch_size=100")
     images += ("strategy=resident", "--free", "15GiB")
     found, remedies = plan_of(tmp_path, *images)
     fused, of_fused = plan_of(tmp_path, *images, "kernel=tiled_fused")
