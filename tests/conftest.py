@@ -100,7 +100,9 @@ def pytest_report_header():
 
 
 def pytest_collection_modifyitems(config, items):
-    for test in {item.obj for item in items if hasattr(getattr(item, "obj", None), "hypothesis")}:
+    for test in {
+        getattr(item.obj, "__func__", item.obj) for item in items if hasattr(item.obj, "hypothesis")
+    }:
         if not _is_thorough(config):
             _try_fewer(test)
     for test in {item.obj for item in items if "name" in getattr(item, "fixturenames", ())}:
