@@ -89,11 +89,10 @@ def train(name, backend, network, runs=1, epochs=EPOCHS):
         return found
 
 
-@cache
-def exact(network, case, epochs=EPOCHS):
-    """The same in float64."""
+def in_float64(network, descend, epochs=EPOCHS, **further):
+    """The weights that the oracle's step from a gradient, ``descend``, gives."""
     X, _, labels, weights = data_of(network)
-    layers, descend = oracles_of(network, weights), CASES[case][1]
+    layers = oracles_of(network, weights)
     descend.kept.clear()
     oracle.train(
         layers,
@@ -106,8 +105,14 @@ def exact(network, case, epochs=EPOCHS):
         clip_norm=network.clip_norm,
         cross_entropy=network.outputs == 3,
         descend=descend,
+        **further,
     )
     return [W for layer in layers for W in layer.parameters]
+
+
+@cache
+def exact(network, case, epochs=EPOCHS):
+    return in_float64(network, CASES[case][1], epochs)
 
 
 def agree(found, right, within=1e-5):

@@ -9,13 +9,13 @@ import cuda_on_cpu
 import layer_oracle as oracle
 import numpy as np
 import pytest
+import test_optimizers
 from conftest import PEERS, ROOT, SINGLE
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_layers import oracles_of
-from test_optimizers import BATCH, IMAGES, KERNELS, RATE, ROWS, STACK, agree, backend_of, begun, data_of
+from test_optimizers import BATCH, IMAGES, KERNELS, RATE, ROWS, STACK, agree, backend_of, begun, in_float64
 from test_strategies import Device as Gpu
 
 from snn import backends
@@ -64,42 +64,22 @@ def factor(schedule, done, steps):
     return 1
 
 
+def epochs_of(network):
+    return network.run_steps // math.ceil(ROWS / BATCH)
+
+
 def train(name, backend, network, runs=1):
     """The weights after each of several runs from the same start."""
-    X, Y, _, weights = data_of(network)
-    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
-        strategy.check_network(network)
-        strategy.setup(network, X, Y, BATCH, RATE)
-        found = []
-        for _ in range(runs):
-            strategy.load(weights)
-            for _ in range(network.run_steps // math.ceil(ROWS / BATCH)):
-                strategy.epoch()
-            found.append(strategy.weights())
-        return found
+    return test_optimizers.train(name, backend, network, runs, epochs_of(network))
 
 
 @cache
 def exact(network, case):
     """The same in float64."""
-    X, _, labels, weights = data_of(network)
-    layers, (optimizer, descend) = oracles_of(network, weights), CASES[case]
-    descend.kept.clear()
-    oracle.train(
-        layers,
-        X.astype(np.float64).reshape(ROWS, *network.inputs),
-        labels if network.outputs == 3 else labels.astype(np.float32).astype(np.float64),
-        steps=network.run_steps // math.ceil(ROWS / BATCH),
-        batch_size=BATCH,
-        rate=float(np.float32(RATE)),
-        sequential=network.update_order == "sequential",
-        clip_norm=None,
-        cross_entropy=network.outputs == 3,
-        descend=descend,
-        factors=[factor(optimizer.schedule, done, network.run_steps) for done in range(network.run_steps)],
-        clip_together=optimizer.clip_norm,
-    )
-    return [W for layer in layers for W in layer.parameters]
+    optimizer, descend = CASES[case]
+    factors = [factor(optimizer.schedule, done, network.run_steps) for done in range(network.run_steps)]
+    clipped = {"factors": factors, "clip_together": optimizer.clip_norm}
+    return in_float64(network, descend, epochs_of(network), **clipped)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -240,7 +220,7 @@ def test_a_strategy_that_cannot_says_so(name, optimizer):
 @pytest.mark.parametrize(("epochs", "end"), [(2, 6), (5, 15)])
 def test_the_steps_of_a_run_follow_from_epochs_and_batches(epochs, end):
     network = replace(ORDERED, optimizer=Sgd(schedule=Linear()), run_steps=0)
-    X, Y, *_ = data_of(network)
+    X, Y, *_ = test_optimizers.data_of(network)
     job = Job(groups.load("strategy", "resident"), network, X, Y, 1, epochs, BATCH, RATE)
     with closing(factory.start(job, DeferredBackend())) as strategy:
         assert strategy.network.run_steps == end
