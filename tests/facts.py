@@ -77,6 +77,20 @@ def of_the_kernel_study():
     assert set(rows.loc[rows["kernel"] == "naive", "verdict"]) == {"baseline"}
 
 
+def of_single_techniques():
+    rows = table("nvidia-h200/sweeps/kernel_gains", strategy="resident").astype({"network": str})
+    for network, gaining in (("256", ["fused"]), ("256-1024-256", ["tiled", "pretransposed"])):
+        of_network = rows[(rows["network"] == network) & (rows["kernel"] != "cublas")]
+        faster = set(of_network.loc[of_network["verdict"] == "faster", "kernel"])
+        assert faster == {*gaining, "tiled_fused"}
+        assert set(of_network.loc[of_network["kernel"].isin(gaining), "verdict"]) == {"faster"}
+        means = of_network.groupby(["dataset", "kernel"])["mean_s"].first().unstack()
+        assert set(means.idxmin(axis=1)) == {"tiled_fused"}
+    yield "only fusion is significantly faster alone"
+    cnn = table("nvidia-h200/cnn/cnn_kernel_gains", strategy="resident").set_index("kernel")["mean_s"]
+    assert cnn.idxmin() == "tiled_fused"
+
+
 # ---- docs/explanation/protocol.md
 
 
@@ -137,7 +151,7 @@ def of_glance():
 
 FACTS = {
     "results.md": [fact for name, fact in vars(results).items() if name.startswith("of_")],
-    "reference/kernels.md": [of_the_kernel_study],
+    "reference/kernels.md": [of_the_kernel_study, of_single_techniques],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
     "explanation/attribution.md": [of_the_bound_of_predictions, of_the_warning],
