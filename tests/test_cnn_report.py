@@ -320,3 +320,6 @@ def test_the_block_sizes_are_as_the_text_says():
     draws = [record["runs"][0]["test_accuracy"] for record in of_block]
     assert sorted(accuracy > 0.11 for accuracy in draws) == [False] * 4 + [True] * 4 and draws[0] > 0.11
     says("from the published ones and three of the seven other draws")
+    (parts,) = some(measured("cnn_kernel_gains"), strategy="resident", kernel="naive").to_dict("records")
+    by_direction = [parts[f"{one}_us"] for one in ("weights", "forward", "dgrad")]
+    says(f"gradients and updates of weights take {by_direction[0] / sum(by_direction):.0%} of it")

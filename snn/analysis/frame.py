@@ -200,6 +200,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),
         **_explanation(records, members),
         "trace": first["explanation"] and first["explanation"]["trace"],
+        "calls": [call for record in records for call in (record["explanation"] or {"calls": []})["calls"]],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
         "in_use": [held for record in records if (held := _in_use(record))],
