@@ -304,6 +304,17 @@ def test_the_loader_is_as_the_text_says():
     says(f"`graph` {some(beside, strategy='graph')['step_us'].min():.0f} (table of conclusion 2")
 
 
+def test_single_calls_are_as_the_text_says():
+    rows = measured("cnn_calls")
+    naive = some(rows, kernel="naive")
+    in_all = (naive["calls"] * naive["device_us"]).sum()
+    first, second = sorted(some(naive, call="conv2d_wgrad")["device_us"], reverse=True)
+    says(f"take {first:,.0f} and {second:,.0f} µs of {in_all:,.0f} µs for all calls")
+    says(f"ReLUs after the convolutions take {some(naive, call='relu')['share'].sum():.1%} together")
+    products = some(rows, call="matmul", size="64x4608x10").set_index("kernel")["device_us"]
+    says(f"takes {products['naive']:.0f} µs in the forward pass, and {products['tiled']:.0f} µs with `tiled`")
+
+
 def test_the_block_sizes_are_as_the_text_says():
     epochs, rows = measured("cnn_block_epochs"), measured("cnn_block_size").set_index(["gradient", "threads"])
     as_published = some(epochs, gradient="as published")

@@ -143,6 +143,7 @@ TABLES = {
     "cnn_block_epochs": _cnn_table("Figures 3 and 4: epochs", "cnn_block_size", "cnn_block_size"),
     "cnn_cpu": Table(CNN_REPORT, "GPU and CPU", "cnn_strategies", form="cpu"),
     "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="sweep", with_limits=True),
+    "cnn_calls": Table(CNN_REPORT, "calls of a step", "cnn_strategies", form="attribution"),
     "cnn_peers_memory": Table(CNN_REPORT, "memory of peers", "cnn_peers", form="memory"),
     "cnn_kernel_gains": Table(CNN_REPORT, "kernels over naive", "cnn_strategies", only=_FP32, form="sweep"),
     "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
@@ -160,6 +161,7 @@ TABLES = {
     "cpu": Table(SWEEPS, "cpu", "cpu"),
     "peers": Table(SWEEPS, "peers", "peers", with_limits=True, form="sweep"),
     "peers_memory": Table(WHY, "memory of peers", "peers", form="memory"),
+    "kernel_calls": Table(WHY, "calls of a step by kernel", "kernels", form="attribution"),
     "kernel_gains": Table(
         SWEEPS, "kernels over naive", "kernels", only=_FP32, published=_KERNEL_STUDY, form="sweep"
     ),

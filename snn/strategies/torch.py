@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -513,6 +514,33 @@ class TorchLoader(TorchPeer):
             num_workers=self._workers,
             pin_memory=self._pin_memory,
         )
+
+
+class Images:
+    """A data set as torchvision's MNIST with ``ToTensor``: each sample is made of a PIL image.
+
+    A sample costs what it costs there: an element of a tensor of bytes, an image, a copy of it, another order
+    of its dimensions, and a division by 255. ``pixels`` are float32, (rows, 1, height, width). Raises
+    Unsupported without Pillow, and for several channels or pixels that are not whole 255ths of 1.
+    """
+
+    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
+        torch = required("torch", PEERS)
+        required("PIL.Image", "pip install pillow")
+        values = np.rint(pixels * 255).astype(np.uint8)
+        if pixels.shape[1] != 1 or (values / np.float32(255) != pixels).any():
+            raise Unsupported("images must have one channel, and pixels that are whole 255ths of 1")
+        self._pixels, self._labels = torch.from_numpy(values[:, 0]), torch.from_numpy(labels.astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def __getitem__(self, i: int) -> tuple[Any, int]:
+        torch, Image = import_module("torch"), import_module("PIL.Image")
+        image, label = Image.fromarray(self._pixels[i].numpy()), int(self._labels[i])
+        width, height = image.size
+        pixels = torch.from_numpy(np.array(image, np.uint8, copy=True)).view(height, width, 1)
+        return pixels.permute(2, 0, 1).contiguous().to(torch.float32).div(255), label
 
 
 class _Sampler(Orders):

@@ -4,7 +4,10 @@ And what accounts for the difference between two cells, in sentences: from the l
 both. Parts of a time add up; that one is shorter does not show what made it so.
 """
 
+import re
+from collections import Counter
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -110,6 +113,66 @@ def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresho
 
 
 timeline = Table("Two steps of training, call by call", _timeline)
+
+
+# ---- the calls of one step, each timed alone
+
+PASSES = ("forward", "dgrad", "weights")
+"""Parts of a step: forward pass and loss; gradients of layers' inputs; those of weights, and updates."""
+
+_LOSS = ("error", "matmul_error", "softmax_cross_entropy")
+"""Calls that end the forward pass: they compute the gradient of the outputs."""
+
+_BACKWARD = {
+    "weights": re.compile(r"matmul_tn|conv2d_wgrad|(fma_|clipped_)?update|sum_(squares|parts|rows)"),
+    "dgrad": re.compile(r"matmul(_nt)?(_mask)?$|mask$|conv2d_dgrad|max_pool2d_gradient"),
+}
+
+
+def step_calls(row: Mapping[str, Any]) -> list[tuple[str, str, str, float]]:
+    """Each call of one traced step: pass, name, size, and µs on the device, the median over rounds.
+
+    A call was timed alone, between two events, which add to it. Empty unless a step consists of launches
+    alone, and each is known to belong to one pass.
+    """
+    trace = row["trace"] or {"events": [], "steps": 1}
+    step = [(name, tuple(size)) for name, size, *_ in trace["events"]][
+        : len(trace["events"]) // trace["steps"]
+    ]
+    losses = [i for i, (name, _) in enumerate(step) if name in _LOSS]
+    if not losses:
+        return []
+    timed: dict[Any, list[float]] = {}
+    for call in row["calls"]:
+        timed.setdefault((call["call"], tuple(call["size"])), []).append(call["device_us"])
+    found = []
+    for i, (name, size) in enumerate(step):
+        passes = [one for one, names in _BACKWARD.items() if names.match(name)]
+        if i > losses[0] and not passes:
+            return []
+        of = passes[0] if i > losses[0] else "forward"
+        found.append((of, name, "x".join(map(_number, size)), median(timed[name, size])))
+    return found
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _calls(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per call and size, in the order of a step."""
+    rows: list[dict[str, Any]] = []
+    for cell in cells.to_dict("records"):
+        calls = step_calls(cell)
+        in_all = sum(us for *_, us in calls)
+        for (of, name, size, us), count in Counter(calls).items():
+            row = {key: cell[key] for key in ("strategy", "dataset", "network", "kernel", "precision")}
+            row |= {"pass": of, "call": name, "size": size, "calls": count}
+            rows.append(row | {"device_us": us, "share": count * us / in_all, "device": cell["device"]})
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["strategy", "device"])
+
+
+kernel_calls = cnn_calls = Table("The calls of one step, each timed alone", _calls)
 
 
 # ---- what accounts for the difference between two cells

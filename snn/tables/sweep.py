@@ -1,11 +1,10 @@
 """The table of any sweep, and five special tables: peers, kernels, members, learning rates, precisions."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, repeat
 from math import inf, sqrt
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from snn.measurement.student import student_quantile
 from snn.models.members import LISTS
 from snn.records.origin import Origin
 from snn.tables import table
+from snn.tables.attribution import PASSES, step_calls
 from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
 
@@ -142,43 +142,13 @@ def _of_the_study(rows: Rows) -> pd.DataFrame:
     return pd.DataFrame({name: has_all.map({True: value}) for name, value in columns.items()})
 
 
-_LOSS = ("error", "matmul_error", "softmax_cross_entropy")
-"""Calls that end the forward pass: they compute the gradient of the outputs."""
-
-_BACKWARD = {
-    "weights_us": re.compile(r"matmul_tn|conv2d_wgrad|(fma_|clipped_)?update|sum_(squares|parts|rows)"),
-    "dgrad_us": re.compile(r"matmul(_nt)?(_mask)?$|mask$|conv2d_dgrad|max_pool2d_gradient"),
-}
-
-
-def _by_direction(row: Row) -> dict[str, float]:
-    """µs of a step's calls on the device, each timed alone between two events, which add to it.
-
-    Forward, gradients of layers' inputs (``dgrad``), and gradients of weights with their update, which one
-    kernel may compute. Medians over rounds; empty unless a traced step consists of such calls alone.
-    """
-    trace = row["trace"] or {"events": [], "steps": 1}
-    step = [(name, tuple(size)) for name, size, *_ in trace["events"]][
-        : len(trace["events"]) // trace["steps"]
-    ]
-    losses = [i for i, (name, _) in enumerate(step) if name in _LOSS]
-    if not losses:
-        return {}
-    timed: dict[Any, list[float]] = {}
-    for call in row["calls"]:
-        timed.setdefault((call["call"], tuple(call["size"])), []).append(call["device_us"])
-    found = dict.fromkeys(("forward_us", *_BACKWARD), 0.0)
-    for i, (name, size) in enumerate(step):
-        passes = [one for one, names in _BACKWARD.items() if names.match(name)]
-        if i > losses[0] and not passes:
-            return {}
-        found[passes[0] if i > losses[0] else "forward_us"] += median(timed[name, size])
-    return found
-
-
-def _directions(rows: Rows) -> pd.DataFrame:
-    found = [_by_direction(row) for row in rows.frame.to_dict("records")]
-    return pd.DataFrame(found, rows.frame.index, ["forward_us", "dgrad_us", "weights_us"])
+def _passes(rows: Rows) -> pd.DataFrame:
+    """µs of a step's calls by their pass; empty unless ``step_calls`` knows them."""
+    found: list[dict[str, float]] = []
+    for row in rows.frame.to_dict("records"):
+        calls = step_calls(row)
+        found.append({f"{one}_us": sum(us for of, *_, us in calls if of == one) for one in PASSES if calls})
+    return pd.DataFrame(found, rows.frame.index, [f"{one}_us" for one in PASSES])
 
 
 kernel_gains = cnn_kernel_gains = cells_table(
@@ -187,7 +157,7 @@ kernel_gains = cnn_kernel_gains = cells_table(
     table.ratio(),
     "verdict note",
     _of_the_study,
-    _directions,
+    _passes,
     status,
     DEVICE,
     rows=_with_naive,
