@@ -80,11 +80,11 @@ def _block(row: Row) -> list[int]:
     return [int(size) for size in row["kernel.block"].split("-")]
 
 
-def _over(is_baseline: Callable[[Row], bool]) -> Callable[[pd.DataFrame], list[int]]:
-    """The number of the baseline that does the same work as each row; -1 if none does."""
+def _over(is_baseline: Callable[[Row], bool], *alike: str) -> Callable[[pd.DataFrame], list[int]]:
+    """The number of the baseline that does the same work as each row, also in ``alike``; -1 if none does."""
 
     def numbers(rows: pd.DataFrame) -> list[int]:
-        points = texts(rows, ("dataset", "gradient", "reduction", "learning_rate"))
+        points = texts(rows, ("dataset", "gradient", "reduction", "learning_rate", *alike))
         return first_at(points, [i for i, row in enumerate(rows.to_dict("records")) if is_baseline(row)])
 
     return numbers
@@ -211,19 +211,22 @@ def _loader_rows(cells: pd.DataFrame) -> pd.DataFrame:
         ran_on=cells["backend"].map(_RAN_ON),
         workers=cells["strategy.workers"],
         pin_memory=cells["strategy.pin_memory"].astype(object),
+        images=[row.get("strategy.images") is True for row in cells.to_dict("records")],
     )
 
 
 _measured_loader = cells_table(
     "The CNN report's PyTorch program by its loader's settings (Tables 1 and 2)",
-    "dataset ran_on workers pin_memory mean_s std_s step_us",
+    "dataset ran_on workers pin_memory",
+    lambda rows: rows.frame[["images"] if rows.frame["images"].any() else []],
+    "mean_s std_s step_us",
     *_RATIO,
     f"{_SCORES} test_s test_std_s runs",
     lambda rows: _beside(rows, _counterpart, [*_NUMBERS, "published_device"]),
     *_END,
     rows=_loader_rows,
     # The fewest workers, and no pinned memory: what the report compares with.
-    over=_over(lambda row: (row["workers"], row["pin_memory"]) == (2, False)),
+    over=_over(lambda row: (row["workers"], row["pin_memory"]) == (2, False), "images"),
 )
 
 
@@ -237,7 +240,8 @@ def _loader(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -
         for one in _published_loaders(published, dataset):
             backend = next(name for name, where in _RAN_ON.items() if where == one["ran_on"])
             is_there = one["ran_on"] in set(table["ran_on"])
-            why = "not in the sweep" if is_there else f"--config device={backend} measures it"
+            command = f"--config grid=benchmarks/cnn_pytorch.yaml device={backend}"
+            why = "not in the sweep" if is_there else f"{command} measures it"
             rest += [one | {"reason": f"published only: {why}"}] if one not in shown else []
     if rest:
         if "reason" not in table:
