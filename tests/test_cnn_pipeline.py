@@ -46,7 +46,10 @@ GRID = {
     },
 }
 SHOWN = {
-    "tables": ["cnn_programs", "cnn_loader", "cnn_epochs", "cnn_block_size", "cnn_block_epochs", "cnn_cpu"],
+    "tables": [
+        *("cnn_programs", "cnn_loader", "cnn_epochs", "cnn_block_size", "cnn_block_epochs", "cnn_cpu"),
+        *("cnn_kernel_gains", "cnn_calls", "cnn_peers_memory"),
+    ],
     "figures": ["cnn_cumulative_time", "cnn_loss", "cnn_block_time", "cnn_block_loss", "cnn_ranking"],
 }
 CATEGORY = "4 The CNN report"

@@ -161,15 +161,16 @@ def _number(value: float) -> str:
 
 def _calls(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per call and size, in the order of a step."""
-    rows: list[dict[str, Any]] = []
+    shown = ("strategy", "dataset", "network", "kernel", "precision")
+    rows: list[tuple[Any, ...]] = []
     for cell in cells.to_dict("records"):
         calls = step_calls(cell)
         in_all = sum(us for *_, us in calls)
-        for (of, name, size, us), count in Counter(calls).items():
-            row = {key: cell[key] for key in ("strategy", "dataset", "network", "kernel", "precision")}
-            row |= {"pass": of, "call": name, "size": size, "calls": count}
-            rows.append(row | {"device_us": us, "share": count * us / in_all, "device": cell["device"]})
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["strategy", "device"])
+        for (*names, us), count in Counter(calls).items():
+            measured = (count, us, count * us / in_all if in_all else None)
+            rows.append((*(cell[key] for key in shown), *names, *measured, cell["device"], cell["backend"]))
+    columns = [*shown, "pass", "call", "size", "calls", "device_us", "share", "device", "backend"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 kernel_calls = cnn_calls = Table("The calls of one step, each timed alone", _calls)
