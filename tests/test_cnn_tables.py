@@ -104,8 +104,7 @@ def test_rows_of_the_report_without_a_counterpart_say_why():
     assert table.loc[measured, "published_s"].tolist() == [159.26] and cnn_loader.pairs(rows) == []
     rest = table[~measured]
     assert len(rest) == 8 and rest["published_s"].notna().all() and rest["device"].isna().all()
-    command = "--config grid=benchmarks/cnn_pytorch.yaml device=cuda"
-    why = {"GPU": f"{command} measures it", "CPU": "not in the sweep"}
+    why = {"GPU": "the sweep cnn_pytorch measures it on a GPU's host", "CPU": "not in the sweep"}
     assert (rest["reason"] == "published only: " + rest["ran_on"].map(why)).all()
 
 

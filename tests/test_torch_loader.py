@@ -2,6 +2,7 @@
 
 import multiprocessing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from snn.config.compose import composed
 from snn.errors import ConfigError, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
-from snn.strategies.torch import Images
+from snn.strategies.torch import Images, TorchLoader
 
 torch = pytest.importorskip("torch")
 
@@ -134,6 +135,8 @@ def test_settings_are_those_of_the_report_and_afterwards_as_before(random):
 def test_what_it_cannot_do_has_a_reason(random):
     with pytest.raises(Unsupported, match=r"network\.update_order=sequential is not possible"):
         made("torch_loader", CpuBackend()).check_network(mlp((4, 3, 1)))
+    with pytest.raises(Unsupported, match=r"strategy\.on_host=true is for device=cpu"):
+        TorchLoader(SimpleNamespace(is_processor=False), on_host=True)
     strategy = made("torch_loader", CpuBackend(), pin_memory=True)
     with pytest.raises(Unsupported, match=r"strategy.pin_memory=true .*: on the CPU choose false"):
         strategy.setup(CNN, *data(5, random), 2, 0.01)
@@ -143,7 +146,7 @@ def test_what_it_cannot_do_has_a_reason(random):
 @pytest.mark.parametrize(
     ("key", "values", "right"),
     [
-        ("images", ("'True'", "1"), "true or false"),
+        *((key, ("'True'", "1"), "true or false") for key in ("images", "on_host")),
         ("pin_memory", ("'True'", "'False'", "1", "null"), "true or false"),
         ("workers", ("-1", "1025", "1.5", "many"), ".*(at least 0|from 0 to 1024)"),
     ],

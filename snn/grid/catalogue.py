@@ -138,6 +138,8 @@ TABLES = {
     "cnn_loader": _cnn_table(
         "Tables 1 and 2: PyTorch", "cnn_loader", "cnn_loader", only={"strategy": "torch_loader"}
     ),
+    "cnn_pytorch": _cnn_table("Tables 1 and 2: PyTorch, with its images", "cnn_pytorch", "cnn_loader"),
+    "cnn_pytorch_cpu": Table(CNN_REPORT, "PyTorch on GPU and CPU", "cnn_pytorch", form="cpu"),
     "cnn_epochs": _cnn_table("Figures 1 and 2: epochs", "cnn_epochs", "cnn_epochs"),
     "cnn_block_size": _cnn_table("Figures 3 and 4: block size", "cnn_block_size", "cnn_block_size"),
     "cnn_block_epochs": _cnn_table("Figures 3 and 4: epochs", "cnn_block_size", "cnn_block_size"),

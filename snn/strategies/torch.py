@@ -411,9 +411,16 @@ class TorchLoader(TorchPeer):
     further_layers = BatchNorm1d, BatchNorm2d
 
     def __init__(
-        self, backend: Backend, workers: int = 4, pin_memory: bool = False, images: bool = False
+        self,
+        backend: Backend,
+        workers: int = 4,
+        pin_memory: bool = False,
+        images: bool = False,
+        on_host: bool = False,
     ) -> None:
         super().__init__(backend)
+        if on_host and not backend.is_processor:
+            raise Unsupported("strategy.on_host=true is for device=cpu, or for a sweep on a GPU's host")
         self._workers, self._pin_memory, self._images = workers, pin_memory, images
         self._sampler: _Sampler | None = None
         self._losses: list[float] = []
