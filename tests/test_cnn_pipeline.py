@@ -49,7 +49,14 @@ GRID = {
 SHOWN = {
     "tables": [
         *("cnn_programs", "cnn_loader", "cnn_epochs", "cnn_block_size", "cnn_block_epochs", "cnn_cpu"),
-        *("cnn_kernel_gains", "cnn_calls", "cnn_peers_memory", "cnn_pytorch", "cnn_pytorch_cpu"),
+        *(
+            "cnn_kernel_gains",
+            "cnn_calls",
+            "cnn_block_calls",
+            "cnn_peers_memory",
+            "cnn_pytorch",
+            "cnn_pytorch_cpu",
+        ),
     ],
     "figures": ["cnn_cumulative_time", "cnn_loss", "cnn_block_time", "cnn_block_loss", "cnn_ranking"],
 }

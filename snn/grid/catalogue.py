@@ -143,6 +143,9 @@ TABLES = {
     "cnn_epochs": _cnn_table("Figures 1 and 2: epochs", "cnn_epochs", "cnn_epochs"),
     "cnn_block_size": _cnn_table("Figures 3 and 4: block size", "cnn_block_size", "cnn_block_size"),
     "cnn_block_epochs": _cnn_table("Figures 3 and 4: epochs", "cnn_block_size", "cnn_block_size"),
+    "cnn_block_calls": Table(
+        CNN_REPORT, "calls of a step by block size", "cnn_block_size", form="attribution"
+    ),
     "cnn_cpu": Table(CNN_REPORT, "GPU and CPU", "cnn_strategies", form="cpu"),
     "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="sweep", with_limits=True),
     "cnn_calls": Table(CNN_REPORT, "calls of a step", "cnn_strategies", form="attribution"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from snn.analysis.grouping import is_empty
+from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import over_baselines
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE
@@ -125,20 +125,22 @@ _LOSS = ("error", "matmul_error", "softmax_cross_entropy")
 
 _BACKWARD = {
     "weights": re.compile(r"matmul_tn|conv2d_wgrad|(fma_|clipped_)?update|sum_(squares|parts|rows)"),
-    "dgrad": re.compile(r"matmul(_nt)?(_mask)?$|mask$|conv2d_dgrad|max_pool2d_gradient"),
+    "dgrad": re.compile(r"matmul(_nt)?(_mask)?$|mask$|conv2d_dgrad|max_pool2d_gradient|keep_first"),
 }
+_NOT_LAUNCHED = re.compile(r"copy_(in|out)$|event_")
 
 
 def step_calls(row: Mapping[str, Any]) -> list[tuple[str, str, str, float]]:
     """Each call of one traced step: pass, name, size, and µs on the device, the median over rounds.
 
-    A call was timed alone, between two events, which add to it. Empty unless a step consists of launches
-    alone, and each is known to belong to one pass.
+    A call was timed alone, between two events, which add to it. Empty unless a step consists of launches,
+    copies and events alone, and each launch is known to belong to one pass.
     """
     trace = row["trace"] or {"events": [], "steps": 1}
     step = [(name, tuple(size)) for name, size, *_ in trace["events"]][
         : len(trace["events"]) // trace["steps"]
     ]
+    step = [call for call in step if not _NOT_LAUNCHED.match(call[0])]
     losses = [i for i, (name, _) in enumerate(step) if name in _LOSS]
     if not losses:
         return []
@@ -161,7 +163,8 @@ def _number(value: float) -> str:
 
 def _calls(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
     """One row per call and size, in the order of a step."""
-    shown = ("strategy", "dataset", "network", "kernel", "precision")
+    shown = ["strategy", "dataset", "network", "kernel", "precision"]
+    shown += varied(cells, settings(cells, ("kernel", "training")), shown)
     rows: list[tuple[Any, ...]] = []
     for cell in cells.to_dict("records"):
         calls = step_calls(cell)
@@ -173,7 +176,7 @@ def _calls(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds
     return pd.DataFrame(rows, columns=columns)
 
 
-kernel_calls = cnn_calls = Table("The calls of one step, each timed alone", _calls)
+kernel_calls = cnn_calls = cnn_block_calls = Table("The calls of one step, each timed alone", _calls)
 
 
 # ---- what accounts for the difference between two cells
