@@ -399,8 +399,8 @@ class TorchLoader(TorchPeer):
     ``setup`` makes the modules, and a DataLoader over the data in pageable host memory. Batches are in file
     order, or a sampler's with ``training.shuffle=epoch``, so that all strategies end with the same weights;
     the report's program draws its own order. Each epoch starts ``workers`` processes, which collate samples
-    to batches, and ends them; with none the process that trains does it. With ``images`` each sample is made
-    as ``Images`` says, else it is a row of a tensor. With ``pin_memory`` a thread copies each batch to pinned
+    to batches, and ends them; with none the process that trains does it. With ``images`` each sample is
+    an item of ``Images``, else a row of a tensor. With ``pin_memory`` a thread copies each batch to pinned
     memory. Per step: 2 blocking copies to the device, forward, ``backward``, an SGD step, and
     ``loss.item()``, which waits for the device. Everything comes from PyTorch's allocators. As in the report,
     cuDNN is deterministic and does not time its algorithms.
