@@ -6,10 +6,10 @@
 
 What we read in its code (commit 838e681): every generator is seeded with 42, cuDNN is deterministic, weights
 are PyTorch's defaults, a DataLoader shuffles 60,000 images in batches of 64, and its processes make each
-sample of a PIL image, as torchvision's MNIST with ToTensor does. Memory is pinned with either value of --pin, copies
-block, and each step reads the loss. SGD at 0.01; a schedule that first acts after the last epoch. With tqdm
-installed, its bar is drawn in each step, as there. --cores limits a run to so many CPU cores, 0 to none; the
-report had four. Each run is a separate process. Needs PyTorch and Pillow, and for mnist and fashion their
+sample of a PIL image, as torchvision's MNIST with ToTensor does. Memory is pinned with either value of --pin,
+copies block, and each step reads the loss. SGD at 0.01; a schedule that first acts after the last epoch. With
+tqdm installed, its bar is drawn in each step, as there. --cores limits a run to so many CPU cores, 0 to none;
+the report had four. Each run is a separate process. Needs PyTorch and Pillow, and for mnist and fashion their
 files (config/dataset/); --data patterns needs none.
 
 Prints a line per run, then the means with their standard deviations, and how many times as long as on the
