@@ -28,6 +28,7 @@ from snn.hardware.limits import Measured
         ("plan_accuracy", "plan_accuracy: device=cuda, but"),
         ("headline", "device=cuda, but"),
         ("losses --epochs 0", "--epochs: it is '0': it must be a whole number, at least 1"),
+        ("cnn_pytorch --runs 0", "--runs: it is '0': it must be a whole number, at least 1"),
         ("members --members 10", "--members: it is '10': it must be a whole number, at least 100"),
         ("members --csv nothing.csv", "members: "),
         *(

@@ -46,6 +46,15 @@ def one_cell(folder, sweep, device=CPU):
     return cell
 
 
+def test_a_peer_with_the_option_on_host_is_measured_on_the_host(tmp_path):
+    sweep = {"strategy": "torch_loader", "network.update_order": "simultaneous"}
+    read = sweeps_of(tmp_path, {"x": sweep | {"strategy.on_host": [True, False]}}, GPU, CPU)["x"].cells
+    assert {on_host(one["strategy"]): one["device"]["backend"] for one in read} == {
+        True: "cpu",
+        False: "cuda",
+    }
+
+
 def refusal(path, error=ConfigError):
     """What a grid file is refused with after its path, in one short line."""
     with pytest.raises(error) as caught:

@@ -200,8 +200,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),
         **_explanation(records, members),
         "trace": first["explanation"] and first["explanation"]["trace"],
+        "calls": [call for record in records for call in (record["explanation"] or {"calls": []})["calls"]],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
+        "in_use": [held for record in records if (held := _in_use(record))],
     }
 
 
@@ -244,6 +246,18 @@ def _memory(record: Record) -> dict[str, Any]:
         "memory.max_used_fraction": 1 - memory["least_free_bytes"] / memory["total_bytes"],
         "memory.warnings": "; ".join(memory["warnings"]),
     }
+
+
+def _in_use(record: Record) -> tuple[int, int] | None:
+    """Bytes of the device that all processes held, by the driver: at the start of a round, and the most.
+
+    The driver is asked once a second, and between runs. None without its answers.
+    """
+    machine = record["machine"]
+    sampled = (machine.get("samples") or {"columns": {}})["columns"].get("memory_used_bytes", [])
+    known = [one for one in sampled if one is not None]
+    read = [one.get("memory_used_bytes") or 0 for one in machine["readings"]]
+    return (known[0], max(*known, *read)) if known else None
 
 
 def joined(words: Iterable[str | None], default: str = "") -> str:

@@ -45,7 +45,8 @@ def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"strategy._target_ is {choice['_target_']!r}, which is not a class of this program: {error}"
         ) from error
-    return {name: getattr(strategy, name) for name in ("on_host", "own_runtime", "side_by_side")}
+    found = {name: getattr(strategy, name) for name in ("on_host", "own_runtime", "side_by_side")}
+    return found | {"on_host": found["on_host"] or choice.get("on_host") is True}  # a peer's option
 
 
 def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
