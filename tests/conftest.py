@@ -67,6 +67,8 @@ MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("s
 """Strategies that train several networks: ``test_members`` tests them."""
 PEERS = [name for name in OF_OTHERS if name not in MANY]
 SINGLE = [name for name in STRATEGIES if name not in MANY]
+PROBES = ("keepalive", "combined_kept")
+"""Strategies that test an explanation: config/paper_questions.yaml has them, and no ranking."""
 DIFFERENT = (
     *("reference", "preallocated", "workspace", "resident"),
     *("graph", "persistent", "blas", "sequential"),

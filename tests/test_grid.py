@@ -10,7 +10,7 @@ import grid_schema
 import jsonschema
 import pytest
 import yaml
-from conftest import ROOT, STRATEGIES
+from conftest import PROBES, ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ON_CPU
@@ -61,6 +61,12 @@ def whole(device, host=None):
     return grid.read(ROOT / "config/grid.yaml", device, host)
 
 
+@cache
+def questions():
+    """The sweeps of config/paper_questions.yaml."""
+    return grid.read(ROOT / "config/paper_questions.yaml", GPU)
+
+
 # ---- config/grid.yaml
 
 
@@ -85,12 +91,13 @@ def test_on_the_cpu_it_is_smaller():
 
 
 def test_every_choice_is_in_a_sweep():
-    cells = grid.all_cells(whole(GPU)).values()
+    cells = [*grid.all_cells(whole(GPU)).values(), *grid.all_cells(questions()).values()]
     for group in ("strategy", "kernel", "precision"):
         assert set(groups.names(group)) <= {cell[group]["name"] for cell in cells}
     # A share of a launch is not ranked beside a training.
     ranked = {cell.strategy for cell in whole(GPU)["strategies"].cells}
-    assert set(STRATEGIES) - {"ensemble"} <= ranked and "ensemble" not in ranked
+    assert ranked == set(STRATEGIES) - {"ensemble", *PROBES}
+    assert set(PROBES) <= {cell.strategy for cell in grid.all_cells(questions()).values()}
 
 
 @pytest.mark.parametrize("backend", ["cuda", "cpu"])
@@ -99,7 +106,7 @@ def test_every_strategy_is_a_candidate_where_it_can_train(backend):
     products = read_yaml(ROOT / "config/recommend.yaml")["candidates"][backend]["all"]
     gpu_cannot = {name for name in STRATEGIES if on_host(groups.load("strategy", name))}
     cannot = ON_CPU if backend == "cpu" else gpu_cannot
-    expected = set(STRATEGIES) - {"ensemble", *cannot}
+    expected = set(STRATEGIES) - {"ensemble", *PROBES, *cannot}
     assert {name for product in products for name in product["strategy"]} == expected
 
 

@@ -151,6 +151,19 @@ class Reference(HostDriven):
                 self._free_buffer(buffer)
 
 
+class Keepalive(Reference):
+    """The strategy ``reference`` with one more device block of 256 bytes, which ``setup`` allocates.
+
+    Nothing uses the block. It tests a reason for the cost of the reference's allocations: the driver returns
+    its last mapped memory to the system when the last block in it is freed, as after every product of the
+    reference, and maps memory again for the next one. Here a block is always left.
+    """
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self._buffers.append(self.backend.malloc(_ALIGNMENT, "workspace"))
+
+
 class Pinned(Reference):
     """Host-driven training as in the reference, with pinned host matrices.
 
@@ -231,28 +244,20 @@ class AsyncPool(HostDriven):
         super().close()
 
 
-class Preallocated(HostDriven):
-    """Host-driven training without allocations in the loop.
+class KeepsMatrices(HostDriven):
+    """A base class that allocates the host matrices of a step once: one for each result and transpose.
 
-    ``setup`` creates one stream and allocates three device buffers, as large as the largest A, B and C, and
-    one pinned host matrix for each result and transpose of a step. Per product: 2 asynchronous copies in, 1
-    launch, 1 asynchronous copy out, 1 stream synchronisation, no allocation.
+    Every step uses them in the same order.
     """
 
-    page_locked = True
     keeps_matrices = True
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        self._step: list[np.ndarray] = []
-        self._next = 0
+    _step: Sequence[np.ndarray] = ()
+    _next = 0
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
-        self._stream = self.backend.stream_create()
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
-        for sizes in zip(*step.products, strict=True):
-            self._buffers.append(self.backend.malloc(max(sizes)))
+        self._products = step.products
         self._step = [
             self.allocate((request.elements,), request.purpose, self.page_locked) for request in step.requests
         ]
@@ -262,12 +267,6 @@ class Preallocated(HostDriven):
             return super()._forward(X)
         finally:
             self._next = 0  # a forward pass has the first matrices of a step
-
-    def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
-        try:
-            multiply_on_stream(self.backend, self._stream, self._buffers, A, B, C)
-        finally:
-            self.backend.stream_synchronize(self._stream)
 
     def result(self, shape: tuple[int, ...]) -> np.ndarray:
         matrix = self._step[self._next]
@@ -284,8 +283,31 @@ class Preallocated(HostDriven):
         """Keep the matrix for the next step."""
 
     def close(self) -> None:
-        self._step = []
+        self._step = ()
         super().close()
+
+
+class Preallocated(KeepsMatrices):
+    """Host-driven training without allocations in the loop.
+
+    ``setup`` creates one stream and allocates three device buffers, as large as the largest A, B and C, and
+    one pinned host matrix for each result and transpose of a step. Per product: 2 asynchronous copies in, 1
+    launch, 1 asynchronous copy out, 1 stream synchronisation, no allocation.
+    """
+
+    page_locked = True
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self._stream = self.backend.stream_create()
+        for sizes in zip(*self._products, strict=True):
+            self._buffers.append(self.backend.malloc(max(sizes)))
+
+    def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
+        try:
+            multiply_on_stream(self.backend, self._stream, self._buffers, A, B, C)
+        finally:
+            self.backend.stream_synchronize(self._stream)
 
 
 _ALIGNMENT = 256  # bytes, as cudaMalloc aligns its blocks
@@ -450,6 +472,14 @@ class Combined(HostDriven):
     def close(self) -> None:
         self._slots.close()
         super().close()
+
+
+class CombinedKept(KeepsMatrices, Combined):
+    """The strategy ``combined``, with the results and transposes of a step allocated once, by ``setup``.
+
+    All else is as in ``combined``: B is allocated and freed for each product. It tests a reason for the time
+    that ``combined`` takes with wide layers: the driver's pinned allocations of large results.
+    """
 
 
 class Managed(HostDriven):
