@@ -33,7 +33,7 @@ from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.files import cache  # noqa: E402
 from snn.hardware import devices  # noqa: E402
-from snn.strategies.factory import own_runtime, side_by_side  # noqa: E402
+from snn.strategies.factory import class_of, own_runtime, side_by_side  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 
@@ -67,8 +67,8 @@ MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("s
 """Strategies that train several networks: ``test_members`` tests them."""
 PEERS = [name for name in OF_OTHERS if name not in MANY]
 SINGLE = [name for name in STRATEGIES if name not in MANY]
-PROBES = ("keepalive", "combined_kept")
-"""Strategies that test an explanation: config/paper_questions.yaml has them, and no ranking."""
+PROBES = [name for name in STRATEGIES if class_of(groups.load("strategy", name)).probe]
+"""config/paper_questions.yaml has them, and no ranking."""
 DIFFERENT = (
     *("reference", "preallocated", "workspace", "resident"),
     *("graph", "persistent", "blas", "sequential"),

@@ -452,7 +452,7 @@ def test_host_and_device_see_the_same(cuda_backend, managed):
     """A product on a part of the array, read by the host once it is done, without any copy."""
     A, B, C = managed[:32], managed[32:64], managed[64:96]
     A[:, :], B[:, :], C[:, :] = 2.0, 3.0, 0.0
-    buffers = tuple(cuda_backend.managed_buffer(part) for part in (A, B, C))
+    buffers = tuple(cuda_backend.shared_buffer(part) for part in (A, B, C))
     cuda_backend.launch("matmul", buffers, (16, 32, 16))
     cuda_backend.synchronize()
     assert (C.reshape(-1)[:256] == 2.0 * 3.0 * 32).all()

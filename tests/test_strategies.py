@@ -32,7 +32,7 @@ COUNTED = (
     *("prefetch_bytes", "h2d_copies", "h2d_bytes", "d2h_copies", "d2h_bytes", "launches", "graph_launches"),
     *("synchronizations", "streams_created", "streams_destroyed"),
 )
-TILED = {"streams": 2, "tile_rows": 4}
+TILES = ("streams", "combined", "combined_kept")
 
 
 def both(number, *names):
@@ -56,8 +56,10 @@ def counts_of(name, hidden, rows, batch, epochs, prefetches_out=True):
     in_tiles |= {"synchronizations": 2 * n} | both(held, "host_allocs")
     on_stream = alone | copied | both(1, "streams_created")
     back = 2 if prefetches_out else 1
-    advised = {"advices": 2 + 2 * (len(hidden) + 1), "prefetches": (2 + back) * n}
-    advised |= {"prefetch_bytes": inputs + back * results}
+    managed = alone | both(held, "managed_allocs")
+    advised = {"advices": 2 + 2 * (len(hidden) + 1)}
+    prefetched = {"prefetches": (2 + back) * n, "prefetch_bytes": inputs + back * results}
+    pooled = alone | copied | both(3 * n, "pool_allocs")
     return {
         "reference": per_call | {"pageable_allocs": held},
         "keepalive": per_call | both(3 * n + 1, "mallocs") | {"pageable_allocs": held},
@@ -66,30 +68,41 @@ def counts_of(name, hidden, rows, batch, epochs, prefetches_out=True):
         "combined": in_tiles | both(2, "streams_created"),
         "combined_kept": in_tiles | both(2, "streams_created") | both(kept, "host_allocs"),
         "preallocated": on_stream | both(3, "mallocs") | both(kept, "host_allocs"),
+        "mapped": alone | both(1, "streams_created") | both(kept, "host_allocs"),
         "workspace": on_stream | both(1, "mallocs") | both(matrices + 1, "host_allocs"),
-        "pool": alone | copied | both(3 * n, "pool_allocs") | both(held, "pool_host_allocs"),
+        "pool": pooled | both(held, "pool_host_allocs"),
+        "pool pageable": pooled | {"pageable_allocs": held},
         "async_pool": on_stream | both(3 * n, "pool_allocs") | {"pageable_allocs": held},
-        "managed": alone | both(held, "managed_allocs"),
-        "managed_prefetch": alone | both(held, "managed_allocs") | advised,
+        "managed": managed,
+        "managed_kept": alone | both(kept, "managed_allocs"),
+        "managed_prefetch": managed | advised | prefetched,
+        "managed_prefetch advice": managed | advised,
+        "managed_prefetch prefetches": managed | prefetched,
     }[name]
 
 
-OF_SOURCES = ("pool", "async_pool", "managed", "managed_prefetch")
-TILES = ("streams", "combined", "combined_kept")
-HOST_DRIVEN = ("reference", "keepalive", "pinned", *TILES, "preallocated", "workspace", *OF_SOURCES)
+OPTIONS = {  # beside those of the files
+    **{name: {"streams": 2, "tile_rows": 4} for name in TILES},
+    "pool pageable": {"host": "pageable"},
+    "managed_prefetch advice": {"hints": "advice"},
+    "managed_prefetch prefetches": {"hints": "prefetches"},
+}
+OF_SOURCES = ("pool", "async_pool", "managed", "managed_kept", "managed_prefetch")
+HOST_DRIVEN = ("reference", "keepalive", "pinned", *TILES, "preallocated", "mapped", "workspace", *OF_SOURCES)
+LABELS = *HOST_DRIVEN, *(label for label in OPTIONS if " " in label)
 on_gpu_too = [pytest.param(name, True, marks=pytest.mark.gpu) for name in OF_SOURCES]
 
 
-@pytest.mark.parametrize(("name", "on_gpu"), [*((name, False) for name in HOST_DRIVEN), *on_gpu_too])
+@pytest.mark.parametrize(("name", "on_gpu"), [*((label, False) for label in LABELS), *on_gpu_too])
 @shapes
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_host_driven_strategy_asks_for_what_the_equations_say(
     name, on_gpu, hidden, rows, batch, epochs, request
 ):
     backend = request.getfixturevalue("cuda_backend") if on_gpu else EverySource()
-    options = TILED if name in TILES else {}
     order = "simultaneous" if epochs == 2 else "sequential"
-    ledger = ledger_of(name, hidden, rows, batch, epochs, backend, order, **options).totals()
+    options = OPTIONS.get(name, {})
+    ledger = ledger_of(name.split()[0], hidden, rows, batch, epochs, backend, order, **options).totals()
     expected = counts_of(name, hidden, rows, batch, epochs, backend.prefetches_out)
     if name.startswith("combined"):  # a malloc for B, and those of the tile buffers, two at a time
         products = operands(hidden, rows, batch, epochs)
@@ -226,6 +239,7 @@ ON_CPU = {
     "graph_loop": "CUDA graphs need a CUDA device",
     "graph_pdl": "programmatic dependent launches need a CUDA device",
     "managed": MANAGED,
+    "managed_kept": MANAGED,
     "managed_prefetch": MANAGED,
     "pool": POOLS,
 }

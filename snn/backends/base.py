@@ -124,8 +124,12 @@ class Backend(ABC):
         """Free an array of ``managed_alloc`` (cudaFree); it must not be used afterwards."""
 
     @abstractmethod
-    def managed_buffer(self, array: np.ndarray) -> Any:
-        """A managed array, or a C-contiguous part of one, as device memory."""
+    def shared_buffer(self, array: np.ndarray) -> Any:
+        """A managed or pinned array, or a C-contiguous part of one, as device memory.
+
+        Kernels access pinned memory where it is, over the bus (zero-copy). Raises Unsupported if the system
+        could not pin it.
+        """
 
     @abstractmethod
     def advise(self, array: np.ndarray, advice: str) -> None:

@@ -33,6 +33,8 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "network.init": _NO_WORD,
     "network.update_order": _NO_WORD,
     "strategy.mode": (*_NO_WORD, "reduce-overhead"),
+    "strategy.hints": _NO_WORD,
+    "strategy.host": _NO_WORD,
     "strategy.seeds": (*_NO_SEEDS, [2**31], [-1], [1.5], [1, 1]),
     "strategy.initialisers": (["x"], [1], [None], [*INITIALISERS[:1], *INITIALISERS[:1]], "x", 3, None),
     "strategy.learning_rates": (*_NO_SEEDS, [-0.1], [1e39], [1e-50], [0.1, 0.1]),

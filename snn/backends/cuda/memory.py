@@ -76,7 +76,10 @@ class ManagedMemory(Backend):
         self._budget.give(self._sizes.pop(address))
         runtime.free(address)
 
-    def managed_buffer(self, array: np.ndarray) -> int:
+    def shared_buffer(self, array: np.ndarray) -> int:
+        # Pinned memory has the same address on the device, by unified addressing.
+        if self.pageable_fallbacks:
+            raise Unsupported("the system could not pin a host array, so that kernels cannot access it")
         return address_of(array)
 
     def advise(self, array: np.ndarray, advice: str) -> None:
