@@ -102,6 +102,7 @@ class Page(Entry):
 MICROBENCHMARKS = {
     "memory_access": Microbenchmark(MEMORY, "bandwidth by access pattern", "access", with_limits=True),
     "memory_calls": Microbenchmark(MEMORY, "time of memory calls", "backend"),
+    "allocation_size": Microbenchmark(MEMORY, "time of allocations by size", "backend"),
     "fragmentation": Microbenchmark(MEMORY, "fragmentation", "backend"),
     "memory_map": Microbenchmark(MEMORY, "memory map over time", "backend"),
     "shapes": Microbenchmark(SWEEPS, "shapes", "backend"),
@@ -189,6 +190,7 @@ FIGURES = {
     "cnn_peers": Figure(CNN_REPORT, "peers", "cnn_peers", "peers"),
     "memory_access": Figure(MEMORY, "bandwidth by access pattern", "memory_access"),
     "memory_calls": Figure(MEMORY, "time of memory calls", "memory_calls"),
+    "allocation_size": Figure(MEMORY, "time of allocations by size", "allocation_size"),
     "fragmentation": Figure(MEMORY, "fragmentation", "fragmentation"),
     "memory_map": Figure(MEMORY, "memory map over time", "memory_map"),
     "shapes": Figure(SWEEPS, "shapes", "shapes"),
