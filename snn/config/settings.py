@@ -281,6 +281,7 @@ KINDS: Mapping[str, Kind] = {
     "strategy.streams": Range(1, 1024, "a device works on fewer streams at a time"),
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
+    "strategy.data": one_of(("staged", "registered")),
     "strategy.hints": one_of(("both", "advice", "prefetches")),
     "strategy.host": one_of(("pinned", "pageable")),
     "strategy.threads": Range(1, 65536, "no host has more CPUs"),
@@ -370,6 +371,7 @@ KINDS: Mapping[str, Kind] = {
 
 OMITTED: Mapping[str, Mapping[str, Any]] = {
     "managed_prefetch": {"hints": "both"},
+    "pipelined": {"data": "staged"},
     "pool": {"host": "pinned"},
     "preallocated": {"streams": 1},
 }

@@ -286,7 +286,7 @@ class ObservedBackend(EveryCall):
         """A call that ends nothing, and the inner handles: each argument is read by its parameter's name."""
         handles = given.copy()
         nbytes, array = given.get("nbytes"), None
-        page_locked = given.get("page_locked", True) if method.makes == HOST else None
+        page_locked = bool(given.get("page_locked", True)) if method.makes == HOST else None
         if method.makes in (HOST, MANAGED):
             nbytes = 4 * math.prod(given["shape"])
         if "array" in given:

@@ -33,6 +33,7 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "network.init": _NO_WORD,
     "network.update_order": _NO_WORD,
     "strategy.mode": (*_NO_WORD, "reduce-overhead"),
+    "strategy.data": _NO_WORD,
     "strategy.hints": _NO_WORD,
     "strategy.host": _NO_WORD,
     "strategy.seeds": (*_NO_SEEDS, [2**31], [-1], [1.5], [1, 1]),

@@ -75,7 +75,7 @@ class CpuBackend(Backend):
         return HostBuffer(buffer.words[offset // 4 : -(-(offset + nbytes) // 4)])
 
     def host_alloc(
-        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool | str = True
     ) -> np.ndarray:
         return self._words(math.prod(shape), _OF_HOST).reshape(shape)
 
