@@ -149,6 +149,9 @@ TABLES = {
     "attribution_depth": Table(
         WHY, "where the time goes, by depth", "depth", one_row_per="network", form="attribution"
     ),
+    "attribution_allocation": Table(
+        WHY, "where the time goes, with memory kept", "allocation", one_row_per="network", form="attribution"
+    ),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
     "timeline": Table(
         WHY, "call by call", "dataset_size", "dataset", only={"dataset": "small"}, form="attribution"
@@ -180,6 +183,9 @@ FIGURES = {
         WHY, "where the time goes, by neurons", "attribution_neurons", "attribution"
     ),
     "attribution_depth": Figure(WHY, "where the time goes, by depth", "attribution_depth", "attribution"),
+    "attribution_allocation": Figure(
+        WHY, "where the time goes, with memory kept", "attribution_allocation", "attribution"
+    ),
     "timeline": Figure(WHY, "call by call", "timeline"),
     "cnn_cumulative_time": Figure(CNN_REPORT, "Figure 1: time by epoch", "cnn_epochs", "time_by_epoch"),
     "cnn_loss": Figure(CNN_REPORT, "Figure 2: loss by epoch", "cnn_epochs", "loss_by_epoch"),
