@@ -42,10 +42,12 @@ def train(name, fidelity, backend=None, epochs=3, **network):
         observed.live.check_nothing_held()
 
 
+@pytest.mark.parametrize("on_gpu", [False, pytest.param(True, marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("clip_norm", [None, 0.1])
 @pytest.mark.parametrize("name", [*THEIRS, "keepalive", "managed"])
-def test_weights_are_the_same_to_the_bit(name, clip_norm):
-    lean, *others = (train(name, one, EverySource(), clip_norm=clip_norm) for one in FIDELITIES)
+def test_weights_are_the_same_to_the_bit(name, clip_norm, on_gpu, request):
+    backend = request.getfixturevalue("cuda_backend") if on_gpu else EverySource()
+    lean, *others = (train(name, one, backend, clip_norm=clip_norm) for one in FIDELITIES)
     for weights, losses, _ in others:
         for W, right in zip(weights, lean[0], strict=True):
             np.testing.assert_array_equal(W, right)

@@ -1,6 +1,7 @@
 """What each strategy asks of its backend, call by call, and that it gives everything back."""
 
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -86,10 +87,12 @@ OPTIONS = {  # beside those of the files
     "pool pageable": {"host": "pageable"},
     "managed_prefetch advice": {"hints": "advice"},
     "managed_prefetch prefetches": {"hints": "prefetches"},
+    "preallocated streams": {"streams": 3},
+    "pipelined registered": {"data": "registered"},
 }
 OF_SOURCES = ("pool", "async_pool", "managed", "managed_kept", "managed_prefetch")
 HOST_DRIVEN = ("reference", "keepalive", "pinned", *TILES, "preallocated", "mapped", "workspace", *OF_SOURCES)
-LABELS = *HOST_DRIVEN, *(label for label in OPTIONS if " " in label)
+LABELS = *HOST_DRIVEN, "pool pageable", "managed_prefetch advice", "managed_prefetch prefetches"
 on_gpu_too = [pytest.param(name, True, marks=pytest.mark.gpu) for name in OF_SOURCES]
 
 
@@ -111,6 +114,25 @@ def test_a_host_driven_strategy_asks_for_what_the_equations_say(
         assert growths % 2 == 0 and 4 <= growths <= 2 * sum(widest)
         expected |= both(ledger["mallocs"], "mallocs")
     assert {field: ledger[field] for field in COUNTED} == dict.fromkeys(COUNTED, 0) | expected
+
+
+@pytest.mark.parametrize("on_gpu", [False, pytest.param(True, marks=pytest.mark.gpu)])
+def test_no_option_changes_a_weight(on_gpu, request):
+    network, random = mlp((5, 8, 3, 1)), np.random.default_rng(1)
+    X, Y = (random.random((11, n), dtype=np.float32) for n in (5, 1))
+    backend = request.getfixturevalue("cuda_backend") if on_gpu else EverySource()
+
+    def trained(name, **options):
+        with closing(factory.make(groups.load("strategy", name) | options, backend)) as strategy:
+            strategy.setup(network, X, Y, 4, 0.01)
+            strategy.load(draw_weights(network, GlibcRandom(1)))
+            strategy.epoch()
+            return strategy.weights()
+
+    for label, options in OPTIONS.items():
+        name = label.split()[0]
+        for W, usual in zip(trained(name, **options), trained(name), strict=True):
+            np.testing.assert_allclose(W, usual, rtol=1e-5, err_msg=label)  # BLAS rounds tiles otherwise
 
 
 @shapes
