@@ -23,11 +23,11 @@ HIDDEN, ROWS, BATCH = (4, 3), 10, 4
 THEIRS = ("reference", "pinned", "streams", "combined")
 
 
-def train(name, fidelity, backend=None, epochs=3, **network):
+def train(name, fidelity, backend=None, epochs=3, rows=ROWS, **network):
     """Weights, the losses of the last epoch, and the ledger, all closed and freed."""
     net = mlp((5, *HIDDEN, 1), fidelity=fidelity, init="he_uniform", **network)
     random = np.random.default_rng(1)
-    X, Y = (random.uniform(-1, 1, (ROWS, n)).astype(np.float32) for n in (5, 1))
+    X, Y = (random.uniform(-1, 1, (rows, n)).astype(np.float32) for n in (5, 1))
     observed = ObservedBackend(backend or CpuBackend(), ledger := Ledger())
     try:
         with closing(factory.make(groups.load("strategy", name), observed)) as strategy:
@@ -84,7 +84,7 @@ def test_everything_is_freed_wherever_it_fails():
     for fail_at in range(1, 500):
         backend = FailingBackend(fail_at)
         try:
-            train("combined", PUBLISHED, backend, epochs=1)
+            train("combined", PUBLISHED, backend, epochs=1, rows=3)
         except OutOfMemory:
             continue
         assert fail_at > 10 and backend.left > 0

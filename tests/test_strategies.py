@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import MANY, STRATEGIES
+from conftest import MANY, PROBES
+from conftest import STRATEGIES as RANKED
 from every_source import EverySource
 from failing_backend import FailingBackend
 from hypothesis import HealthCheck, given, settings
@@ -33,6 +34,7 @@ COUNTED = (
     *("prefetch_bytes", "h2d_copies", "h2d_bytes", "d2h_copies", "d2h_bytes", "launches", "graph_launches"),
     *("synchronizations", "streams_created", "streams_destroyed"),
 )
+STRATEGIES = [*RANKED, *PROBES]
 TILES = ("streams", "combined", "combined_kept")
 
 
@@ -98,7 +100,7 @@ on_gpu_too = [pytest.param(name, True, marks=pytest.mark.gpu) for name in OF_SOU
 
 @pytest.mark.parametrize(("name", "on_gpu"), [*((label, False) for label in LABELS), *on_gpu_too])
 @shapes
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_host_driven_strategy_asks_for_what_the_equations_say(
     name, on_gpu, hidden, rows, batch, epochs, request
 ):
