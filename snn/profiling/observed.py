@@ -366,7 +366,7 @@ def held(blocks: Iterable[Resource]) -> str:
 
 # Frames that a call site skips: these two packages, and a strategy's allocating functions by name.
 _PACKAGES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, backends.__file__))
-_HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of")
+_HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of", "_new", "_scratch")
 
 
 def call_site() -> str:
