@@ -62,9 +62,11 @@ LONGEST = (
 """Groups that begin first, so that at the end no process waits for the other."""
 
 OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
-PROBES = [name for name in groups.names("strategy") if class_of(groups.load("strategy", name)).probe]
+DIAGNOSTICS = [
+    name for name in groups.names("strategy") if class_of(groups.load("strategy", name)).diagnostic
+]
 """Strategies that are parts of others put together: config/paper_questions.yaml has them, and no ranking."""
-STRATEGIES = [name for name in groups.names("strategy") if name not in (*OF_OTHERS, *PROBES)]
+STRATEGIES = [name for name in groups.names("strategy") if name not in (*OF_OTHERS, *DIAGNOSTICS)]
 MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("strategy", name))]
 """Strategies that train several networks: ``test_members`` tests them."""
 PEERS = [name for name in OF_OTHERS if name not in MANY]
@@ -171,7 +173,7 @@ def _skipping(test):
 def pytest_pyfunc_call(pyfuncitem):
     """A test over all strategies skips one that its backend cannot have; test_strategies.py knows which."""
     outcome = yield
-    of_strategy = pyfuncitem.funcargs.get("name") in (*STRATEGIES, *PROBES, *PEERS)
+    of_strategy = pyfuncitem.funcargs.get("name") in (*STRATEGIES, *DIAGNOSTICS, *PEERS)
     if outcome.excinfo and issubclass(outcome.excinfo[0], Unsupported) and of_strategy:
         outcome.force_exception(pytest.skip.Exception(str(outcome.excinfo[1])))
 

@@ -10,7 +10,7 @@ import grid_schema
 import jsonschema
 import pytest
 import yaml
-from conftest import PROBES, ROOT, STRATEGIES
+from conftest import DIAGNOSTICS, ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ON_CPU
@@ -96,8 +96,8 @@ def test_every_choice_is_in_a_sweep():
         assert set(groups.names(group)) <= {cell[group]["name"] for cell in cells}
     # A share of a launch is not ranked beside a training.
     ranked = {cell.strategy for cell in whole(GPU)["strategies"].cells}
-    assert set(STRATEGIES) - {"ensemble"} <= ranked and not {"ensemble", *PROBES} & ranked
-    assert set(PROBES) <= {cell.strategy for cell in grid.all_cells(questions()).values()}
+    assert set(STRATEGIES) - {"ensemble"} <= ranked and not {"ensemble", *DIAGNOSTICS} & ranked
+    assert set(DIAGNOSTICS) <= {cell.strategy for cell in grid.all_cells(questions()).values()}
 
 
 @pytest.mark.parametrize("backend", ["cuda", "cpu"])

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import psutil
 import pytest
-from conftest import PROBES, STRATEGIES
+from conftest import DIAGNOSTICS, STRATEGIES
 from every_source import Captures
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,7 +108,7 @@ def test_a_planted_pattern_of_holes_on_the_gpu(cuda_backend):
     assert holes["worst_stranded_bytes"] >= 60 * 64 * KIB
 
 
-@pytest.mark.parametrize("name", [*STRATEGIES, *PROBES])
+@pytest.mark.parametrize("name", [*STRATEGIES, *DIAGNOSTICS])
 def test_the_peak_by_kind_is_the_peak(name, backend):
     job = replace(JOB, strategy=groups.load("strategy", name), network=mlp((4, 5, 3, 1)))
     ledger, found = runs.count(job, backend)

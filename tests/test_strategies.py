@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import MANY, PROBES
+from conftest import DIAGNOSTICS, MANY
 from conftest import STRATEGIES as RANKED
 from every_source import EverySource
 from failing_backend import FailingBackend
@@ -34,7 +34,7 @@ COUNTED = (
     *("prefetch_bytes", "h2d_copies", "h2d_bytes", "d2h_copies", "d2h_bytes", "launches", "graph_launches"),
     *("synchronizations", "streams_created", "streams_destroyed"),
 )
-STRATEGIES = [*RANKED, *PROBES]
+STRATEGIES = [*RANKED, *DIAGNOSTICS]
 TILES = ("streams", "combined", "combined_kept")
 
 
@@ -76,6 +76,7 @@ def counts_of(name, hidden, rows, batch, epochs, prefetches_out=True):
         "pool": pooled | both(held, "pool_host_allocs"),
         "pool pageable": pooled | {"pageable_allocs": held},
         "async_pool": on_stream | both(3 * n, "pool_allocs") | {"pageable_allocs": held},
+        "async_pool pinned": on_stream | both(3 * n, "pool_allocs") | both(held, "host_allocs"),
         "managed": managed,
         "managed_kept": alone | both(kept, "managed_allocs"),
         "managed_prefetch": managed | advised | prefetched,
@@ -87,6 +88,7 @@ def counts_of(name, hidden, rows, batch, epochs, prefetches_out=True):
 OPTIONS = {  # beside those of the files
     **{name: {"streams": 2, "tile_rows": 4} for name in TILES},
     "pool pageable": {"host": "pageable"},
+    "async_pool pinned": {"host": "pinned"},
     "managed_prefetch advice": {"hints": "advice"},
     "managed_prefetch prefetches": {"hints": "prefetches"},
     "preallocated streams": {"streams": 3},
@@ -94,7 +96,13 @@ OPTIONS = {  # beside those of the files
 }
 OF_SOURCES = ("pool", "async_pool", "managed", "managed_kept", "managed_prefetch")
 HOST_DRIVEN = ("reference", "keepalive", "pinned", *TILES, "preallocated", "mapped", "workspace", *OF_SOURCES)
-LABELS = *HOST_DRIVEN, "pool pageable", "managed_prefetch advice", "managed_prefetch prefetches"
+LABELS = (
+    *HOST_DRIVEN,
+    "pool pageable",
+    "async_pool pinned",
+    "managed_prefetch advice",
+    "managed_prefetch prefetches",
+)
 on_gpu_too = [pytest.param(name, True, marks=pytest.mark.gpu) for name in OF_SOURCES]
 
 

@@ -370,6 +370,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 OMITTED: Mapping[str, Mapping[str, Any]] = {
+    "async_pool": {"host": "pageable"},
     "managed_prefetch": {"hints": "both"},
     "pipelined": {"data": "staged"},
     "pool": {"host": "pinned"},

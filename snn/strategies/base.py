@@ -77,7 +77,7 @@ class Strategy(ABC):
     any_schedule: bool = False
     """Whether it trains with schedules, and clips all gradients together."""
 
-    probe: bool = False
+    diagnostic: bool = False
     """Whether it only tests an explanation of other strategies' times, so that it is never proposed."""
 
     any_fidelity: bool = False

@@ -167,7 +167,7 @@ class Keepalive(Reference):
     reference, and maps memory again for the next one. Here a block is always left.
     """
 
-    probe = True
+    diagnostic = True
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
@@ -225,11 +225,12 @@ class AsyncPool(HostDriven):
     ``setup`` creates a stream and makes the driver's pool keep freed memory. Per product, all on that stream:
     3 cudaMallocAsync, 2 copies in, 1 launch, 1 copy out, 3 cudaFreeAsync; then 1 stream synchronisation.
     Every host matrix is pageable, as in the reference, so in each copy the host waits while the driver stages
-    the data.
+    the data. With ``host`` pinned, each is a separate pinned allocation, as in ``combined``.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, host: str = "pageable") -> None:
         super().__init__(backend)
+        self.page_locked = host == "pinned"
         self._pool: Any = None
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -519,7 +520,7 @@ class CombinedKept(KeepsMatrices, Combined):
     that ``combined`` takes with wide layers: the driver's pinned allocations of large results.
     """
 
-    probe = True
+    diagnostic = True
 
 
 class Mapped(KeepsMatrices):
@@ -530,7 +531,7 @@ class Mapped(KeepsMatrices):
     do not hold them, and writes C over it.
     """
 
-    page_locked = probe = True
+    page_locked = diagnostic = True
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
@@ -578,7 +579,7 @@ class ManagedKept(KeepsMatrices, Managed):
     Per product: 1 launch, 1 device synchronisation. Pages migrate as in ``managed``.
     """
 
-    probe = True
+    diagnostic = True
 
 
 class ManagedPrefetch(Managed):
