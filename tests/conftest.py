@@ -65,7 +65,7 @@ OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.loa
 DIAGNOSTICS = [
     name for name in groups.names("strategy") if class_of(groups.load("strategy", name)).diagnostic
 ]
-"""Strategies that are parts of others put together: config/paper_questions.yaml has them, and no ranking."""
+"""Strategies made of parts of others: config/paper_questions.yaml has them, and no ranking."""
 STRATEGIES = [name for name in groups.names("strategy") if name not in (*OF_OTHERS, *DIAGNOSTICS)]
 MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("strategy", name))]
 """Strategies that train several networks: ``test_members`` tests them."""

@@ -85,7 +85,7 @@ def counts_of(name, hidden, rows, batch, epochs, prefetches_out=True):
     }[name]
 
 
-OPTIONS = {  # beside those of the files
+OPTIONS = {  # that differ from the files
     **{name: {"streams": 2, "tile_rows": 4} for name in TILES},
     "pool pageable": {"host": "pageable"},
     "async_pool pinned": {"host": "pinned"},

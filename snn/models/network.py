@@ -26,7 +26,7 @@ MLP_DEFAULTS = {"bias": False, "activation": "relu"}
 UPDATE_ORDERS = ("sequential", "simultaneous")
 REDUCTIONS = ("mean", "sum")
 LEAN, PUBLISHED, LOOPS = FIDELITIES = ("none", "published", "published_loops")
-"""Values of ``training.fidelity``: what a host-driven step does beside what its equations need."""
+"""Values of ``training.fidelity``: what a host-driven step does in addition to its equations."""
 ALIGNMENT = 32
 """Where in a buffer of all parameters a layer's begin: at multiples of so many float32, 128 bytes."""
 
@@ -42,8 +42,8 @@ class Network:
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
     in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
     takes the rows (``snn.models.row_order``), None for the order of the file; ``dropout_seed``: what decides
-    which elements are dropped (``snn.models.dropout``). ``fidelity``: whether a host-driven step is the one
-    of the authors' programs (``snn.strategies.published_step``). ``run_steps``: the steps of a run, from
+    which elements are dropped (``snn.models.dropout``). ``fidelity``: whether a host-driven step does
+    what the authors' programs do (``snn.strategies.published_step``). ``run_steps``: the steps of a run, from
     which the optimiser's schedule follows. Raises ConfigError if a layer does not fit the one before it, or a
     remedy the network.
     """
