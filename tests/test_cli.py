@@ -176,7 +176,7 @@ def words_for(given):
         (["claims", "pap"], {"paper"}),
         (["claims", "paper", ""], set()),
         (["claims", "paper", "--j"], {"--json"}),
-        (["run", "strategy=com"], {"strategy=combined"}),
+        (["run", "strategy=str"], {"strategy=streams"}),
         (["run", "dataset=csv", "dataset.tar"], {"dataset.target="}),
         (["run", "network=layers", "network.la"], {"network.layers="}),
         (["run", "training.ba"], {"training.batch_size="}),
@@ -232,7 +232,7 @@ def completed(shell, script, tmp_path, *words):
     [
         (["snn", "retab"], ["retabulate"]),
         (["snn", "list", "k"], ["kernels"]),
-        (["snn", "run", "strategy", "=", "comb"], ["combined"]),  # bash splits words at "="
+        (["snn", "run", "strategy", "=", "str"], ["streams"]),  # bash splits words at "="
         (["snn", "run", "dataset", "=", "csv", "dataset.pa"], ["compopt nospace", "dataset.path="]),
         (["snn", "plan", "--device", "Tesla\\ T"], ["Tesla\\ T4"]),
         (["snn", "compare", "resu"], ["compopt default"]),
@@ -252,7 +252,7 @@ def test_bash_completes(tmp_path, words, found):
     [
         (["snn", "retab"], ["retabulate:Make tables and figures from published records."]),
         (["snn", "list", "k"], ["kernels"]),
-        (["snn", "run", "strategy=comb"], ["strategy=combined"]),
+        (["snn", "run", "strategy=str"], ["strategy=streams"]),
         (["snn", "run", "dataset=csv", "dataset.pa"], ["dataset.path="]),
         (["snn", "compare", "a"], ["files"]),
     ],

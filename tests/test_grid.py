@@ -10,7 +10,7 @@ import grid_schema
 import jsonschema
 import pytest
 import yaml
-from conftest import ROOT, STRATEGIES
+from conftest import DIAGNOSTICS, ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ON_CPU
@@ -70,6 +70,12 @@ def whole(device, host=None):
     return grid.read(ROOT / "config/grid.yaml", device, host)
 
 
+@cache
+def questions():
+    """The sweeps of config/paper_questions.yaml."""
+    return grid.read(ROOT / "config/paper_questions.yaml", GPU)
+
+
 # ---- config/grid.yaml
 
 
@@ -94,12 +100,13 @@ def test_on_the_cpu_it_is_smaller():
 
 
 def test_every_choice_is_in_a_sweep():
-    cells = grid.all_cells(whole(GPU)).values()
+    cells = [*grid.all_cells(whole(GPU)).values(), *grid.all_cells(questions()).values()]
     for group in ("strategy", "kernel", "precision"):
         assert set(groups.names(group)) <= {cell[group]["name"] for cell in cells}
     # A share of a launch is not ranked beside a training.
     ranked = {cell.strategy for cell in whole(GPU)["strategies"].cells}
-    assert set(STRATEGIES) - {"ensemble"} <= ranked and "ensemble" not in ranked
+    assert set(STRATEGIES) - {"ensemble"} <= ranked and not {"ensemble", *DIAGNOSTICS} & ranked
+    assert set(DIAGNOSTICS) <= {cell.strategy for cell in grid.all_cells(questions()).values()}
 
 
 @pytest.mark.parametrize("backend", ["cuda", "cpu"])

@@ -57,7 +57,7 @@ COMMAND_LINES = r"""
     training.epochs=glob(*) => a cell has one training.epochs; several are an axis of a sweep
     dataset.path=x => dataset=small has no such key (it is one of dataset=csv, dataset=fashion,
     dataset.pth=x => dataset=small has no such key; it has rows, features, noise, seed
-    strategy.tile_rows=3 => (it is one of strategy=combined, strategy=streams); it has none
+    strategy.tile_rows=3 => it is one of strategy=combined, strategy=combined_kept, strategy=streams
     network.layers=[relu] => has no such key (it is one of network=cnn, network=cnn_pytorch, network=layers)
     protocol.runs=1 protocol.min_runs=5 => protocol.min_runs is 5: it must be at most protocol.runs
     protocol.min_runs=11 => protocol.min_runs is 11: it must be at most protocol.runs, which is 10
@@ -329,7 +329,7 @@ SWEEPS = r"""
     {strategy: "combined,reference"} => (write a list in brackets, [combined,reference])
     {network: 128} => sweeps.x.network is 128: it must be one of
     {network: 128} => (widths are network.hidden: [128])
-    {strategy.tile_rows: 3} => (it is one of strategy=combined, strategy=streams)
+    {strategy.tile_rows: 3} => (it is one of strategy=combined, strategy=combined_kept, strategy=streams)
     {strategy.tile_rows: [64, 128]} => strategy.tile_rows: strategy=reference has no such key
     {strategy: streams, strategy.tile_rows: 0} => strategy.tile_rows is 0
     {strategy: streams, strategy.tile_rows: []} => strategy.tile_rows is []: it must be a value

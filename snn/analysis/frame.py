@@ -17,9 +17,11 @@ from snn.analysis.machine_state import Thresholds, mean_costs, verdict
 from snn.analysis.roofline import step_us
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
+from snn.config.settings import OMITTED
 from snn.errors import RecordError
 from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
+from snn.models.network import LEAN
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import IN_FILE
 from snn.models.schedules import CONSTANT
@@ -151,7 +153,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("training.shuffle", IN_FILE)
     row.setdefault("training.validation", 0.0)
+    row.setdefault("training.fidelity", LEAN)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
+    for key, value in OMITTED.get(cell.strategy, {}).items():
+        row.setdefault(f"strategy.{key}", setting(value))
     row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
     row.setdefault("training.schedule", CONSTANT.name)
     members = max(len(first.get("members", [])), 1)

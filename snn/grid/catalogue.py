@@ -102,6 +102,7 @@ class Page(Entry):
 MICROBENCHMARKS = {
     "memory_access": Microbenchmark(MEMORY, "bandwidth by access pattern", "access", with_limits=True),
     "memory_calls": Microbenchmark(MEMORY, "time of memory calls", "backend"),
+    "allocation_size": Microbenchmark(MEMORY, "time of allocations by size", "backend"),
     "fragmentation": Microbenchmark(MEMORY, "fragmentation", "backend"),
     "memory_map": Microbenchmark(MEMORY, "memory map over time", "backend"),
     "shapes": Microbenchmark(SWEEPS, "shapes", "backend"),
@@ -158,6 +159,9 @@ TABLES = {
     "attribution_depth": Table(
         WHY, "where the time goes, by depth", "depth", one_row_per="network", form="attribution"
     ),
+    "attribution_allocation": Table(
+        WHY, "where the time goes, with memory kept", "allocation", one_row_per="network", form="attribution"
+    ),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
     "timeline": Table(
         WHY, "call by call", "dataset_size", "dataset", only={"dataset": "small"}, form="attribution"
@@ -194,6 +198,9 @@ FIGURES = {
         WHY, "where the time goes, by neurons", "attribution_neurons", "attribution"
     ),
     "attribution_depth": Figure(WHY, "where the time goes, by depth", "attribution_depth", "attribution"),
+    "attribution_allocation": Figure(
+        WHY, "where the time goes, with memory kept", "attribution_allocation", "attribution"
+    ),
     "timeline": Figure(WHY, "call by call", "timeline"),
     "cnn_cumulative_time": Figure(CNN_REPORT, "Figure 1: time by epoch", "cnn_epochs", "time_by_epoch"),
     "cnn_loss": Figure(CNN_REPORT, "Figure 2: loss by epoch", "cnn_epochs", "loss_by_epoch"),
@@ -204,6 +211,7 @@ FIGURES = {
     "cnn_peers": Figure(CNN_REPORT, "peers", "cnn_peers", "peers"),
     "memory_access": Figure(MEMORY, "bandwidth by access pattern", "memory_access"),
     "memory_calls": Figure(MEMORY, "time of memory calls", "memory_calls"),
+    "allocation_size": Figure(MEMORY, "time of allocations by size", "allocation_size"),
     "fragmentation": Figure(MEMORY, "fragmentation", "fragmentation"),
     "memory_map": Figure(MEMORY, "memory map over time", "memory_map"),
     "shapes": Figure(SWEEPS, "shapes", "shapes"),

@@ -81,7 +81,7 @@ def _prediction(low: float, high: float, factor: float) -> str:
     return DIFFERS if high < 1 / factor or low > factor else INCONCLUSIVE
 
 
-attribution = attribution_neurons = attribution_depth = cells_table(
+attribution = attribution_neurons = attribution_depth = attribution_allocation = cells_table(
     "Time breakdown of one training, and the time predicted from per-call costs",
     "strategy dataset network",
     _breakdown,
