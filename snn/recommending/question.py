@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from snn import datasets
@@ -17,6 +18,8 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 from snn.measurement.passes import job_of
 from snn.models.network import MLP_DEFAULTS
+from snn.strategies.factory import Job
+from snn.training import torch_models
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -56,50 +59,94 @@ def ask(
     settings: Sequence[str],
     *,
     csv: str | None,
-    target: str | None,
-    classify: bool,
-    dataset: str | None,
-    hidden: str | None,
-    network: str | None,
     budget: str,
-    device: str | None,
     all: bool,
     output: str | None,
+    **training: Any,
 ) -> Question:
     """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
 
-    Raises ConfigError, naming option or key and the value, and DataError for a table that cannot be used.
+    ``training``: the options that ``ask_training`` takes. Raises ConfigError, naming option or key and the
+    value, and DataError for a table that cannot be used.
     """
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
-    options = {"dataset": dataset, "network": network, "device": device}
-    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
-    base = _texts([*_table_settings(csv, target), *_line(options), *settings])
-    device = base.pop("device", "auto")
-    given = _with_outputs(base, 2) if classify else {**base}
-    if "network.hidden" in given:
-        given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
-    if _takes_images(given):
-        given.setdefault("dataset", "patterns")
-    cell, table = compose.composed(_line(given)), None
-    if "target" in cell["dataset"]:
-        table = datasets.make(cell["dataset"])
-        if classify:
-            given = _with_outputs(base, _count_classes(table, cell["dataset"]))
-        rows, _ = datasets.counts(len(table.values), cell["dataset"])
-        given.setdefault("training.batch_size", str(min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))))
-        cell = compose.composed(_line(given))
-        job_of(cell, table)
-    elif classify:
-        raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
-    sweep = overrides.read(_line(given))
+    asked = ask_training(settings, csv=csv, **training)
+    cell = asked.cell
+    sweep = overrides.read(asked.settings)
     if path := cell["dataset"].get("path"):
         sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
     name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell.dataset).strip("-")
     folder = path_of(output or f"recommendation-{name or 'csv'}")
-    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder)
+    return Question(cell, sweep, asked.table, seconds, asked.device, "all" if all else "few", folder)
+
+
+@dataclass(frozen=True)
+class Training:
+    """A cell to train, the ``settings`` that it was composed from, and the user's table, if any.
+
+    ``model``: the user's PyTorch model whose layers it has, if any; ``job`` of a table.
+    """
+
+    cell: Cell
+    settings: list[str]
+    table: Table | None
+    device: str
+    model: Any = None
+    job: Job | None = None
+
+
+def ask_training(
+    settings: Sequence[str],
+    *,
+    csv: str | None,
+    target: str | None,
+    classify: bool,
+    dataset: str | None = None,
+    hidden: str | None = None,
+    network: str | None = None,
+    layers: str | None = None,
+    model: str | None = None,
+    device: str | None = None,
+    usual: Mapping[str, str] = MappingProxyType({}),
+    not_given: Sequence[str] = _NOT_OF_TRAINING,
+) -> Training:
+    """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
+
+    ``usual``: settings that apply unless they are given; sections in ``not_given`` are rejected.
+    """
+    made = torch_models.load_model(model) if model is not None else None
+    if made is not None:
+        layers = ", ".join(map(torch_models.text_of, torch_models.layers_of(made)))
+    options = {"dataset": dataset, "network": network, "device": device}
+    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
+    options["network.layers"] = None if layers is None else f"[{layers.strip().strip('[]')}]"
+    base = _texts([*_table_settings(csv, target), *_line(options), *settings], not_given)
+    device = base.pop("device", "auto")
+    for key, text in usual.items():
+        base.setdefault(key, text)
+    if layers is not None:
+        base = _with_layers(base, classify)
+    chooses = classify and layers is None
+    given = _with_outputs(base, 2) if chooses else {**base}
+    if "network.hidden" in given:
+        given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
+    if _takes_images(given):
+        given.setdefault("dataset", "patterns")
+    cell, table, job = compose.composed(_line(given)), None, None
+    if "target" in cell["dataset"]:
+        table = datasets.make(cell["dataset"])
+        if chooses:
+            given = _with_outputs(base, _count_classes(table, cell["dataset"]))
+        rows, _ = datasets.counts(len(table.values), cell["dataset"])
+        given.setdefault("training.batch_size", str(min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))))
+        cell = compose.composed(_line(given))
+        job = job_of(cell, table)
+    elif classify:
+        raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
+    return Training(cell, _line(given), table, device, made, job)
 
 
 def _seconds(budget: str) -> float:
@@ -123,7 +170,7 @@ def _table_settings(csv: str | None, target: str | None) -> list[str]:
     return ["dataset=csv", f"dataset.path={written(csv)}", f"dataset.target={column}"]
 
 
-def _texts(settings: Sequence[str]) -> dict[str, str]:
+def _texts(settings: Sequence[str], not_given: Sequence[str]) -> dict[str, str]:
     """The text of each value by key. Raises ConfigError for anything but settings of the training job."""
     found: dict[str, str] = {}
     for one in settings:
@@ -134,7 +181,7 @@ def _texts(settings: Sequence[str]) -> dict[str, str]:
             raise ConfigError(
                 f"{shown(one)} is not a setting: {as_option if is_table else overrides.instead([one])}"
             )
-        if key.partition(".")[0] in _NOT_OF_TRAINING and key != "device":
+        if key.partition(".")[0] in not_given and key != "device":
             raise ConfigError(
                 f"{shown(one)}: snn recommend chooses strategies, the protocol and the device: see --all, "
                 "--budget, --device and --output; a grid compares what you choose"
@@ -164,6 +211,19 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
             f"leave out one of the two, or choose dataset={', '.join(images)}"
         )
     return True
+
+
+def _with_layers(texts: Mapping[str, str], classify: bool) -> dict[str, str]:
+    """The settings for a list of layers, without keys that only other networks have.
+
+    Raises ConfigError if the settings choose another network.
+    """
+    for key in ("network", "network.hidden"):
+        if texts.get(key, "layers") != "layers":
+            raise ConfigError(f"{key}={texts[key]}: --layers and --model choose the network: leave out one")
+    others = {key: text for key, text in texts.items() if key.partition(".")[2] not in MLP_DEFAULTS}
+    loss = {"network.loss": "cross_entropy"} if classify else {}
+    return {**loss, **others, "network": "layers"}
 
 
 def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:
