@@ -126,6 +126,11 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     help="A network of snn list networks.",
 )
 @click.option(
+    "--model",
+    metavar="MODULE:FACTORY",
+    help="A function that returns a PyTorch nn.Sequential, whose layers are trained.",
+)
+@click.option(
     "--budget",
     default="2min",
     show_default=True,
@@ -163,6 +168,7 @@ def recommend(**question: Any) -> int:
     snn recommend --csv mine.csv --target kind --classify dataset.header=false training.epochs=20
     snn recommend --csv mine.csv --target price network.bias=true training.optimizer=adam
     snn recommend --dataset mnist network=layers 'network.layers=[linear 64, relu, linear 1]'
+    snn recommend --csv mine.csv --target price --model net:make training.optimizer=adam
     snn recommend --device "NVIDIA H200" --network cnn
     """
     from snn import recommend

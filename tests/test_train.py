@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from csv_tables import ONCE
+from recommend_calls import ask
 
 from snn import cli, datasets
 from snn.datasets import csv_table
@@ -146,3 +147,34 @@ def test_a_command_that_cannot_train_says_why(table, wrong, named, capsys):
         == 2
     )
     assert named in capsys.readouterr().err
+
+
+def test_a_model_of_pytorch_is_trained_from_its_weights_and_recommended_for(table, monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    factories = {
+        "make": "nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))",
+        "large": "nn.Sequential(nn.Linear(9, 1))",
+        "wrong": "nn.Sequential(nn.Softmax(1))",
+    }
+    lines = [f"def {name}():\n    return {model}" for name, model in factories.items()]
+    Path("my_net.py").write_text("\n".join(["from torch import nn", *lines]))
+    monkeypatch.syspath_prepend(".")
+    torch.manual_seed(1)
+    chosen = [
+        "--target",
+        "y",
+        "dataset.text_columns=drop",
+        "training.learning_rate=1e-30",
+        "training.optimizer=sgd",
+    ]
+    assert trained(*chosen, "--model", "my_net:make") == 0
+    network = saved.read(Path("m.npz"))
+    torch.manual_seed(1)
+    weights = [one.detach().numpy() for one in torch.nn.Linear(2, 3).parameters()]
+    assert np.array_equal(network.weights[0].T, weights[0]) and np.array_equal(network.weights[1], weights[1])
+    for wrong, named in {"my_net:large": "shapes", "my_net:wrong": "Softmax", "my_net": "--model"}.items():
+        assert trained(*chosen, "--model", wrong) == 2
+        assert named in capsys.readouterr().err
+    asked = ask(["--csv", "t.csv", *chosen[:3], "--model", "my_net:make"])
+    assert asked.sweep["network.layers"] == [["linear 3", "tanh", "linear 1"]]
+    assert asked.cell["network"]["init"] == "pytorch"

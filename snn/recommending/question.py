@@ -125,10 +125,14 @@ def ask_training(
     options["network.layers"] = None if layers is None else f"[{layers.strip().strip('[]')}]"
     base = _texts([*_table_settings(csv, target), *_line(options), *settings], not_given)
     device = base.pop("device", "auto")
-    for key, text in usual.items():
-        base.setdefault(key, text)
+    if model is not None:
+        usual = {"network.init": "pytorch", "network.update_order": "simultaneous", **usual}
     if layers is not None:
         base = _with_layers(base, classify)
+    is_mlp = not _lists_layers(base)
+    for key, text in usual.items():
+        if is_mlp or key.partition(".")[2] not in MLP_DEFAULTS:
+            base.setdefault(key, text)
     chooses = classify and layers is None
     given = _with_outputs(base, 2) if chooses else {**base}
     if "network.hidden" in given:
@@ -214,16 +218,19 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
 
 
 def _with_layers(texts: Mapping[str, str], classify: bool) -> dict[str, str]:
-    """The settings for a list of layers, without keys that only other networks have.
-
-    Raises ConfigError if the settings choose another network.
-    """
+    """The settings for a list of layers. Raises ConfigError if they choose another network, too."""
     for key in ("network", "network.hidden"):
         if texts.get(key, "layers") != "layers":
             raise ConfigError(f"{key}={texts[key]}: --layers and --model choose the network: leave out one")
-    others = {key: text for key, text in texts.items() if key.partition(".")[2] not in MLP_DEFAULTS}
     loss = {"network.loss": "cross_entropy"} if classify else {}
-    return {**loss, **others, "network": "layers"}
+    return {**loss, **texts, "network": "layers"}
+
+
+def _lists_layers(texts: Mapping[str, str]) -> bool:
+    """Whether the network is a list of layers, rather than a perceptron."""
+    name = texts.get("network")
+    is_choice = name in groups.names("network")
+    return "network.layers" in texts or (is_choice and "layers" in groups.load("network", str(name)))
 
 
 def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:

@@ -72,7 +72,8 @@ def fit(
     """
     backend = devices.find(device).backend
     if job.strategy:
-        choices = [(job.strategy, kernel or groups.load("kernel", "naive"))]
+        usual = dict(FASTEST[backend]).get(job.strategy["name"], "naive")
+        choices = [(dict(job.strategy), dict(kernel or groups.load("kernel", usual)))]
     else:
         choices = [(strategy_choice(one), groups.load("kernel", of)) for one, of in FASTEST[backend]]
     for last, (strategy, of_strategy) in enumerate(choices, 1 - len(choices)):
@@ -98,7 +99,7 @@ def _fit(job: Job, backend: Backend, initial: Sequence[np.ndarray] | None, repor
         try:
             best = _train(job, strategy, found, report)
         except Unsupported:
-            if job.validation or not job.watches_epochs:
+            if job.validation or not job.keeps_losses:
                 raise
             strategy.load(weights)  # it keeps the loss of the last batch alone
             best = _train(replace(job, keeps_losses=False), strategy, found, report)
@@ -114,7 +115,7 @@ def _fit(job: Job, backend: Backend, initial: Sequence[np.ndarray] | None, repor
 
 def _train(job: Job, strategy: Strategy, found: Fit, report: Report) -> list[np.ndarray] | None:
     """Train all epochs, or until the patience ends; returns the best weights if it has a patience."""
-    if not job.watches_epochs:
+    if not (job.keeps_losses or job.validation):
         strategy.progress = lambda done, epochs, seconds: report(done, None, None)
         strategy.train(job.epochs)
         return None
