@@ -58,7 +58,8 @@ class _Perceptron(BaseEstimator):
     such as (1, 28, 28), if its first layer takes images. ``strategy`` and ``device`` are as in ``snn run``;
     ``auto`` takes the fastest strategy that supports the network. ``solver`` may also be adamw. ``alpha`` is
     divided by the batch size and decays weights and biases. With ``early_stopping`` the validation loss
-    decides, and the best weights are kept; without it, all ``max_iter`` epochs are trained.
+    decides, and the best weights are kept; without it, all ``max_iter`` epochs are trained. Without
+    ``loss_curve`` and ``early_stopping`` a GPU trains all epochs in one launch, and ``loss_curve_`` is empty.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class _Perceptron(BaseEstimator):
         device: str = "auto",
         network: Any = None,
         input_shape: Sequence[int] | None = None,
+        loss_curve: bool = True,
         verbose: bool = False,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -102,6 +104,7 @@ class _Perceptron(BaseEstimator):
         self.device = device
         self.network = network
         self.input_shape = input_shape
+        self.loss_curve = loss_curve
         self.verbose = verbose
 
     # ---- training
@@ -206,7 +209,7 @@ class _Perceptron(BaseEstimator):
             seed=seed,
             epochs=int(self.max_iter),
             batch_size=batch,
-            keeps_losses=True,
+            keeps_losses=bool(self.loss_curve),
             learning_rate=self.learning_rate_init / (loss.factor if self.solver == "sgd" else 1),
             validation=(X[rows:], np.ascontiguousarray(Y[rows:])) if held else None,
             patience=int(self.n_iter_no_change) if held else None,

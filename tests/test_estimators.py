@@ -124,6 +124,44 @@ def test_a_network_of_layers_is_trained():
     assert made.score(X, LABELS) > 0.6
 
 
+@pytest.mark.parametrize("kind", [{}, {"early_stopping": True}])
+def test_without_a_loss_curve_the_network_is_the_same(kind):
+    one = MLPRegressor(**SMALL, max_iter=3, **kind).fit(X, Y)
+    other = MLPRegressor(**SMALL, max_iter=3, loss_curve=False, **kind).fit(X, Y)
+    assert np.array_equal(one.predict(X), other.predict(X)) and bool(other.loss_curve_) == bool(kind)
+
+
+# ---- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("strategy", ["auto", "persistent", "graph", "resident", "pipelined"])
+@pytest.mark.parametrize("how", [{}, {"loss_curve": False}, {"early_stopping": True}, {"solver": "sgd"}])
+def test_a_gpu_trains_the_network_that_the_cpu_trains(strategy, how):
+    for kind, targets in ((MLPRegressor, Y), (MLPClassifier, LABELS)):
+        one, other = (
+            kind(**SMALL, max_iter=4, device=device, strategy=name, **how).fit(X, targets)
+            for device, name in (("cuda", strategy), ("cpu", "auto"))
+        )
+        np.testing.assert_allclose(one._raw(X), other._raw(X), rtol=1e-3, atol=1e-4)
+        assert one.loss_ == pytest.approx(other.loss_, rel=1e-3) and one.n_iter_ == other.n_iter_
+        if strategy == "auto":
+            assert one.strategy_ == "persistent" and not one.plan_.startswith("graph")
+
+
+@pytest.mark.gpu
+def test_a_gpu_trains_many_settings_in_one_launch():
+    settings = {"random_state": [1, 2], "learning_rate_init": [0.001, 0.01], "alpha": [0.0, 1.0]}
+    found = {}
+    for device in ("cuda", "cpu"):
+        found[device], scores = MLPClassifier(**SMALL, max_iter=5, device=device).fit_many(
+            X, LABELS, settings
+        )
+        assert {one.strategy_ for one in found[device]} == {"ensemble"} and len(scores) == 8
+    for one, other in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=1e-2, atol=1e-4)
+
+
 # ---- with other packages
 
 
