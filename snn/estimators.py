@@ -22,7 +22,7 @@ from snn.models.optimizers import Adam, AdamW, Optimizer, Sgd
 from snn.models.saved import build_layers, describe_layers
 from snn.strategies.factory import Job
 from snn.training import torch_models
-from snn.training.fit import AUTO, Fit, fit, strategy_choice
+from snn.training.fit import AUTO, Fit, check_single, fit, strategy_choice
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -189,6 +189,9 @@ class _Perceptron(BaseEstimator):
         rows = len(X) - held
         batch = min(_MOST_BATCH, rows) if self.batch_size == "auto" else min(int(self.batch_size), rows)
         self._check(batch)
+        chosen = {} if self.strategy == AUTO else strategy_choice(self.strategy)
+        if chosen:
+            check_single(chosen)
         loss = self._loss()
         network = Network(
             *(self._inputs(X.shape[1]), self._layers(), loss),
@@ -202,7 +205,7 @@ class _Perceptron(BaseEstimator):
             raise ConfigError(f"the network ends in {network.outputs} outputs, and needs {self._outputs()}")
         Y = loss.targets(targets, network.outputs)
         job = Job(
-            strategy={} if self.strategy == AUTO else strategy_choice(self.strategy),
+            strategy=chosen,
             network=network,
             X=np.ascontiguousarray(X[:rows]),
             Y=np.ascontiguousarray(Y[:rows]),

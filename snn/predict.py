@@ -18,7 +18,7 @@ def predict(model: str, table: str) -> None:
     network = saved.read(path_of(model))
     if not network.columns:
         raise DataError(f"{model}: it was not trained on a CSV file, or its columns are not known")
-    X = csv_table.features(path_of(table), network.settings["dataset"], network.columns)
+    X = csv_table.features(path_of(table), network.settings.get("dataset", {}), network.columns)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([network.columns[-1]["name"]])
     writer.writerows([one] for one in in_units(network, X))
@@ -29,6 +29,8 @@ def in_units(network: SavedNetwork, X: np.ndarray) -> list[str]:
     outputs = predicted(network.network, list(network.weights), X)
     target = network.columns[-1]
     if network.network.loss.is_classification:
-        numbers = outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(int)
-        return [target["values"][number] for number in numbers]
+        classes = target["values"]
+        of_classes = outputs[:, : len(classes)]
+        numbers = of_classes.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0).astype(int)
+        return [classes[number] for number in numbers]
     return [f"{value * target['scale'] + target['mean']:.9g}" for value in outputs[:, 0].astype(float)]

@@ -21,7 +21,7 @@ from snn.models.saved import SavedNetwork
 from snn.recommending.question import Training, ask_training
 from snn.strategies.factory import Job
 from snn.training import torch_models
-from snn.training.fit import AUTO, Fit, fit
+from snn.training.fit import AUTO, Fit, check_single, fit
 
 USUAL: Mapping[str, str] = {
     "network.bias": "true",
@@ -45,9 +45,10 @@ def train(settings: tuple[str, ...], save: str, **options: Any) -> int:
     cell, table = asked.cell, asked.table
     if table is None or asked.job is None:
         raise ConfigError("snn train needs a table: --csv FILE --target COLUMN")
+    if is_chosen := any(one.partition("=")[0] == "strategy" for one in given):
+        check_single(cell["strategy"])
     path = outputs.checked(save, datasets.inputs(cell["dataset"]), "--save")
     datasets.say_remarks(table)
-    is_chosen = any(one.partition("=")[0] == "strategy" for one in given)
     job = replace(asked.job, strategy=cell["strategy"] if is_chosen else {}, keeps_losses=True)
     device = devices.find(asked.device)
     devices.say_unused_gpu(asked.device, device)

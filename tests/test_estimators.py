@@ -90,6 +90,7 @@ def test_many_settings_give_the_estimators_that_each_gives_alone(monkeypatch):
         ({"alpha": -1}, "alpha"),
         ({"learning_rate_init": 1e30}, "learning_rate_init"),
         ({"strategy": "no_such"}, "no_such"),
+        ({"strategy": "ensemble"}, "fit_many"),
         ({"network": ["linear 2"]}, "2 outputs"),
         ({"network": ["linear 2", "no_such"]}, "no_such"),
         ({"input_shape": (1, 2, 3)}, "input_shape"),

@@ -81,12 +81,18 @@ def test_a_file_that_lacks_a_column_or_a_number_is_an_error(table, capsys, text,
     assert named in err and "new.csv" in err and not out
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"some text", "weights", "compressed", "shape"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"PK\x03\x04", b"some text", "weights", "compressed", "shape", {"columns": [{}]}, {"settings": 1}],
+)
 def test_a_file_that_holds_no_network_is_an_error(table, content, capsys):
     assert trained("--target", "y", "dataset.text_columns=drop", "training.epochs=1") == 0
     arrays = dict(np.load("m.npz"))
     if isinstance(content, bytes):
         Path("m.npz").write_bytes(content)
+    elif isinstance(content, dict):
+        model = json.loads(str(arrays["model"])) | content
+        np.savez("m.npz", **arrays | {"model": np.array(json.dumps(model))})
     elif content == "weights":
         np.savez("m.npz", W0=arrays["W0"])
     else:
@@ -136,6 +142,7 @@ def test_a_loss_that_is_not_finite_saves_nothing(table, capsys):
         (["--hidden", "8", "--layers", "linear 1"], "--layers"),
         (["--model", "no_such_module:make"], "--model"),
         (["strategy=no_such"], "no_such"),
+        (["strategy=ensemble"], "ensemble"),
         (["protocol.runs=3"], "protocol"),
         ([], "--save"),
     ],

@@ -515,6 +515,8 @@ _LABELS = (
 _CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
 _NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"
 _FEWER = "remove the columns that lack most from the file"
+_WRITTEN = ("delimiter", "decimal", "thousands", "comment", "header", "na_values")
+"""Keys that say how a file is written, but the encoding."""
 
 
 class _Source(NamedTuple):
@@ -600,12 +602,11 @@ def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[st
     Without a header, the columns must be those of the first file, with or without the target. Raises
     DataError for a column that is missing, and for a cell that has no number or no known text.
     """
-    keys = ("delimiter", "decimal", "thousands", "comment", "na_values")
-    header = None if isinstance(choice["header"], int) and choice["header"] > 1 else choice["header"]
-    used, first = columns[:-1], columns[0]["name"]
-    lines, found = decoded(path, read_into_memory(path, _COPIES, LARGEST_FILE), choice["encoding"])
-    written = {key: choice[key] for key in keys} | {"header": header}
-    sheet = Sheet(path, lines, found, first, least_columns=1, **written)
+    used, written = columns[:-1], {key: choice[key] for key in _WRITTEN if key in choice}
+    lines, found = decoded(path, read_into_memory(path, _COPIES, LARGEST_FILE), choice.get("encoding"))
+    if not isinstance(written.get("header"), bool):  # the number of its line may be another
+        written["header"] = None
+    sheet = Sheet(path, lines, found, used[0]["name"], least_columns=1, **written)
     names = sheet.names
     if not sheet.header and len(names) == len(used):
         names = [one["name"] for one in used]  # the target's number is not among them

@@ -7,9 +7,11 @@ libraries.
 
 import io
 import json
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,16 @@ def read(path: Path) -> SavedNetwork:
             network = Network(tuple(described["inputs"]), layers, loss)
             weights = [np.asarray(arrays[one.name], np.float32) for one in network.parameters]
         saved = SavedNetwork(network, weights, model["columns"], model["settings"])
+        if not all(isinstance(one["name"], str) for one in saved.columns) or not isinstance(
+            saved.settings, dict
+        ):
+            raise ValueError("its columns have no names, or it has no settings")
+        of_values = [len(one["values"]) if "values" in one else 1 for one in saved.columns]
+        if saved.columns and sum(of_values[:-1]) != prod(network.inputs):
+            raise ValueError("its columns are not those of its first layer")
+        numbers = [one for one in saved.columns if "values" not in one]
+        if not all(math.isfinite(one["mean"]) and one["scale"] >= 0 for one in numbers):
+            raise ValueError("its columns have no finite means and scales")
     except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile, ConfigError) as error:
         raise DataError(f"{path}: not a network that snn train or weights=FILE.npz wrote: {error}") from error
     for parameter, W in zip(network.parameters, weights, strict=True):

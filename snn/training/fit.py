@@ -11,7 +11,7 @@ import numpy as np
 from snn import backends
 from snn.backends.base import Backend
 from snn.config import groups
-from snn.errors import OutOfMemory, Unsupported
+from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware import devices
 from snn.strategies import factory
 from snn.strategies.base import Strategy
@@ -55,6 +55,15 @@ class Fit:
 def strategy_choice(name: str, **options: Any) -> dict[str, Any]:
     """A strategy of ``config/strategy`` with some of its keys changed. Raises ConfigError."""
     return {**groups.load("strategy", name), **options}
+
+
+def check_single(choice: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a strategy that trains several networks."""
+    if factory.side_by_side(choice):
+        raise ConfigError(
+            f"strategy={choice['name']} trains several networks: use snn run strategy={choice['name']} "
+            "weights=FILE.npz, or fit_many of an estimator"
+        )
 
 
 def fit(
