@@ -18,7 +18,7 @@ from snn.measurement.accuracy import accuracy, errors
 from snn.models import saved
 from snn.models.network import network_label
 from snn.models.saved import SavedNetwork
-from snn.recommending.question import Training, ask_training
+from snn.recommending.question import TrainingJob, ask_training
 from snn.strategies.factory import Job
 from snn.training import torch_models
 from snn.training.fit import AUTO, Fit, check_single, fit
@@ -67,7 +67,7 @@ def train(settings: tuple[str, ...], save: str, **options: Any) -> int:
     return 0
 
 
-def _described(asked: Training, job: Job, found: Fit) -> SavedNetwork:
+def _described(asked: TrainingJob, job: Job, found: Fit) -> SavedNetwork:
     settings = {key: value for key, value in asked.cell.items() if key not in BESIDE_THE_CELL}
     settings["strategy"] = {**job.strategy, "name": found.strategy}
     assert asked.table is not None

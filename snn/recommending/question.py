@@ -84,7 +84,7 @@ def ask(
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingJob:
     """A cell to train, the ``settings`` that it was composed from, and the user's table, if any.
 
     ``model``: the user's PyTorch model whose layers it has, if any; ``job`` of a table.
@@ -112,7 +112,7 @@ def ask_training(
     device: str | None = None,
     usual: Mapping[str, str] = MappingProxyType({}),
     not_given: Sequence[str] = _NOT_OF_TRAINING,
-) -> Training:
+) -> TrainingJob:
     """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
 
     ``usual``: settings that apply unless they are given; sections in ``not_given`` are rejected.
@@ -150,7 +150,7 @@ def ask_training(
         job = job_of(cell, table)
     elif classify:
         raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
-    return Training(cell, _line(given), table, device, made, job)
+    return TrainingJob(cell, _line(given), table, device, made, job)
 
 
 def _seconds(budget: str) -> float:
@@ -186,10 +186,13 @@ def _texts(settings: Sequence[str], not_given: Sequence[str]) -> dict[str, str]:
                 f"{shown(one)} is not a setting: {as_option if is_table else overrides.instead([one])}"
             )
         if key.partition(".")[0] in not_given and key != "device":
-            raise ConfigError(
-                f"{shown(one)}: snn recommend chooses strategies, the protocol and the device: see --all, "
-                "--budget, --device and --output; a grid compares what you choose"
-            )
+            why = "snn train measures nothing, and writes one file: see --save and --device"
+            if "strategy" in not_given:
+                why = (
+                    "snn recommend chooses strategies, the protocol and the device: see --all, --budget, "
+                    "--device and --output; a grid compares what you choose"
+                )
+            raise ConfigError(f"{shown(one)}: {why}")
         if key in found:
             raise ConfigError(f"{one}: {key} is given twice, {key}={found[key]} before: leave one out")
         found[key] = text
