@@ -3,10 +3,12 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from snn import backends
 from snn.backends.base import Backend
@@ -88,7 +90,10 @@ def fit(
     for last, (strategy, of_strategy) in enumerate(choices, 1 - len(choices)):
         try:
             own = replace(job, strategy=strategy)
-            return _fit(own, backends.make(backend, of_strategy, precision=precision), initial, report)
+            made = backends.make(backend, of_strategy, precision=precision)
+            # Steps this small take longer on several threads, and many times as long on a busy machine.
+            with threadpool_limits(1, "blas") if made.is_processor else nullcontext():
+                return _fit(own, made, initial, report)
         except (Unsupported, OutOfMemory):
             if not last:
                 raise
