@@ -11,6 +11,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, Unsupported
@@ -57,7 +58,7 @@ class _Perceptron(BaseEstimator):
     without it, ``hidden_layer_sizes`` and ``activation`` describe the network. ``input_shape``: of a sample,
     such as (1, 28, 28), if its first layer takes images. ``strategy`` and ``device`` are as in ``snn run``;
     ``auto`` takes the fastest strategy that supports the network. ``solver`` may also be adamw. ``alpha`` is
-    divided by the batch size and decays weights and biases. With ``early_stopping`` the validation loss
+    divided by the batch size, unless that is its solver, and decays weights and biases. With ``early_stopping`` the validation loss
     decides, and the best weights are kept; without it, all ``max_iter`` epochs are trained. Without
     ``loss_curve`` and ``early_stopping`` a GPU trains all epochs in one launch, and ``loss_curve_`` is empty.
     """
@@ -129,13 +130,14 @@ class _Perceptron(BaseEstimator):
             raise ValueError(f"settings has {unknown[0]!r}: it may have {', '.join(_VARIED)}")
         if self.early_stopping:
             raise ValueError("fit_many trains all epochs: early_stopping must be False")
-        X, targets = self._data(X, y)
+        checked = self._with({})
+        X, targets = checked._data(X, y)
         rows = check_random_state(self.random_state).permutation(len(X))
         held, rows = np.split(rows, [self._held_out(len(X))])
         seed = int(check_random_state(self.random_state).randint(1, 2**31 - 1))
         usual = {"random_state": seed, "learning_rate_init": self.learning_rate_init, "alpha": self.alpha}
         values = {name: list(settings.get(name, [value])) for name, value in usual.items()}
-        each = [self._with(dict(zip(_VARIED, one, strict=True))) for one in product(*values.values())]
+        each = [checked._with(dict(zip(_VARIED, one, strict=True))) for one in product(*values.values())]
         jobs = [one._job(X[rows], targets[rows]) for one in each]
         for one, (job, _), found in zip(each, jobs, self._fit_each(jobs), strict=True):
             one._keep(job, found)
@@ -313,7 +315,8 @@ class _Perceptron(BaseEstimator):
         """The network's outputs, computed in float64, (rows, outputs)."""
         network = self._trained()
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        return predicted(network, [W.astype(np.float64) for W in self.weights_], X)
+        with threadpool_limits(1, "blas"):  # batches are computed side by side
+            return predicted(network, [W.astype(np.float64) for W in self.weights_], X)
 
     def to_torch(self) -> Any:
         """An nn.Sequential with the same outputs: predictions, or the logits of a classification."""
@@ -385,7 +388,8 @@ class MLPClassifier(ClassifierMixin, _Perceptron):
 
     def _with(self, settings: Mapping[str, Any]) -> Any:
         made = super()._with(settings)
-        made.classes_ = self.classes_
+        if hasattr(self, "classes_"):
+            made.classes_ = self.classes_
         return made
 
     def _loss(self) -> Loss:

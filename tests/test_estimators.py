@@ -64,6 +64,7 @@ def test_many_settings_give_the_estimators_that_each_gives_alone(monkeypatch):
     settings = {"random_state": [1, 2], "learning_rate_init": [0.001, 0.01], "alpha": [0.0, 1.0]}
     some = MLPClassifier(**SMALL, max_iter=5)
     together, scores = some.fit_many(X, LABELS, settings)
+    assert not hasattr(some, "classes_")
     assert {one.strategy_ for one in together} == {"ensemble"} and len(scores) == 8
 
     def unsupported(job, *arguments, **keys):
