@@ -45,8 +45,13 @@ def train(settings: tuple[str, ...], save: str, **options: Any) -> int:
     cell, table = asked.cell, asked.table
     if table is None or asked.job is None:
         raise ConfigError("snn train needs a table: --csv FILE --target COLUMN")
-    if is_chosen := any(one.partition("=")[0] == "strategy" for one in given):
-        check_single(cell["strategy"])
+    keys = {one.partition("=")[0] for one in given}
+    is_chosen = "strategy" in keys
+    if others := [key for key in sorted(keys) if key.startswith(("kernel", "strategy.")) and not is_chosen]:
+        raise ConfigError(
+            f"{others[0]} is given without strategy=NAME: strategy=auto chooses the kernel, too"
+        )
+    check_single(cell["strategy"])
     path = outputs.checked(save, datasets.inputs(cell["dataset"]), "--save")
     datasets.say_remarks(table)
     job = replace(asked.job, strategy=cell["strategy"] if is_chosen else {}, keeps_losses=True)
@@ -61,8 +66,8 @@ def train(settings: tuple[str, ...], save: str, **options: Any) -> int:
     if not np.isfinite(losses[-1]):
         say(f"snn: the loss is {losses[-1]}: choose a smaller training.learning_rate", sys.stderr)
         return DIVERGED
-    saved.write(path, _described(asked, job, found))
     print(f"{found.strategy}: {found.seconds:.3g} s, {_score(job, found.weights)}")
+    saved.write(path, _described(asked, job, found))
     print(f"{save}: snn predict {save} NEW.csv > predictions.csv")
     return 0
 

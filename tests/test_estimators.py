@@ -181,7 +181,8 @@ def torch_models():
         "images": (
             nn.Sequential(
                 *(nn.Conv2d(1, 4, 2, padding=1), nn.BatchNorm2d(4), nn.LeakyReLU(), nn.MaxPool2d(2)),
-                *(nn.Flatten(), nn.Linear(4, 5, bias=False), nn.ELU(), nn.Linear(5, 4)),
+                nn.Sequential(nn.Flatten(), nn.Linear(4, 5, bias=False), nn.ELU()),
+                nn.Linear(5, 4),
             ),
             (1, 2, 2),
         ),

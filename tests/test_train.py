@@ -143,6 +143,7 @@ def test_a_loss_that_is_not_finite_saves_nothing(table, capsys):
         (["--model", "no_such_module:make"], "--model"),
         (["strategy=no_such"], "no_such"),
         (["strategy=ensemble"], "ensemble"),
+        (["kernel=tiled"], "kernel"),
         (["protocol.runs=3"], "protocol"),
         ([], "--save"),
     ],

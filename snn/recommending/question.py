@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from snn import datasets
@@ -18,8 +17,6 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 from snn.measurement.passes import job_of
 from snn.models.network import MLP_DEFAULTS
-from snn.strategies.factory import Job
-from snn.training import torch_models
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -55,39 +52,11 @@ class Question:
     output: Path
 
 
-def ask(
-    settings: Sequence[str],
-    *,
-    csv: str | None,
-    budget: str,
-    all: bool,
-    output: str | None,
-    **training: Any,
-) -> Question:
-    """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
-
-    ``training``: the options that ``ask_training`` takes. Raises ConfigError, naming option or key and the
-    value, and DataError for a table that cannot be used.
-    """
-    if output == "":
-        raise ConfigError("--output is '': it must be a folder, for the table and the report")
-    seconds = _seconds(budget)
-    asked = ask_training(settings, csv=csv, **training)
-    cell = asked.cell
-    sweep = overrides.read(asked.settings)
-    if path := cell["dataset"].get("path"):
-        sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
-    sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
-    name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell.dataset).strip("-")
-    folder = path_of(output or f"recommendation-{name or 'csv'}")
-    return Question(cell, sweep, asked.table, seconds, asked.device, "all" if all else "few", folder)
-
-
 @dataclass(frozen=True)
 class TrainingJob:
     """A cell to train, the ``settings`` that it was composed from, and the user's table, if any.
 
-    ``model``: the user's PyTorch model whose layers it has, if any; ``job`` of a table.
+    ``model``: the user's PyTorch model whose layers it has, if any; ``job``: that of a table.
     """
 
     cell: Cell
@@ -95,42 +64,39 @@ class TrainingJob:
     table: Table | None
     device: str
     model: Any = None
-    job: Job | None = None
+    job: Any = None
 
 
 def ask_training(
     settings: Sequence[str],
-    *,
     csv: str | None,
     target: str | None,
     classify: bool,
-    dataset: str | None = None,
-    hidden: str | None = None,
-    network: str | None = None,
-    layers: str | None = None,
-    model: str | None = None,
-    device: str | None = None,
-    usual: Mapping[str, str] = MappingProxyType({}),
+    usual: Mapping[str, str] | None = None,
     not_given: Sequence[str] = _NOT_OF_TRAINING,
+    layers: str | None = None,
+    **options: str | None,
 ) -> TrainingJob:
     """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
 
-    ``usual``: settings that apply unless they are given; sections in ``not_given`` are rejected.
+    ``usual``: settings that apply unless they are given; sections in ``not_given`` are rejected. ``options``:
+    dataset, hidden, network, model and device.
     """
-    made = torch_models.load_model(model) if model is not None else None
-    if made is not None:
+    made, hidden = None, options.pop("hidden")
+    if (model := options.pop("model")) is not None:
+        from snn.training import torch_models
+
+        made = torch_models.load_model(model)
+        usual = {"network.init": "pytorch", "network.update_order": "simultaneous", **(usual or {})}
         layers = ", ".join(map(torch_models.text_of, torch_models.layers_of(made)))
-    options = {"dataset": dataset, "network": network, "device": device}
     options["network.hidden"] = None if hidden is None else f"[{hidden}]"
     options["network.layers"] = None if layers is None else f"[{layers.strip().strip('[]')}]"
     base = _texts([*_table_settings(csv, target), *_line(options), *settings], not_given)
     device = base.pop("device", "auto")
-    if model is not None:
-        usual = {"network.init": "pytorch", "network.update_order": "simultaneous", **usual}
     if layers is not None:
         base = _with_layers(base, classify)
     is_mlp = not _lists_layers(base)
-    for key, text in usual.items():
+    for key, text in (usual or {}).items():
         if is_mlp or key.partition(".")[2] not in MLP_DEFAULTS:
             base.setdefault(key, text)
     chooses = classify and layers is None
@@ -151,6 +117,40 @@ def ask_training(
     elif classify:
         raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
     return TrainingJob(cell, _line(given), table, device, made, job)
+
+
+def ask(
+    settings: Sequence[str],
+    *,
+    csv: str | None,
+    target: str | None,
+    classify: bool,
+    dataset: str | None,
+    hidden: str | None,
+    network: str | None,
+    model: str | None,
+    budget: str,
+    device: str | None,
+    all: bool,
+    output: str | None,
+) -> Question:
+    """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
+
+    Raises ConfigError, naming option or key and the value, and DataError for a table that cannot be used.
+    """
+    if output == "":
+        raise ConfigError("--output is '': it must be a folder, for the table and the report")
+    seconds = _seconds(budget)
+    of_network = {"dataset": dataset, "hidden": hidden, "network": network, "model": model}
+    asked = ask_training(settings, csv, target, classify, **of_network, device=device)
+    cell, table, device = asked.cell, asked.table, asked.device
+    sweep = overrides.read(asked.settings)
+    if path := cell["dataset"].get("path"):
+        sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
+    sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
+    name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell.dataset).strip("-")
+    folder = path_of(output or f"recommendation-{name or 'csv'}")
+    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder)
 
 
 def _seconds(budget: str) -> float:

@@ -1,7 +1,7 @@
 """PyTorch's nn.Sequential as a network and its weights, and back."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -49,11 +49,8 @@ def layers_of(model: Any) -> tuple[Layer, ...]:
     if not isinstance(model, torch.nn.Sequential):
         raise ConfigError(f"the model is {type(model).__name__}: it must be an nn.Sequential of known layers")
     found: list[Layer] = []
-    for i, module in enumerate(model):
+    for i, module in enumerate(_parts(model)):
         name = type(module).__name__
-        if isinstance(module, torch.nn.Sequential):
-            found += layers_of(module)
-            continue
         if type(module) is not getattr(torch.nn, name, None) or name not in _FORMS:
             known = ", ".join(sorted(_FORMS))
             raise ConfigError(f"layer {i} of the model is {module}, which is not known: one of {known}")
@@ -68,6 +65,15 @@ def layers_of(model: Any) -> tuple[Layer, ...]:
     return kept
 
 
+def _parts(model: Any) -> Iterator[Any]:
+    """The modules of an nn.Sequential, and of those inside it."""
+    for module in model:
+        if isinstance(module, require_torch().nn.Sequential):
+            yield from _parts(module)
+        else:
+            yield module
+
+
 def inputs_of(model: Any) -> int | None:
     """The features that the first layer takes; None if it takes images or any number."""
     first = next((one for one in model.modules() if hasattr(one, "weight")), None)
@@ -76,7 +82,7 @@ def inputs_of(model: Any) -> int | None:
 
 def weights_of(model: Any, network: Network) -> list[np.ndarray]:
     """The model's parameters as the network has them. Raises ConfigError if their shapes differ."""
-    weights = [tensor.detach().cpu().float().numpy() for tensor in tensors(_leaves(model))]
+    weights = [tensor.detach().cpu().float().numpy() for tensor in tensors(_parts(model))]
     if [W.size for W in weights] != [*map(prod, network.shapes)]:
         raise ConfigError(
             f"the model's parameters have the shapes {[W.shape for W in weights]}, but samples of the shape "
@@ -103,10 +109,6 @@ def text_of(layer: Layer) -> str:
         )
     numbers = [value for value in vars(layer).values() if not isinstance(value, bool)]
     return " ".join([layer.name, *(f"{value:g}" for value in numbers)])
-
-
-def _leaves(model: Any) -> list[Any]:
-    return [one for one in model.modules() if not list(one.children())]
 
 
 def _alike(value: Any) -> Any:
