@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -38,10 +37,12 @@ _SECONDS = 1.0
 """Least time between two lines of progress."""
 
 
-def train(settings: tuple[str, ...], save: str, **options: Any) -> int:
+def train(
+    settings: tuple[str, ...], csv: str, target: str, classify: bool, save: str, **options: str | None
+) -> int:
     """Train, save and print the score; 0, or 3 if the loss is not finite, when nothing is saved."""
     given = [one for one in settings if one != f"strategy={AUTO}"]
-    asked = ask_training(given, usual=USUAL, not_given=("protocol", *BESIDE_THE_CELL), **options)
+    asked = ask_training(given, csv, target, classify, options, USUAL, ("protocol", *BESIDE_THE_CELL))
     cell, table = asked.cell, asked.table
     if table is None or asked.job is None:
         raise ConfigError("snn train needs a table: --csv FILE --target COLUMN")

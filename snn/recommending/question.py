@@ -72,18 +72,18 @@ def ask_training(
     csv: str | None,
     target: str | None,
     classify: bool,
+    options: Mapping[str, str | None],
     usual: Mapping[str, str] | None = None,
     not_given: Sequence[str] = _NOT_OF_TRAINING,
-    layers: str | None = None,
-    **options: str | None,
 ) -> TrainingJob:
     """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
 
-    ``usual``: settings that apply unless they are given; sections in ``not_given`` are rejected. ``options``:
-    dataset, hidden, network, model and device.
+    ``options``: those that are given of dataset, hidden, network, layers, model and device. ``usual``:
+    settings that apply unless they are given; sections in ``not_given`` are rejected.
     """
-    made, hidden = None, options.pop("hidden")
-    if (model := options.pop("model")) is not None:
+    made, options = None, dict(options)
+    hidden, layers, model = (options.pop(name, None) for name in ("hidden", "layers", "model"))
+    if model is not None:
         from snn.training import torch_models
 
         made = torch_models.load_model(model)
@@ -142,7 +142,7 @@ def ask(
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
     of_network = {"dataset": dataset, "hidden": hidden, "network": network, "model": model}
-    asked = ask_training(settings, csv, target, classify, **of_network, device=device)
+    asked = ask_training(settings, csv, target, classify, of_network | {"device": device})
     cell, table, device = asked.cell, asked.table, asked.device
     sweep = overrides.read(asked.settings)
     if path := cell["dataset"].get("path"):
