@@ -2,6 +2,7 @@
 """Score and seconds of estimators on small tables: scikit-learn's, PyTorch's and this program's.
 
     benchmarks/estimators.py [--device cpu] [--epochs 200] [--repeats 3] [--tables friedman digits]
+    benchmarks/estimators.py --csv wine.csv --target quality [--classify]
 
 All train perceptrons of two hidden layers of 64 on standardised features, by Adam with a rate of 0.001 and
 shuffled batches of 64, for the same number of epochs. The score, R² or accuracy, is of a quarter of the rows,
@@ -15,11 +16,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from arguments import refused, whole
 
+from snn.datasets import csv_table
 from snn.estimators import MLPClassifier, MLPRegressor
 from snn.hardware import devices
 
@@ -50,6 +53,12 @@ def of_sklearn(name: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
         return getattr(datasets, f"load_{name}")(return_X_y=True)
 
     return load
+
+
+def of_csv(path: str, target: str, classify: bool) -> tuple[np.ndarray, np.ndarray]:
+    task = "classification" if classify else "regression"
+    values = csv_table.make(path, target, task=task, text_columns="one_hot", missing="drop_rows").values
+    return values[:, :-1], values[:, -1].astype(int if classify else float)
 
 
 TABLES = {"friedman": friedman, "spirals": spirals}
@@ -147,15 +156,22 @@ def main() -> None:
     parser.add_argument("--epochs", type=whole(1), default=200)
     parser.add_argument("--repeats", type=whole(1), default=3)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--csv")
+    parser.add_argument("--target", default="-1")
+    parser.add_argument("--classify", action="store_true")
     arguments = parser.parse_args()
     with refused():
         device = devices.find(arguments.device)
+        tables = {name: TABLES[name] for name in arguments.tables}
+        if arguments.csv:
+            table = of_csv(arguments.csv, arguments.target, arguments.classify)
+            tables = {Path(arguments.csv).stem: lambda: table}
     warnings.filterwarnings("ignore", category=UserWarning)  # scikit-learn's, that all epochs were trained
     print(f"on {device.name}, {arguments.epochs} epochs, batches of {BATCH}\n")
     print("| table | rows | features | program | score | seconds | least to most | strategy |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name in arguments.tables:
-        X, y = TABLES[name]()
+    for name, load in tables.items():
+        X, y = load()
         classes = len(np.unique(y)) if np.asarray(y).dtype.kind in "iu" else 0
         if not classes:
             y = (y - y.mean()) / y.std()
