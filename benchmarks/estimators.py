@@ -57,7 +57,8 @@ def of_sklearn(name: str) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
 
 def of_csv(path: str, target: str, classify: bool) -> tuple[np.ndarray, np.ndarray]:
     task = "classification" if classify else "regression"
-    values = csv_table.make(path, target, task=task, text_columns="one_hot", missing="drop_rows").values
+    column = int(target) if target.lstrip("-").isdigit() else target
+    values = csv_table.make(path, column, task=task, text_columns="one_hot", missing="drop_rows").values
     return values[:, :-1], values[:, -1].astype(int if classify else float)
 
 
