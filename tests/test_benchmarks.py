@@ -66,6 +66,7 @@ def started(command):
         "sensitivity.py --device cpu --repetitions 1 --rounds 2 --runs 2 --epochs 2",
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
         "members.py --device cpu --members 100 --epochs 1 --hidden 2,2 --by ensemble",
+        "estimators.py --device cpu --epochs 1 --repeats 1 --tables spirals",
     ],
 )
 def test_benchmarks_that_call_the_engine_call_it_as_it_is(command):

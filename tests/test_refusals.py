@@ -261,7 +261,7 @@ def words(text):
     ids=lambda value: str(value)[:80],
 )
 def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
-    monkeypatch.setattr(cell, "run", lambda settings: pytest.fail("it was measured"))
+    monkeypatch.setattr(cell, "record_and_network", lambda settings: pytest.fail("it was measured"))
     assert cli.main(["run", *arguments]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("snn: ") and shown.count("\n") == 1

@@ -513,8 +513,8 @@ class TorchLoader(TorchPeer):
         return np.concatenate(outputs)
 
     def weights(self) -> list[np.ndarray]:
-        found = zip(_tensors(self._model), self.network.shapes, strict=True)
-        return [np.array(_turned(W.detach().cpu().numpy(), shape), order="C") for W, shape in found]
+        found = zip(tensors(self._model), self.network.shapes, strict=True)
+        return [np.array(turned(W.detach().cpu().numpy(), shape), order="C") for W, shape in found]
 
     def _load_from(self, X: np.ndarray, *targets: Any, sampler: Any = None) -> Any:
         """A DataLoader over rows of data and their targets, in their order or a sampler's."""
@@ -597,23 +597,23 @@ def modules(torch: Any, network: Network) -> list[Any]:
         elif isinstance(layer, BatchNorm):
             made.append(getattr(nn, type(layer).__name__)(shape[0], EPS, MOMENTUM))
         else:
-            made.append(getattr(nn, type(layer).__name__)())
+            made.append(getattr(nn, type(layer).__name__)(*vars(layer).values()))
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
 
 
 def set_parameters(torch: Any, model: Any, weights: Sequence[np.ndarray]) -> None:
     """Copy a network's weights, as ``draw_weights`` returns them, to a model of its ``modules``."""
     with torch.no_grad():
-        for tensor, W in zip(_tensors(model), weights, strict=True):
-            tensor.copy_(torch.from_numpy(np.ascontiguousarray(_turned(W, tensor.shape))))
+        for tensor, W in zip(tensors(model), weights, strict=True):
+            tensor.copy_(torch.from_numpy(np.ascontiguousarray(turned(W, tensor.shape))))
 
 
-def _tensors(model: Any) -> list[Any]:
+def tensors(model: Any) -> list[Any]:
     """The tensors of a network's parameters: of each module its own, then its running means."""
     found = [one for module in model for one in (*module.parameters(), *module.buffers())]
     return [one for one in found if one.is_floating_point()]  # a batch norm also counts its batches
 
 
-def _turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """A parameter in the shape of PyTorch or of the network, which transpose a linear layer's."""
     return parameter.T if parameter.ndim == len(shape) == 2 else parameter.reshape(shape)
