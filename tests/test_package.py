@@ -57,7 +57,7 @@ def test_an_editable_installation_is_a_path_and_a_program(make_env, tmp_path):
         pytest.skip(f"setuptools is {here} here, and {PINNED} in what make env builds")
     clone = tmp_path / "clone"
     clone.mkdir()
-    for name in ("pyproject.toml", "README.md", "envs", "snn", "config"):
+    for name in ("pyproject.toml", "README.md", "envs", "scripts", "snn", "config"):
         (clone / name).symlink_to(ROOT / name)
     build = "from setuptools import build_meta; print(build_meta.build_editable('.'))"
     subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, env=make_env.environment())
