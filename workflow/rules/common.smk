@@ -48,6 +48,10 @@ if HERE != BASE and not (IS_INSTALLED and BASE == ROOT):
         f"start snakemake in {workflow.basedir}: results are written where it starts, "
         "and a cell's code is found there"
     )
+if "{" in os.path.relpath(ROOT, HERE):
+    refuse(
+        f"{ROOT}: Snakemake takes braces in the path of an input for a wildcard: install snn into a folder without them"
+    )
 
 end_at_once()
 
@@ -174,10 +178,8 @@ shell.prefix("set -euo pipefail; trap '' INT; ")
 
 
 def of_project(path):
-    """The input with this path in a clone; relative in a clone, so that the clone can be moved."""
-    if HERE == ROOT:
-        return path
-    return str(ROOT / path).replace("{", "{{").replace("}", "}}")
+    """A file of the project as an input: relative, so that a clone can be moved."""
+    return os.path.relpath(ROOT / path, HERE)
 
 
 def quick(function):

@@ -22,7 +22,7 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
             f"build_{TABLE}"
         input:
             lambda wildcards: records_of(wildcards.table, wildcards.of),
-            paper=[of_project(ENTRY.published)] if ENTRY.published else [],
+            paper=of_project(ENTRY.published) if ENTRY.published else [],
             limits=limits_input if ENTRY.with_limits else [],
             verdicts=of_project("config/verdicts.yaml"),
             neighbours=of_project("config/neighbours.yaml"),
