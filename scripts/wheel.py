@@ -3,7 +3,9 @@
 setuptools imports this module when it builds (pyproject.toml). An editable installation needs no copies.
 """
 
+import json
 import shutil
+import sys
 from itertools import chain
 from pathlib import Path
 
@@ -22,13 +24,19 @@ class BuildPackage(build_py):
     """Also copies the shared files, and has them in a source distribution."""
 
     def run(self):
-        if not self.editable_mode:
-            shutil.rmtree(f"{self.build_lib}/snn", ignore_errors=True)  # files of an earlier build
+        if self.editable_mode:
+            super().run()
+            return
+        shutil.rmtree(f"{self.build_lib}/snn", ignore_errors=True)  # files of an earlier build
         super().run()
-        if not self.editable_mode:
-            for source, target in self._copies().items():
-                self.mkpath(str(Path(target).parent))
-                self.copy_file(source, target, preserve_mode=False)
+        for source, target in self._copies().items():
+            self.mkpath(str(Path(target).parent))
+            self.copy_file(source, target, preserve_mode=False)
+        sys.path.insert(0, str(Path.cwd()))
+        from snn.files import revision
+
+        built_from = Path(self.build_lib, "snn/_share", revision.BUILT_FROM)
+        built_from.write_text(json.dumps(revision.git()), encoding="utf-8")
 
     def get_source_files(self):
         return [*super().get_source_files(), *self._copies(), *files(_BUILT_WITH)]
@@ -41,8 +49,7 @@ class BuildPackage(build_py):
         return {file: f"{self.build_lib}/snn/_share/{file}" for file in files(SHARED)}
 
 
-def files(patterns, root=Path()):
-    """The files of these patterns in a folder, relative to it."""
-    found = chain.from_iterable(root.glob(pattern) for pattern in patterns)
-    paths = (path.relative_to(root).as_posix() for path in found if path.is_file())
-    return sorted(path for path in paths if "__pycache__" not in path)
+def files(patterns):
+    """The files of these patterns, relative to the clone, in which setuptools builds."""
+    found = chain.from_iterable(Path().glob(pattern) for pattern in patterns)
+    return sorted(path.as_posix() for path in found if path.is_file() and "__pycache__" not in path.parts)

@@ -74,7 +74,8 @@ def test_a_wheel_is_whole_and_works_without_the_clone(make_env, tmp_path):
     assert archived == {path.parent.name for path in (ROOT / "results/published").glob("*/*/README.md")}
 
     ours = make_env.environment() | {"PYTHONPATH": str(made)}
-    lay_out = "from snn import init; init.lay_out('mine'); print(init.locate('config'))"
+    lay_out = "from snn import cli, init; init.lay_out('mine'); print(init.locate('config')); "
+    lay_out += "cli.main(['--version'])"
     for command, folder, said in (
         (["-c", lay_out], tmp_path, str(made / "snn/_share/config")),
         (["-m", "snakemake", "--dry-run", "results/tables/speedup.csv"], tmp_path / "mine", "build_speedup"),
