@@ -351,7 +351,7 @@ def claims(source: str | None, as_json: bool) -> None:
 @snn.command()
 @click.argument("folder", type=FILE)
 def init(folder: str) -> None:
-    """Lay out a workflow of your own in a new folder.
+    """Lay out a workflow to edit in a new folder.
 
     FOLDER, which must be new or empty, gets a Snakefile, config/grid.yaml, profiles, a small table and a
     README.md with the commands. Edit the grid, then run snakemake there.
