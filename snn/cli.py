@@ -404,6 +404,23 @@ def claims(source: str | None, as_json: bool) -> None:
     claims.show(source, as_json)
 
 
+@snn.command()
+@click.argument("folder", type=FILE)
+def init(folder: str) -> None:
+    """Lay out a workflow to edit in a new folder.
+
+    FOLDER, which must be new or empty, gets a Snakefile, config/grid.yaml, profiles, a small table and a
+    README.md with the commands. Edit the grid, then run snakemake there.
+
+    \b
+    snn init mine
+    cd mine && snakemake --cores 1 results/tables/speedup.csv
+    """
+    from snn import init
+
+    init.lay_out(folder)
+
+
 @snn.command(context_settings=UNKNOWN)
 @settings("dataset=NAME [KEY=VALUE]... output=FILE.npy")
 def prepare(settings: tuple[str, ...]) -> None:

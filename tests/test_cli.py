@@ -141,15 +141,6 @@ def test_the_list_says_what_needs_a_gpu_or_packages(capsys):
     assert listing.describe("kernel", "tensor_core").endswith("Precisions: tf32, bf16.")
 
 
-def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, capsys):
-    """As an installation that is not editable is."""
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    assert command.run(lambda arguments: 0) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"{tmp_path} has no config/, kernels/ and workflow/" in said and "pip install -e ." in said
-
-
 # ---- completion
 
 

@@ -18,6 +18,7 @@ from snn.config.compose import composed
 from snn.config.settings import KINDS, Range
 from snn.config.yaml_file import read_text
 from snn.errors import ConfigError, DataError, SnnError
+from snn.files import project
 from snn.grid import plans, sweeps
 from snn.measurement import cell
 
@@ -698,7 +699,8 @@ def test_a_choices_file_without_keys_is_named(tmp_path, monkeypatch, text, given
 def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch, group, file):
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text("class MyOwner(Host):\n    pass\n\n\nclass MyOwn(Host):\n    pass\n")
-    monkeypatch.setattr(groups, "ROOT", tmp_path)
+    for folder in ("ROOT", "PACKAGES"):
+        monkeypatch.setattr(project, folder, tmp_path)
     right = f"{file} exists, but a choice needs a file, config/{group}/my_own.yaml"
     with pytest.raises(ConfigError, match=re.escape(right)):
         choices.check_choice(group, "my_own")

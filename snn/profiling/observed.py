@@ -22,8 +22,8 @@ import numpy as np
 from snn import backends
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
-from snn.config.groups import ROOT
 from snn.errors import LeakError, OutOfMemory
+from snn.files.project import PACKAGES, path_in_clone
 from snn.profiling import calls
 from snn.profiling.calls import HOST, MANAGED, EveryCall, Method
 from snn.profiling.memory import count, size
@@ -387,7 +387,7 @@ def _file(name: str) -> str | None:
     if name.startswith(_PACKAGES):
         return None
     path = Path(name)
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+    return path_in_clone(path) if path.is_relative_to(PACKAGES) else path.name
 
 
 def _address(array: np.ndarray) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
+from snn.files.project import IS_INSTALLED
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import (
     ACTIVATIONS,
@@ -245,7 +246,7 @@ class Strategy(ABC):
 _OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, *ACTIVATIONS.values()
 """Layers that all peers implement."""
 
-PEERS = "pip install -r envs/requirements-peers.txt"
+PEERS = "pip install torch jax" if IS_INSTALLED else "pip install -r envs/requirements-peers.txt"
 
 
 def required(package: str, install_command: str = "make env") -> Any:
