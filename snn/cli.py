@@ -140,6 +140,15 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     help="auto (the default), cuda, cpu, or a GPU's name; for a GPU that this machine lacks, only archived "
     "results are shown.",
 )
+@click.option(
+    "--baseline",
+    type=_choices_of("strategy"),
+    default="reference",
+    show_default=True,
+    metavar="NAME",
+    help="The strategy that speedups are over; for the framework that you use today, torch_eager, "
+    "torch_loader (a DataLoader and autograd) or jax_scan.",
+)
 @click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
 @click.option(
     "--output",

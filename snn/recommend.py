@@ -172,9 +172,10 @@ def _measure_once(asked: Question, grid: Grid) -> tuple[Grid, float]:
 
 def _without_failed(asked: Question, grid: Grid, error: workflow.WorkflowError) -> Grid:
     """The grid without the candidates whose measurement failed, if two others are left, and the reference
-    among them; else raises the error."""
+    and the baseline among them; else raises the error."""
     failed, cells = grid.missing(), grid.plan.cells
-    if not (error.of_jobs and failed) or grid.training.name in failed or len(cells) - len(failed) < 2:
+    needed = {grid.training.name, next(iter(cells))}
+    if not (error.of_jobs and failed) or needed & set(failed) or len(cells) - len(failed) < 2:
         raise error
     names = ", ".join(cells[name].strategy for name in failed)
     _say(f"Measuring {names} failed (see above); the other candidates are still compared.")
@@ -185,7 +186,8 @@ def _without_failed(asked: Question, grid: Grid, error: workflow.WorkflowError) 
 def _print_answer(asked: Question, grid: Grid, records: Records) -> bool:
     """Print the answer, the ranking, and what is known of a GPU; return whether there is an answer."""
     ranking, answer = candidates.ranking_and_answer(records, read_yaml(CONFIG / "verdicts.yaml"))
-    print(text.answer(ranking, answer, grid.length, asked.cell))
+    missing = candidates.missing_frameworks(grid.plan.device.backend)
+    print(text.answer(ranking, answer, grid.length, asked.cell, missing))
     if grid.plan.device.backend == "cpu":
         print(f"\n{elsewhere.on_a_gpu(asked.cell)}")
     if sys.stdout is not None:

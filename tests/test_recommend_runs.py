@@ -7,13 +7,15 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from recommend_calls import ASKED, ask, lengths, main, measure, paths, strategies, work_in
+from records_of import GPU, HOST
 
 from snn import recommend
 from snn.config.groups import read_yaml
 from snn.errors import OutputError
 from snn.grid import more_rounds
 from snn.grid.sweeps import SHORTENED, check_keys
-from snn.recommending import budget, candidates, elsewhere, workflow
+from snn.hardware import devices
+from snn.recommending import budget, candidates, elsewhere, question, workflow
 from snn.recommending.budget import Pilot
 from snn.recommending.workflow import WorkflowError
 
@@ -130,6 +132,36 @@ def test_what_is_waited_for_other_measurements_is_not_of_the_budget(runs, monkey
     runs.waits = 500.0
     assert main([*ASKED, "--budget", "100s"]) == 0
     assert len(runs.grids) > 1
+
+
+# ---- frameworks, and the host of a GPU
+
+
+@pytest.fixture
+def gpu(runs, monkeypatch):
+    """This machine has a GPU, two CPUs and PyTorch."""
+    monkeypatch.setattr(devices, "choices", lambda backend, name=None: [HOST if backend == "cpu" else GPU])
+    monkeypatch.setattr(candidates, "usable_processors", lambda: 2)
+    for module in (candidates, question):
+        monkeypatch.setattr(module, "find_spec", lambda name: name == "torch" or None)
+    return runs
+
+
+def test_on_a_gpu_the_hosts_cpu_and_frameworks_are_candidates(gpu, capsys):
+    assert main(["--dataset", "small", "--output", "out", "--baseline", "torch_loader"]) == 0
+    cells = list(gpu.grids[-1].plan.cells.values())
+    assert cells[0].strategy == "torch_loader"
+    by_name = {cell.strategy: cell for cell in cells}
+    assert {"reference", "torch_eager", "torch_graph", "torch_compile", "blas"} < {*by_name}
+    assert [cell["strategy"]["threads"] for cell in cells if cell.strategy == "blas"] == [1]
+    assert by_name["blas"]["device"]["name"] == HOST.name and by_name["torch_eager"].device.backend == "cuda"
+    out = capsys.readouterr().out
+    assert "vs torch_loader" in out and "Not measured, as Python cannot import jax: `pip install" in out
+
+
+def test_a_baseline_that_cannot_be_imported_is_an_error(gpu, capsys):
+    assert main(["--dataset", "small", "--baseline", "jax_scan"]) == 2
+    assert "jax: `pip install" in capsys.readouterr().err
 
 
 # ---- failures

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ import yaml
 
 from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.verdicts import REFERENCE
 from snn.config.cell import Cell
 from snn.config.groups import CONFIG, ROOT, read_yaml
 from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid import fingerprint, more_rounds, naming, plans, sweeps
 from snn.grid.plans import Plan
+from snn.hardware.devices import usable_processors
 from snn.recommending import FOLDER, SWEEP
 from snn.recommending.budget import Length
 from snn.recommending.question import Question
@@ -103,7 +106,7 @@ def _source_hash(cell: Cell) -> str:
 def tabulate(records: Records, thresholds: Thresholds) -> pd.DataFrame:
     """The frame of the records of cells."""
     named = {f"{name} {i}": one for name, of_cell in records.items() for i, one in enumerate(of_cell)}
-    return frame.tabulate(named, thresholds)
+    return recommend.prepared(frame.tabulate(named, thresholds))
 
 
 def ranking_and_answer(records: Records, thresholds: Thresholds) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -181,10 +184,31 @@ def _content(question: Question, backend: str) -> tuple[dict[str, Any], str]:
         "protocol.runs": runs,
         "protocol.min_runs": runs,
         **question.sweep,
-        "union": choices["candidates"][backend][question.choice],
+        "union": _products(choices, backend, question),
     }
     text = json.dumps([content, backend], sort_keys=True)
     return content, hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _products(choices: Mapping[str, Any], backend: str, question: Question) -> list[dict[str, Any]]:
+    """The products of settings of all candidates, that of the baseline first.
+
+    Frameworks that cannot be imported are left out, and more threads than this machine has.
+    """
+    found = [*choices["candidates"][backend][question.choice]]
+    found += [one for name, of in choices["peers"][backend].items() if find_spec(name) for one in of]
+    for i, one in enumerate(found):
+        if threads := one.get("strategy.threads"):
+            found[i] = one | {"strategy.threads": [n for n in threads if n <= usable_processors()]}
+    if question.baseline != REFERENCE:
+        named = [one for one in _points(found) if one["strategy"] == [question.baseline]]
+        found.insert(0, named[0] if named else {"strategy": [question.baseline]})
+    return found
+
+
+def missing_frameworks(backend: str) -> list[str]:
+    """The packages of frameworks that could be measured, and that Python cannot import."""
+    return [name for name in read_yaml(CHOICES)["peers"][backend] if not find_spec(name)]
 
 
 def _write(path: Path, content: Mapping[str, Any], backend: str) -> Plan:

@@ -4,10 +4,12 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from snn import datasets
+from snn.analysis.verdicts import REFERENCE
 from snn.config import compose, groups, overrides
 from snn.config.cell import Cell
 from snn.config.choices import BESIDE_THE_CELL
@@ -17,6 +19,8 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 from snn.measurement.passes import job_of
 from snn.models.network import MLP_DEFAULTS
+from snn.strategies.base import PEERS
+from snn.strategies.factory import own_runtime
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -40,7 +44,8 @@ class Question:
     """``cell`` is what is trained; ``sweep`` has the settings that were given, in a grid's form.
 
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
-    name, ``choice`` the list of candidates, ``few`` or ``all``.
+    name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
+    are over.
     """
 
     cell: Cell
@@ -50,6 +55,7 @@ class Question:
     device: str
     choice: str
     output: Path
+    baseline: str = REFERENCE
 
 
 def ask(
@@ -65,6 +71,7 @@ def ask(
     device: str | None,
     all: bool,
     output: str | None,
+    baseline: str,
 ) -> Question:
     """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
 
@@ -99,7 +106,17 @@ def ask(
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
     name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell.dataset).strip("-")
     folder = path_of(output or f"recommendation-{name or 'csv'}")
-    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder)
+    if package := own_runtime(groups.load("strategy", baseline)):
+        _check_package(baseline, package)
+    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder, baseline)
+
+
+def _check_package(baseline: str, package: str) -> None:
+    """Raise ConfigError, with the command that installs it, if a baseline's package cannot be imported."""
+    if not find_spec(package):
+        raise ConfigError(
+            f"--baseline is {baseline}, but Python cannot import {package}: `{PEERS}` installs it"
+        )
 
 
 def _seconds(budget: str) -> float:

@@ -1,12 +1,12 @@
 """Text of ``snn recommend``: the training job, the answer, and the ranked table."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
-from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK
+from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK, REFERENCE
 from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
 from snn.datasets import counts
@@ -17,6 +17,7 @@ from snn.models.network import network_label
 from snn.recommending.budget import Length
 from snn.recommending.question import Question
 from snn.report.opening import duration
+from snn.strategies.base import PEERS
 from snn.tables.recommend import preliminary, scores_in_words
 from snn.tables.recommendation import Ratio
 
@@ -41,11 +42,21 @@ def announcement(asked: Question, device: Device, candidates: int) -> str:
     )
 
 
-def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, cell: Cell) -> str:
-    """The answer with its reason, then a line per candidate; times are of what was ``trained``."""
+def answer(
+    ranking: pd.DataFrame,
+    recommended: pd.DataFrame,
+    trained: Length,
+    cell: Cell,
+    missing: Sequence[str] = (),
+) -> str:
+    """The answer with its reason, then a line per candidate; times are of what was ``trained``.
+
+    ``missing`` are the packages of frameworks that cannot be imported.
+    """
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     if not ranking["rank"].notna().any():
-        compared = "can be compared with the reference" if (ranking["status"] == OK).any() else "ended well"
+        is_ok = (ranking["status"] == OK).any()
+        compared = f"can be compared with the {_baseline(ranking)}" if is_ok else "ended well"
         lines = [f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip()]
     else:
         lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
@@ -53,13 +64,18 @@ def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, ce
     times = f"{part}: one-off work weighs more than in full training runs" if part else trained.words()
     lines += filter(None, [preliminary(ranking, thresholds)])
     notes = [f"Times are for training runs of {times}.", *_notes(ranking, thresholds)]
+    if missing:
+        notes.append(
+            f"Not measured, as Python cannot import {' and '.join(missing)}: `{PEERS}` installs them."
+        )
     return "\n".join(["", *lines, "", table(ranking), *notes])
 
 
 def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str]:
     """Notes that readers need to understand the table's rows."""
-    with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
-    names = ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
+    strategies = _with_options(ranking)
+    with_kernel = strategies + (" (" + ranking["kernel"] + ")").fillna("")
+    names = strategies.where(~strategies.duplicated(keep=False), with_kernel)
     is_ranked, ended_well = ranking["rank"].notna(), ranking["status"] == OK
     if scores := scores_in_words(ranking):
         yield scores
@@ -119,16 +135,30 @@ def _failures(ranking: pd.DataFrame, cell: Cell) -> str:
     )
 
 
+def _baseline(ranking: pd.DataFrame) -> str:
+    """The strategy that speedups are over."""
+    given = ranking.get("baseline", pd.Series()).dropna()
+    return given.iloc[0] if len(given) else REFERENCE
+
+
+def _with_options(ranking: pd.DataFrame) -> pd.Series:
+    """The strategies, each with its options if rows of one strategy and kernel differ in them."""
+    if "options" not in ranking:
+        return ranking["strategy"]
+    return ranking["strategy"] + (" (" + ranking["options"] + ")").fillna("")
+
+
 def table(ranking: pd.DataFrame) -> str:
-    """The ranking as lines of text."""
-    rows = ranking.to_dict("records")
+    """The ranking as lines of text; of a GPU and its host also which of them each row ran on."""
+    rows, backends = ranking.to_dict("records"), ranking["backend"].str.upper().replace("CUDA", "GPU")
     shown = pd.DataFrame(
         {
             "rank": [_NOTHING if pd.isna(row["rank"]) else f"{row['rank']:.0f}" for row in rows],
-            "strategy": ranking["strategy"],
+            "strategy": _with_options(ranking),
+            **({"on": backends} if backends.nunique() > 1 else {}),
             "kernel": ranking["kernel"].mask(ranking["kernel"].map(is_empty), _OWN_KERNEL),
             "time": [_NOTHING if is_empty(row["mean_s"]) else duration(row["mean_s"], 3) for row in rows],
-            "vs reference": [str(Ratio.read(row, "speedup") or _NOTHING) for row in rows],
+            f"vs {_baseline(ranking)}": [str(Ratio.read(row, "speedup") or _NOTHING) for row in rows],
             "verdict": ranking["verdict"].astype(object).fillna(""),
             "behind": [str(Ratio.read(row, "behind") or _NOTHING) for row in rows],
             "against fastest": ranking["against_fastest"].fillna(""),

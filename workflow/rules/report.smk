@@ -24,7 +24,7 @@ rule build_overview:
     localrule: True
     params:
         records=lambda wildcards: source_hashes(PLANS[wildcards.of].cells),
-        is_recommended=lambda wildcards: SWEEP in PLANS[wildcards.of].sweeps,
+        is_recommended=lambda wildcards: [*PLANS[wildcards.of].sweeps] == [SWEEP],
         code=code_of("build_overview"),
     message:
         "build tables {wildcards.of}recommendation, overview, warnings and provenance"

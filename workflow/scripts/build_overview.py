@@ -19,7 +19,10 @@ refuse_plainly()
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 records = frame.checked(snakemake.params.records)
-points = overview.points_of(records, verdicts)
+if snakemake.params.is_recommended:
+    points = [recommend.prepared(frame.tabulate(records, verdicts))]
+else:
+    points = overview.points_of(records, verdicts)
 origins = provenance.build(records)
 write(origins, snakemake.output.origins, snakemake.output.origins_page, provenance.title)
 watched = warnings.build(records, verdicts)
