@@ -11,7 +11,8 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -100,6 +101,24 @@ def gpu_state(device: Device) -> dict[str, Any]:
         return {}
     with open_gpu(device.uuid) as gpu:
         return {name: _ask(_QUESTIONS[name], gpu) for name in _OF_STATE}
+
+
+@contextmanager
+def energy_counter(device: Device) -> Iterator[Callable[[], float] | None]:
+    """A function that reads the joules that a GPU has used so far, whoever used it; None if it has no such
+    counter."""
+    with ExitStack() as stack:
+        read = None
+        with suppress(pynvml.NVMLError):
+            if device.uuid is not None:
+                gpu = stack.enter_context(open_gpu(device.uuid))
+                pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)
+                read = partial(_joules, gpu)
+        yield read
+
+
+def _joules(gpu: Any) -> float:
+    return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)) / 1000
 
 
 def state_before(device: Device) -> dict[str, Any]:

@@ -171,7 +171,14 @@ def asks_otherwise(question: Question, earlier: Path) -> bool:
         asked = dict(sweep)
     except (SnnError, ValueError, TypeError, KeyError, AttributeError):
         return True  # whatever it is
-    own = {*_PROTOCOL, "protocol.runs", "protocol.min_runs", "union", *Length(1, 1, 1).settings()}
+    own = {
+        *_PROTOCOL,
+        "protocol.energy",
+        "protocol.runs",
+        "protocol.min_runs",
+        "union",
+        *Length(1, 1, 1).settings(),
+    }
     return any(asked.get(key) != question.sweep.get(key) for key in {*asked, *question.sweep} - own)
 
 
@@ -181,6 +188,7 @@ def _content(question: Question, backend: str) -> tuple[dict[str, Any], str]:
     runs = choices["first_round"]["runs"]
     content = {
         **_PROTOCOL,
+        **({"protocol.energy": True} if backend == "cuda" else {}),
         "protocol.runs": runs,
         "protocol.min_runs": runs,
         **question.sweep,

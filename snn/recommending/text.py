@@ -148,6 +148,20 @@ def _with_options(ranking: pd.DataFrame) -> pd.Series:
     return ranking["strategy"] + (" (" + ranking["options"] + ")").fillna("")
 
 
+def _energy(ranking: pd.DataFrame, rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[str]]:
+    """The column of joules per run, if any row has them."""
+    if "joules" not in ranking:
+        return {}
+    return {"energy": [_NOTHING if is_empty(row["joules"]) else _joules(row) for row in rows]}
+
+
+def _joules(row: Mapping[Any, Any]) -> str:
+    """``1.26 J (1.21 to 1.31)``."""
+    low, high = row["joules_ci_low"], row["joules_ci_high"]
+    interval = "" if is_empty(low) else f" ({low:.3g} to {high:.3g})"
+    return f"{row['joules']:.3g} J{interval}"
+
+
 def table(ranking: pd.DataFrame) -> str:
     """The ranking as lines of text; of a GPU and its host also which of them each row ran on."""
     rows, backends = ranking.to_dict("records"), ranking["backend"].str.upper().replace("CUDA", "GPU")
@@ -158,6 +172,7 @@ def table(ranking: pd.DataFrame) -> str:
             **({"on": backends} if backends.nunique() > 1 else {}),
             "kernel": ranking["kernel"].mask(ranking["kernel"].map(is_empty), _OWN_KERNEL),
             "time": [_NOTHING if is_empty(row["mean_s"]) else duration(row["mean_s"], 3) for row in rows],
+            **_energy(ranking, rows),
             f"vs {_baseline(ranking)}": [str(Ratio.read(row, "speedup") or _NOTHING) for row in rows],
             "verdict": ranking["verdict"].astype(object).fillna(""),
             "behind": [str(Ratio.read(row, "behind") or _NOTHING) for row in rows],
