@@ -149,6 +149,12 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     help="The strategy that speedups are over; for the framework that you use today, torch_eager, "
     "torch_loader (a DataLoader and autograd) or jax_scan.",
 )
+@click.option(
+    "--crossover",
+    type=OneOf(lambda: ("width", "batch")),
+    metavar="AXIS",
+    help="width or batch, instead of ranking strategies: from which one on is the GPU faster than the CPU?",
+)
 @click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
 @click.option(
     "--output",

@@ -14,7 +14,7 @@ from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
 from snn.profiling.memory import count
-from snn.recommending import budget, candidates, elsewhere, text, workflow
+from snn.recommending import budget, candidates, crossover, elsewhere, text, workflow
 from snn.recommending.budget import Length, Pilot
 from snn.recommending.candidates import Grid, Records
 from snn.recommending.question import Question, ask
@@ -35,7 +35,7 @@ def answer(**options: Any) -> int:
         print(elsewhere.describe(asked))
         return 0
     with ending_at_once(), workflow.held(), _unless_empty(asked.output):
-        return _recommend(asked, started)
+        return _cross(asked) if asked.crossover else _recommend(asked, started)
 
 
 @contextmanager
@@ -50,6 +50,14 @@ def _unless_empty(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # the first that is not empty, or is not there
             for path in made:
                 path.rmdir()
+
+
+def _cross(asked: Question) -> int:
+    """Compare the GPU with the CPU over widths or batch sizes."""
+    crossover.check(asked, devices.find(asked.device if asked.device in devices.BACKENDS else "auto").backend)
+    print(crossover.answer(asked))
+    print(f"\n{asked.output}: {', '.join(crossover.OUTPUTS)}")
+    return 0
 
 
 def _recommend(asked: Question, started: float) -> int:

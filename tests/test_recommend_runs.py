@@ -15,7 +15,7 @@ from snn.errors import OutputError
 from snn.grid import more_rounds
 from snn.grid.sweeps import SHORTENED, check_keys
 from snn.hardware import devices
-from snn.recommending import budget, candidates, elsewhere, question, workflow
+from snn.recommending import budget, candidates, crossover, elsewhere, question, workflow
 from snn.recommending.budget import Pilot
 from snn.recommending.workflow import WorkflowError
 
@@ -162,6 +162,33 @@ def test_on_a_gpu_the_hosts_cpu_and_frameworks_are_candidates(gpu, capsys):
 def test_a_baseline_that_cannot_be_imported_is_an_error(gpu, capsys):
     assert main(["--dataset", "small", "--baseline", "jax_scan"]) == 2
     assert "jax: `pip install" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "numbers"),
+    [
+        (["--hidden", "8,8", "--crossover", "width"], [16, 32, 64, 128, 256, 512, 1024]),
+        (["--crossover", "batch"], [16, 32, 64, 128, 256]),  # as many rows
+    ],
+)
+def test_a_crossover_measures_both_devices_at_each_number(gpu, capsys, arguments, numbers):
+    assert main(["--dataset", "small", "--output", "out", *arguments]) == 0
+    cells = gpu.grids[-1].plan.cells.values()
+    varied = [(cell["network"]["hidden"], cell.batch_size)[arguments[-1] == "batch"] for cell in cells]
+    assert (
+        varied[::3]
+        == varied[1::3]
+        == varied[2::3]
+        == ([[n, n] for n in numbers] if "width" in arguments else numbers)
+    )
+    assert [cell.device.backend for cell in cells] == ["cuda", "cuda", "cpu"] * len(numbers)
+    assert {path.name for path in (gpu.folder / "out").iterdir()} == {*crossover.OUTPUTS}
+    assert "faster up to a" in capsys.readouterr().out
+
+
+def test_a_crossover_without_a_gpu_has_nothing_to_compare(runs, capsys):
+    assert main([*ASKED, "--crossover", "width"]) == 2
+    assert "nothing to compare" in capsys.readouterr().err and not runs.grids
 
 
 # ---- failures

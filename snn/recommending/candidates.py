@@ -32,7 +32,7 @@ from snn.workflow.leftovers import source_hash_of
 
 CHOICES = CONFIG / "recommend.yaml"
 
-_PROTOCOL = {
+PROTOCOL = {
     "protocol": "glance",
     "protocol.rounds": 1,
     "protocol.relative_error": None,
@@ -172,7 +172,7 @@ def asks_otherwise(question: Question, earlier: Path) -> bool:
     except (SnnError, ValueError, TypeError, KeyError, AttributeError):
         return True  # whatever it is
     own = {
-        *_PROTOCOL,
+        *PROTOCOL,
         "protocol.energy",
         "protocol.runs",
         "protocol.min_runs",
@@ -187,15 +187,24 @@ def _content(question: Question, backend: str) -> tuple[dict[str, Any], str]:
     choices = read_yaml(CHOICES)
     runs = choices["first_round"]["runs"]
     content = {
-        **_PROTOCOL,
+        **PROTOCOL,
         **({"protocol.energy": True} if backend == "cuda" else {}),
         "protocol.runs": runs,
         "protocol.min_runs": runs,
         **question.sweep,
         "union": _products(choices, backend, question),
     }
-    text = json.dumps([content, backend], sort_keys=True)
-    return content, hashlib.sha256(text.encode()).hexdigest()[:12]
+    return content, _name(content, backend)
+
+
+def _name(content: Mapping[str, Any], backend: str) -> str:
+    return hashlib.sha256(json.dumps([content, backend], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def write_content(content: Mapping[str, Any], backend: str, length: Length) -> Grid:
+    """Write the grid with this sweep, and read it; raises the errors of ``write``."""
+    path = FOLDER / f"{_name(content, backend)}.yaml"
+    return Grid(path, _write(path, content, backend), length)
 
 
 def _products(choices: Mapping[str, Any], backend: str, question: Question) -> list[dict[str, Any]]:
@@ -205,13 +214,17 @@ def _products(choices: Mapping[str, Any], backend: str, question: Question) -> l
     """
     found = [*choices["candidates"][backend][question.choice]]
     found += [one for name, of in choices["peers"][backend].items() if find_spec(name) for one in of]
-    for i, one in enumerate(found):
-        if threads := one.get("strategy.threads"):
-            found[i] = one | {"strategy.threads": [n for n in threads if n <= usable_processors()]}
+    found = with_fitting_threads(found)
     if question.baseline != REFERENCE:
         named = [one for one in _points(found) if one["strategy"] == [question.baseline]]
         found.insert(0, named[0] if named else {"strategy": [question.baseline]})
     return found
+
+
+def with_fitting_threads(products: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The products without numbers of threads beyond the processors that this machine has."""
+    key, most = "strategy.threads", usable_processors()
+    return [{**one, **({key: [n for n in one[key] if n <= most]} if key in one else {})} for one in products]
 
 
 def missing_frameworks(backend: str) -> list[str]:

@@ -35,7 +35,7 @@ _TABLES = (".csv", ".tsv", ".txt", ".data")
 _NOT_OF_TRAINING = ("strategy", "protocol", "device", *BESIDE_THE_CELL)
 """Keys of ``snn run`` that a recommendation chooses itself."""
 
-_TAKES_IMAGES = re.compile(r"\[\W*(conv2d|batchnorm2d|(max|avg)pool2d)\b")
+TAKES_IMAGES = re.compile(r"\[\W*(conv2d|batchnorm2d|(max|avg)pool2d)\b")
 """Matches the first layer of a network that needs images."""
 
 
@@ -45,7 +45,7 @@ class Question:
 
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
     name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
-    are over.
+    are over, ``crossover`` what is varied instead of ranking strategies: width or batch.
     """
 
     cell: Cell
@@ -56,6 +56,7 @@ class Question:
     choice: str
     output: Path
     baseline: str = REFERENCE
+    crossover: str | None = None
 
 
 def ask(
@@ -72,6 +73,7 @@ def ask(
     all: bool,
     output: str | None,
     baseline: str,
+    crossover: str | None,
 ) -> Question:
     """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
 
@@ -108,7 +110,7 @@ def ask(
     folder = path_of(output or f"recommendation-{name or 'csv'}")
     if package := own_runtime(groups.load("strategy", baseline)):
         _check_package(baseline, package)
-    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder, baseline)
+    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder, baseline, crossover)
 
 
 def _check_package(baseline: str, package: str) -> None:
@@ -172,7 +174,7 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
     layers = texts.get("network.layers", "")
     if not layers and network in groups.names("network"):
         layers = str(groups.load("network", network).get("layers", ""))
-    if not _TAKES_IMAGES.match(layers):
+    if not TAKES_IMAGES.match(layers):
         return False
     images = [name for name in groups.names("dataset") if "shape" in groups.load("dataset", name)]
     if dataset in groups.names("dataset") and dataset not in images:
