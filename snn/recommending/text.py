@@ -15,6 +15,7 @@ from snn.figures.trained import data
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 from snn.recommending.budget import Length
+from snn.recommending.counterparts import counterpart
 from snn.recommending.question import Question
 from snn.report.opening import duration
 from snn.strategies.base import PEERS
@@ -64,6 +65,7 @@ def answer(
     times = f"{part}: one-off work weighs more than in full training runs" if part else trained.words()
     lines += filter(None, [preliminary(ranking, thresholds)])
     notes = [f"Times are for training runs of {times}.", *_notes(ranking, thresholds)]
+    notes += filter(None, map(counterpart, ranking.loc[ranking["rank"] == 1, "strategy"]))
     if missing:
         notes.append(
             f"Not measured, as Python cannot import {' and '.join(missing)}: `{PEERS}` installs them."
