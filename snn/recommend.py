@@ -77,16 +77,17 @@ def _recommend(asked: Question, started: float) -> int:
     pilot = budget.run_pilot(full.training, asked.budget)
     deadline = started + asked.budget + pilot.waited
     grid = _measure(asked, _fit_length(full, asked, pilot), pilot.outside, deadline)
+    following = ""
     try:
-        has_answer = _print_answer(asked, grid, grid.records())
+        following = _print_answer(asked, grid, grid.records())
     finally:  # the report is written even if nobody reads the answer any more
         _say("Writing the report.")
-        workflow.report(grid, grid.length.part_of(asked.cell))
+        workflow.report(grid, grid.length.part_of(asked.cell), following)
         for source, target in zip((workflow.PAGE, workflow.TABLE, grid.path), targets, strict=True):
             with outputs.replaced(target) as file:
                 file.write((ROOT / source).read_bytes())
     print(f"\n{asked.output}: {', '.join(_OUTPUTS)} ({time.monotonic() - started:.0f} s)")
-    return 0 if has_answer else NOTHING_ENDED_WELL
+    return 0 if following else NOTHING_ENDED_WELL
 
 
 def _fit_length(full: Grid, asked: Question, pilot: Pilot) -> Grid:
@@ -191,16 +192,22 @@ def _without_failed(asked: Question, grid: Grid, error: workflow.WorkflowError) 
     return candidates.write(asked, backend, grid.length, without=grid.without | set(failed))
 
 
-def _print_answer(asked: Question, grid: Grid, records: Records) -> bool:
-    """Print the answer, the ranking, and what is known of a GPU; return whether there is an answer."""
+def _print_answer(asked: Question, grid: Grid, records: Records) -> str:
+    """Print the answer, the ranking, the next command, and what is known of a GPU.
+
+    Returns the next command, which is empty without an answer.
+    """
     ranking, answer = candidates.ranking_and_answer(records, read_yaml(CONFIG / "verdicts.yaml"))
     missing = candidates.missing_frameworks(grid.plan.device.backend)
     print(text.answer(ranking, answer, grid.length, asked.cell, missing))
+    following = text.next_command(asked, ranking, grid.plan.cells.values())
+    if following:
+        print(f"Next: {following}")
     if grid.plan.device.backend == "cpu":
         print(f"\n{elsewhere.on_a_gpu(asked.cell)}")
     if sys.stdout is not None:
         sys.stdout.flush()
-    return bool(ranking["rank"].notna().any())
+    return following
 
 
 def _say(line: str) -> None:

@@ -50,7 +50,7 @@ class Runs:
             raise self.error
         return self.waits
 
-    def report(self, grid, part):
+    def report(self, grid, part, following):
         (self.folder / workflow.PAGE).write_text("cut o" if self.of_report else "report")
         if self.of_report:
             raise self.of_report
@@ -274,8 +274,8 @@ def test_the_report_is_of_this_grid_and_told_what_part_was_measured(tmp_path, mo
 
 
 def test_an_output_that_cannot_be_written_at_the_end_is_an_error(runs, monkeypatch, capsys):
-    def report(grid, part):
-        runs.report(grid, part)
+    def report(grid, part, following):
+        runs.report(grid, part, following)
         (runs.folder / "out/ranking.csv").mkdir()
 
     monkeypatch.setattr(workflow, "report", report)

@@ -46,6 +46,7 @@ class Question:
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
     name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
     are over, ``crossover`` what is varied instead of ranking strategies: width or batch.
+    ``words`` are those of the command line that describe the table and the training job.
     """
 
     cell: Cell
@@ -57,6 +58,7 @@ class Question:
     output: Path
     baseline: str = REFERENCE
     crossover: str | None = None
+    words: tuple[str, ...] = ()
 
 
 def ask(
@@ -110,7 +112,11 @@ def ask(
     folder = path_of(output or f"recommendation-{name or 'csv'}")
     if package := own_runtime(groups.load("strategy", baseline)):
         _check_package(baseline, package)
-    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder, baseline, crossover)
+    chosen = {"--csv": csv, "--target": target, "--hidden": hidden}
+    words = [word for name, text in chosen.items() if text is not None for word in (name, text)]
+    words += [*["--classify"] * classify, *([f"network={network}"] if network else []), *settings]
+    choice = "all" if all else "few"
+    return Question(cell, sweep, table, seconds, device, choice, folder, baseline, crossover, tuple(words))
 
 
 def _check_package(baseline: str, package: str) -> None:

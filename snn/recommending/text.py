@@ -1,14 +1,17 @@
 """Text of ``snn recommend``: the training job, the answer, and the ranked table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK, REFERENCE
+from snn.config import groups
 from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
+from snn.config.overrides import written
 from snn.datasets import counts
 from snn.errors import one_line
 from snn.figures.trained import data
@@ -19,6 +22,7 @@ from snn.recommending.counterparts import counterpart
 from snn.recommending.question import Question
 from snn.report.opening import duration
 from snn.strategies.base import PEERS
+from snn.strategies.factory import own_runtime
 from snn.tables.recommend import preliminary, scores_in_words
 from snn.tables.recommendation import Ratio
 
@@ -71,6 +75,31 @@ def answer(
             f"Not measured, as Python cannot import {' and '.join(missing)}: `{PEERS}` installs them."
         )
     return "\n".join(["", *lines, "", table(ranking), *notes])
+
+
+def next_command(asked: Question, ranking: pd.DataFrame, cells: Collection[Cell]) -> str:
+    """The command that trains by the fastest strategy of this project; empty if none is ranked."""
+    is_ours = ranking["rank"].notna() & ranking["strategy"].map(
+        lambda name: not own_runtime(groups.load("strategy", name))
+    )
+    for row in ranking[is_ours].head(1).to_dict("records"):
+        alike = [cell for cell in cells if cell.strategy == row["strategy"]]
+        cell = next((cell for cell in alike if cell["kernel"]["name"] == row["kernel"]), alike[0])
+        chosen = [f"strategy={cell.strategy}"]
+        if cell["kernel"]["name"] != "naive":
+            chosen.append(f"kernel={cell['kernel']['name']}")
+        if cell.device.backend == "cpu":
+            chosen.append("device=cpu")
+        if asked.table is not None:
+            return shlex.join(["snn", "train", *asked.words, *chosen, "--save", "model.npz"])
+        values = {key: value[0] if isinstance(value, list) else value for key, value in asked.sweep.items()}
+        settings = [f"{key}={value if _is_word(value) else written(value)}" for key, value in values.items()]
+        return shlex.join(["snn", "run", *settings, *chosen, "weights=weights.npz", "output=run.json"])
+    return ""
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str]:
