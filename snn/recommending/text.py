@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from snn.analysis.frame import ENERGY
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK, REFERENCE
 from snn.config import groups
@@ -16,7 +17,9 @@ from snn.datasets import counts
 from snn.errors import one_line
 from snn.figures.trained import data
 from snn.hardware.devices import Device
-from snn.models.network import network_label
+from snn.models.network import MLP_DEFAULTS, network_label
+from snn.models.optimizers import PLAIN
+from snn.models.row_order import IN_FILE
 from snn.recommending.budget import Length
 from snn.recommending.counterparts import counterpart
 from snn.recommending.question import Question
@@ -26,6 +29,17 @@ from snn.strategies.factory import own_runtime
 from snn.tables.recommend import preliminary, scores_in_words
 from snn.tables.recommendation import Ratio
 
+_DEFAULTS = {
+    "network.bias": False,
+    "network.init": None,
+    "network.update_order": None,
+    "training.optimizer": PLAIN.name,
+    "training.learning_rate": None,
+    "training.shuffle": IN_FILE,
+}
+"""Settings for which snn train has other defaults, PyTorch's, and the values that a cell leaves out."""
+
+_ENERGIES = (("kJ", 1e-3), ("J", 1.0), ("mJ", 1e3))
 _MOST_REASONS = 3
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
@@ -91,11 +105,24 @@ def next_command(asked: Question, ranking: pd.DataFrame, cells: Collection[Cell]
         if cell.device.backend == "cpu":
             chosen.append("device=cpu")
         if asked.table is not None:
-            return shlex.join(["snn", "train", *asked.words, *chosen, "--save", "model.npz"])
+            return shlex.join(
+                ["snn", "train", *asked.words, *_as_measured(asked), *chosen, "--save", "model.npz"]
+            )
         values = {key: value[0] if isinstance(value, list) else value for key, value in asked.sweep.items()}
         settings = [f"{key}={value if _is_word(value) else written(value)}" for key, value in values.items()]
         return shlex.join(["snn", "run", *settings, *chosen, "weights=weights.npz", "output=run.json"])
     return ""
+
+
+def _as_measured(asked: Question) -> list[str]:
+    """The settings that were measured and not given, if snn train has other defaults."""
+    given = {word.partition("=")[0] for word in asked.words}
+    found = []
+    for key, default in _DEFAULTS.items():
+        section, _, name = key.partition(".")
+        if key not in given and not (name in MLP_DEFAULTS and "hidden" not in asked.cell["network"]):
+            found.append(f"{key}={str(asked.cell[section].get(name, default)).lower()}")
+    return found
 
 
 def _is_word(value: object) -> bool:
@@ -188,9 +215,9 @@ def _energy(ranking: pd.DataFrame, rows: Sequence[Mapping[Any, Any]]) -> dict[st
 
 def _joules(row: Mapping[Any, Any]) -> str:
     """``1.26 J (1.21 to 1.31)``."""
-    low, high = row["joules_ci_low"], row["joules_ci_high"]
-    interval = "" if is_empty(low) else f" ({low:.3g} to {high:.3g})"
-    return f"{row['joules']:.3g} J{interval}"
+    unit, factor = next(one for one in _ENERGIES if row["joules"] * one[1] >= 1 or one is _ENERGIES[-1])
+    mean, *ends = (f"{row[name] * factor:.3g}" for name in ENERGY)
+    return f"{mean} {unit}" + ("" if is_empty(row["joules_ci_low"]) else f" ({' to '.join(ends)})")
 
 
 def table(ranking: pd.DataFrame) -> str:

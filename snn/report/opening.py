@@ -49,7 +49,8 @@ def fragment(
     ]
     paragraphs = _paragraphs(table, said, trained, provenance)
     left, caveats = len(table) - len(rankings), _caveats(table, points)
-    return _macro("opening")(cases, left, paragraphs, caveats, Markup(figure))
+    baseline = next(iter(table.get("baseline", pd.Series()).dropna()), "the reference")
+    return _macro("opening")(cases, left, paragraphs, caveats, Markup(figure), baseline)
 
 
 def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:

@@ -175,8 +175,11 @@ def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         return nothing | {"mean_s": None, "reason": "No time was measured."}
     by_name = dict(zip(overview.names(cells), (cell for _, cell in cells.iterrows()), strict=True))
     winner, reference = by_name[row["fastest"]], overview.reference(cells)
-    if reference is not None and (reference["runtime"] or winner["runtime"]):
-        why = "PyTorch's and JAX's calls cannot be observed, so the difference from them is not explained."
+    if reference is not None and winner["runtime"]:
+        why = "The calls of PyTorch and JAX cannot be observed, so what makes it fast is not explained."
+    elif reference is not None and reference["runtime"]:
+        others = cells[(cells["strategy"] == REFERENCE) & cells["mean_s"].notna()]
+        why = f"Compared with reference: {reason(winner, others.iloc[0] if len(others) else None)}"
     elif reference is not None or is_empty(row["runner_up"]):
         why = reason(winner, reference)
     else:
