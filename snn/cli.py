@@ -127,7 +127,7 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
 )
 @click.option(
     "--budget",
-    default="2min",
+    default="3min",
     show_default=True,
     metavar="TIME",
     help="How long it may take (90s, say). If full training runs take too long, they get fewer epochs, or "

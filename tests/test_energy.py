@@ -1,5 +1,6 @@
 """The energy of a training run, from a counter that is updated ten times per second."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from overview_points import cells_of
 from records_of import THRESHOLDS, frame_of, record
 from test_measure import JOB, RULES
 
+from snn import cli
 from snn.backends.cpu.backend import CpuBackend
 from snn.measurement import energy, runs
 from snn.measurement.runs import measure
@@ -59,6 +61,16 @@ def test_a_record_has_the_joules_of_further_runs(monkeypatch, held_out):
     job = replace(JOB, validation=held_out)
     assert measure(job, RULES, CpuBackend(), joules=lambda: 7.0).joules == [7.0]
     assert measure(job, RULES, CpuBackend()).joules == []
+
+
+@pytest.mark.gpu
+def test_a_gpu_has_joules(tmp_path):
+    output, brief = tmp_path / "cell.json", ["protocol.runs=1", "protocol.rounds=1", "protocol.min_runs=1"]
+    assert cli.main(["run", "strategy=graph", "protocol.energy=true", *brief, f"output={output}"]) == 0
+    found = json.loads(output.read_text()).get("joules")
+    if found is None:
+        pytest.skip("this GPU has no energy counter")
+    assert len(found) == 3 and 0 < max(found) < 1.5 * min(found)
 
 
 def test_tables_have_the_joules_of_rows_that_were_measured():

@@ -7,6 +7,7 @@ The pause after a sample is at least 500 times its CPU time, so that sampling co
 machine; ``benchmarks/sampling_cost.py`` measures the cost.
 """
 
+import math
 import os
 import threading
 import time
@@ -112,13 +113,14 @@ def energy_counter(device: Device) -> Iterator[Callable[[], float] | None]:
         with suppress(pynvml.NVMLError):
             if device.uuid is not None:
                 gpu = stack.enter_context(open_gpu(device.uuid))
-                pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)
+                pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)  # raises an error without a counter
                 read = partial(_joules, gpu)
         yield read
 
 
 def _joules(gpu: Any) -> float:
-    return float(pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)) / 1000
+    millijoules = _ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, gpu)
+    return math.nan if millijoules is None else float(millijoules) / 1000
 
 
 def state_before(device: Device) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 _WINDOWS = 3
-_LEAST_SECONDS = 0.3  # of a window
+_LEAST_SECONDS = 0.2  # of a window
 _PRECISION = 0.05  # largest share of a window by which its end may be off
 _MOST_SECONDS = 3.0  # after which no further window begins
 _LOOK_SECONDS = 0.5  # longest look for two updates of the counter
