@@ -138,6 +138,8 @@ def test_a_gpu_its_host_and_a_framework_are_compared_with_the_first():
     said = recommendation.sentence(row)
     assert "graph is the fastest: 3.00 times as fast as torch_eager" in said
     assert "and 2.00 times as fast as blas (on the CPU), the runner-up" in said
+    (row,) = overview.build([recommend.prepared(rows_of(blas=2.0, graph=1.0))], THRESHOLDS).to_dict("records")
+    assert (row["baseline"], row["backend"]) == ("blas (on the CPU)", "cuda")
 
 
 # ---- what is printed

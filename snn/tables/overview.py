@@ -212,7 +212,7 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
         "failed": ", ".join(supported.loc[supported["status"] != "ok", "name"]),
         "status": states[0],
         "machine": joint(QUIET, *([word] for word in cells["machine"]))[0],
-        **cells.iloc[0][["device", "backend"]],
+        **cells.sort_values("backend", ascending=False, kind="stable").iloc[0][["device", "backend"]],
     }
 
 
