@@ -186,6 +186,12 @@ def test_a_crossover_measures_both_devices_at_each_number(gpu, capsys, arguments
     assert "faster up to a" in capsys.readouterr().out
 
 
+def test_a_crossover_that_takes_the_cpu_too_long_is_an_error(gpu, capsys):
+    gpu.pilot["epoch"] = 9.0
+    assert main(["--dataset", "small", "--output", "out", "--crossover", "batch"]) == 2
+    assert "fewer rows" in capsys.readouterr().err and not gpu.grids
+
+
 def test_a_crossover_without_a_gpu_has_nothing_to_compare(runs, capsys):
     assert main([*ASKED, "--crossover", "width"]) == 2
     assert "nothing to compare" in capsys.readouterr().err and not runs.grids

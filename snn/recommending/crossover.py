@@ -55,6 +55,11 @@ def answer(question: Question) -> str:
         for number, one in seconds.items()
         if one <= choices["most_seconds"]
     }
+    if not epochs:
+        raise ConfigError(
+            f"an epoch takes the CPU {min(seconds.values()):.2g} s or longer at each {crossover.AXES[axis]}, "
+            f"and --crossover allows {choices['most_seconds']} s: train on fewer rows"
+        )
     grid = _grid(question, epochs)
     print(f"Measuring {len(grid.missing())} cells on both devices.", file=sys.stderr, flush=True)
     workflow.measure(grid)
