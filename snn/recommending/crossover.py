@@ -44,14 +44,16 @@ def answer(question: Question) -> str:
     """
     axis, choices = str(question.crossover), read_yaml(candidates.CHOICES)["crossover"]
     targets = [outputs.checked(str(question.output / name), (), "--output") for name in OUTPUTS]
-    numbers = [number for number in choices[axis] if axis == "width" or number <= _rows(question)]
+    numbers = choices[axis]
+    if axis == "batch":
+        numbers = [number for number in numbers if number <= _rows(question)] or numbers[:1]
     largest = _grid(question, {numbers[-1]: 1}).plan.cells.values()
     on_cpu = next(cell for cell in largest if cell.device.backend == "cpu")
     print(f"Training one epoch on the CPU at a {crossover.AXES[axis]} of {numbers[-1]}.", file=sys.stderr)
     epoch = budget.run_pilot(on_cpu, question.budget).epoch
     seconds = {number: epoch * _work(question, number) / _work(question, numbers[-1]) for number in numbers}
     epochs = {
-        number: min(question.cell.epochs, max(1, int(choices["run_seconds"] / one)))
+        number: min(question.cell.epochs, _power_of_two(choices["run_seconds"] / one))
         for number, one in seconds.items()
         if one <= choices["most_seconds"]
     }
@@ -68,6 +70,11 @@ def answer(question: Question) -> str:
     left_out = ", ".join(str(number) for number in numbers if number not in epochs)
     note = f"\nLeft out, as an epoch would take the CPU too long: {left_out}." if left_out else ""
     return f"\n{crossover.sentence(table, axis)}\n\n{crossover.text(table, axis)}{note}"
+
+
+def _power_of_two(number: float) -> int:
+    """The largest power of two up to a number, or 1: another call with another pilot has the same, mostly."""
+    return 1 << max(int(number).bit_length() - 1, 0)
 
 
 def tabulate(grid: Grid, axis: str) -> tuple[pd.DataFrame, str]:
