@@ -132,7 +132,7 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
 )
 @click.option(
     "--budget",
-    default="2min",
+    default="3min",
     show_default=True,
     metavar="TIME",
     help="How long it may take (90s, say). If full training runs take too long, they get fewer epochs, or "
@@ -144,6 +144,21 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     shell_complete=_complete_devices,
     help="auto (the default), cuda, cpu, or a GPU's name; for a GPU that this machine lacks, only archived "
     "results are shown.",
+)
+@click.option(
+    "--baseline",
+    type=_choices_of("strategy"),
+    default="reference",
+    show_default=True,
+    metavar="NAME",
+    help="The strategy that speedups are over; for the framework that you use today, torch_eager, "
+    "torch_loader (a DataLoader and autograd) or jax_scan.",
+)
+@click.option(
+    "--crossover",
+    type=OneOf(lambda: ("width", "batch")),
+    metavar="AXIS",
+    help="width or batch, instead of ranking strategies: from which one on is the GPU faster than the CPU?",
 )
 @click.option("--all", is_flag=True, help="Measure every strategy, not only the usual candidates.")
 @click.option(

@@ -356,6 +356,7 @@ KINDS: Mapping[str, Kind] = {
     "protocol.warmup_seconds": Range(0, 86400, _DAY, real=True),
     "protocol.max_warmup_seconds": Range(0, 86400, _DAY, real=True),
     "protocol.neighbour": one_of((ANY, NONE, *groups.names("strategy"))),
+    "protocol.energy": FLAG,
     "device.backend": one_of(BACKENDS),
     "device.name": Form(_DEVICE, lambda name: name is None or isinstance(name, str)),
     # Keys of the command line, which belong to no section of a cell.
@@ -504,6 +505,8 @@ def _settle(cell: dict[str, Any]) -> None:
     cell["protocol"]["rounds"] = min(cell["protocol"]["rounds"], cell["protocol"]["runs"])
     if cell["protocol"].get("neighbour") == ANY:
         del cell["protocol"]["neighbour"]
+    if not cell["protocol"].get("energy"):
+        cell["protocol"].pop("energy", None)
     cell["training"] = settled_training(cell["training"])
     cell["strategy"] = settled_strategy(cell["strategy"])
     network = cell["network"] = without_defaults(cell["network"])

@@ -170,6 +170,8 @@ def build_record(
     del found["weights"]
     if not members:
         del found["best_member"]
+    if not measurement.joules:
+        del found["joules"]
     patience = cell["training"].get("patience")
     runs = [_plain(run, squared, bool(members), patience) for run in measurement.runs]
     record = {

@@ -253,7 +253,7 @@ def wanted_rounds(
     round can tell them apart. All others have the same number of rounds, so that their means are of the same
     passes of the workflow: ``first``, and from then on those that the least clear of their comparisons with
     the fastest asks for, at most doubled at once. So have candidates that may not be compared yet, because
-    the machine changed, unless their mean time is as far behind. The reference has ``first`` rounds even if
+    the machine changed, unless their mean time is as far behind. The baseline has ``first`` rounds even if
     it is out. A candidate without an interval gets a second round.
     """
 
@@ -279,7 +279,8 @@ def wanted_rounds(
     ratios = dict(zip((other["cell"] for other in others), found, strict=True))
     field = [name for name, found in ratios.items() if not is_out(found)]
     wants = {name: 2 for name, found in ratios.items() if isnan(found.low)}
-    wants |= {other["cell"]: first for other in others if other["strategy"] == "reference"}
+    if (baseline := overview.reference(cells)) is not None:
+        wants |= {other["cell"]: first for other in others if other["cell"] == baseline["cell"]}
     is_compared = cells["cell"].isin([row["cell"] for row in competing])
     is_near = (cells["mean_s"] <= contender * best["mean_s"]) & (cells["status"] == "ok")
     apart = cells[~is_compared & is_near].to_dict("records")

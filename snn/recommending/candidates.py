@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,14 @@ import yaml
 
 from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.verdicts import REFERENCE
 from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
 from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid import fingerprint, more_rounds, naming, plans, sweeps
 from snn.grid.plans import Plan
+from snn.hardware.devices import usable_processors
 from snn.recommending import FOLDER, PROJECT, SWEEP
 from snn.recommending.budget import Length
 from snn.recommending.question import Question
@@ -29,7 +32,7 @@ from snn.workflow.leftovers import source_hash_of
 
 CHOICES = CONFIG / "recommend.yaml"
 
-_PROTOCOL = {
+PROTOCOL = {
     "protocol": "glance",
     "protocol.rounds": 1,
     "protocol.relative_error": None,
@@ -103,7 +106,7 @@ def _source_hash(cell: Cell) -> str:
 def tabulate(records: Records, thresholds: Thresholds) -> pd.DataFrame:
     """The frame of the records of cells."""
     named = {f"{name} {i}": one for name, of_cell in records.items() for i, one in enumerate(of_cell)}
-    return frame.tabulate(named, thresholds)
+    return recommend.prepared(frame.tabulate(named, thresholds))
 
 
 def ranking_and_answer(records: Records, thresholds: Thresholds) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -168,7 +171,14 @@ def asks_otherwise(question: Question, earlier: Path) -> bool:
         asked = dict(sweep)
     except (SnnError, ValueError, TypeError, KeyError, AttributeError):
         return True  # whatever it is
-    own = {*_PROTOCOL, "protocol.runs", "protocol.min_runs", "union", *Length(1, 1, 1).settings()}
+    own = {
+        *PROTOCOL,
+        "protocol.energy",
+        "protocol.runs",
+        "protocol.min_runs",
+        "union",
+        *Length(1, 1, 1).settings(),
+    }
     return any(asked.get(key) != question.sweep.get(key) for key in {*asked, *question.sweep} - own)
 
 
@@ -177,14 +187,49 @@ def _content(question: Question, backend: str) -> tuple[dict[str, Any], str]:
     choices = read_yaml(CHOICES)
     runs = choices["first_round"]["runs"]
     content = {
-        **_PROTOCOL,
+        **PROTOCOL,
+        **({"protocol.energy": True} if backend == "cuda" else {}),
         "protocol.runs": runs,
         "protocol.min_runs": runs,
         **question.sweep,
-        "union": choices["candidates"][backend][question.choice],
+        "union": _products(choices, backend, question),
     }
-    text = json.dumps([content, backend], sort_keys=True)
-    return content, hashlib.sha256(text.encode()).hexdigest()[:12]
+    return content, _name(content, backend)
+
+
+def _name(content: Mapping[str, Any], backend: str) -> str:
+    return hashlib.sha256(json.dumps([content, backend], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def write_content(content: Mapping[str, Any], backend: str, length: Length) -> Grid:
+    """Write the grid with this sweep, and read it; raises the errors of ``write``."""
+    path = FOLDER / f"{_name(content, backend)}.yaml"
+    return Grid(path, _write(path, content, backend), length)
+
+
+def _products(choices: Mapping[str, Any], backend: str, question: Question) -> list[dict[str, Any]]:
+    """The products of settings of all candidates, that of the baseline first.
+
+    Frameworks that cannot be imported are left out, and more threads than this machine has.
+    """
+    found = [*choices["candidates"][backend][question.choice]]
+    found += [one for name, of in choices["peers"][backend].items() if find_spec(name) for one in of]
+    found = with_fitting_threads(found)
+    if question.baseline != REFERENCE:
+        named = [one for one in _points(found) if one["strategy"] == [question.baseline]]
+        found.insert(0, named[0] if named else {"strategy": [question.baseline]})
+    return found
+
+
+def with_fitting_threads(products: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The products without numbers of threads beyond the processors that this machine has."""
+    key, most = "strategy.threads", usable_processors()
+    return [{**one, **({key: [n for n in one[key] if n <= most]} if key in one else {})} for one in products]
+
+
+def missing_frameworks(backend: str) -> list[str]:
+    """The packages of frameworks that could be measured, and that Python cannot import."""
+    return [name for name in read_yaml(CHOICES)["peers"][backend] if not find_spec(name)]
 
 
 def _write(path: Path, content: Mapping[str, Any], backend: str) -> Plan:

@@ -4,10 +4,12 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from snn import datasets
+from snn.analysis.verdicts import REFERENCE
 from snn.config import compose, groups, overrides
 from snn.config.cell import Cell
 from snn.config.choices import BESIDE_THE_CELL
@@ -17,6 +19,8 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 from snn.measurement.passes import job_of
 from snn.models.network import MLP_DEFAULTS
+from snn.strategies.base import PEERS
+from snn.strategies.factory import own_runtime
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -31,7 +35,7 @@ _TABLES = (".csv", ".tsv", ".txt", ".data")
 _NOT_OF_TRAINING = ("strategy", "protocol", "device", *BESIDE_THE_CELL)
 """Keys of ``snn run`` that a recommendation chooses itself."""
 
-_TAKES_IMAGES = re.compile(r"\[\W*(conv2d|batchnorm2d|(max|avg)pool2d)\b")
+TAKES_IMAGES = re.compile(r"\[\W*(conv2d|batchnorm2d|(max|avg)pool2d)\b")
 """Matches the first layer of a network that needs images."""
 
 
@@ -40,7 +44,9 @@ class Question:
     """``cell`` is what is trained; ``sweep`` has the settings that were given, in a grid's form.
 
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
-    name, ``choice`` the list of candidates, ``few`` or ``all``.
+    name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
+    are over, ``crossover`` what is varied instead of ranking strategies: width or batch.
+    ``words`` are those of the command line that describe the table and the training job.
     """
 
     cell: Cell
@@ -50,6 +56,9 @@ class Question:
     device: str
     choice: str
     output: Path
+    baseline: str = REFERENCE
+    crossover: str | None = None
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,8 @@ def ask(
     device: str | None,
     all: bool,
     output: str | None,
+    baseline: str,
+    crossover: str | None,
 ) -> Question:
     """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
 
@@ -150,7 +161,21 @@ def ask(
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
     name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell.dataset).strip("-")
     folder = path_of(output or f"recommendation-{name or 'csv'}")
-    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder)
+    if package := own_runtime(groups.load("strategy", baseline)):
+        _check_package(baseline, package)
+    chosen = {"--csv": csv, "--target": target, "--hidden": hidden}
+    words = [word for name, text in chosen.items() if text is not None for word in (name, text)]
+    words += [*["--classify"] * classify, *([f"network={network}"] if network else []), *settings]
+    choice = "all" if all else "few"
+    return Question(cell, sweep, table, seconds, device, choice, folder, baseline, crossover, tuple(words))
+
+
+def _check_package(baseline: str, package: str) -> None:
+    """Raise ConfigError, with the command that installs it, if a baseline's package cannot be imported."""
+    if not find_spec(package):
+        raise ConfigError(
+            f"--baseline is {baseline}, but Python cannot import {package}: `{PEERS}` installs it"
+        )
 
 
 def _seconds(budget: str) -> float:
@@ -209,7 +234,7 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
     layers = texts.get("network.layers", "")
     if not layers and network in groups.names("network"):
         layers = str(groups.load("network", network).get("layers", ""))
-    if not _TAKES_IMAGES.match(layers):
+    if not TAKES_IMAGES.match(layers):
         return False
     images = [name for name in groups.names("dataset") if "shape" in groups.load("dataset", name)]
     if dataset in groups.names("dataset") and dataset not in images:

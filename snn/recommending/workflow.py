@@ -4,6 +4,7 @@
 """
 
 import io
+import json
 import logging
 import os
 import subprocess
@@ -19,7 +20,7 @@ from snn.errors import SnnError
 from snn.files import cache, outputs
 from snn.files.outputs import NOTES
 from snn.files.project import IS_INSTALLED, ROOT
-from snn.grid.sweeps import SHORTENED
+from snn.grid.sweeps import NEXT, SHORTENED
 from snn.hardware import environment, locks
 from snn.recommending import FOLDER, PROJECT, SWEEP
 from snn.workflow.signals import kill_jobs
@@ -77,16 +78,18 @@ def measure(grid: "Grid") -> float:
     return _snakemake(grid, [*chain(*grid.present().values()), "--keep-going"])
 
 
-def report(grid: "Grid", part: str) -> None:
+def report(grid: "Grid", part: str, following: str = "") -> None:
     """Make the tables and the figure, and put them into one page, ``PAGE``. Raises WorkflowError.
 
-    ``part``: the part of the training job that each run trained, in words; empty if all of it.
+    ``part``: the part of the training job that each run trained, in words; empty if all of it. ``following``
+    is the command that trains by the fastest strategy; empty if there is none.
     """
     made = [TABLE, ANSWER, FIGURE]
     _remove(*made)
     _snakemake(grid, made)
     shortened = [f"{SHORTENED}={part}"] if part else []
-    _snakemake(grid, [*made, "--report", PAGE], *shortened)
+    command = [f"{NEXT}={json.dumps(following)}"] if following else []
+    _snakemake(grid, [*made, "--report", PAGE], *shortened, *command)
 
 
 def _remove(*made: Path) -> None:

@@ -209,8 +209,9 @@ def reason(winner: pd.Series, reference: pd.Series | None) -> str:
     """
     if reference is None:
         return "There is no reference to compare it with."
-    if winner["strategy"] == "reference" and winner["kernel"] == reference["kernel"]:
-        return "No other strategy is faster than the reference."
+    if winner["cell"] == reference["cell"]:
+        the = "the " if winner["strategy"] == "reference" else ""
+        return f"No other strategy is faster than {the}{winner['strategy']}."
     sentences = []
     if winner["kernel"] not in ("", reference["kernel"]):
         sentences.append(f"It uses the kernel {winner['kernel']} instead of {reference['kernel']}.")

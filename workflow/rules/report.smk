@@ -5,11 +5,21 @@
 from snn.recommending import SWEEP
 
 
+def is_recommended(folder):
+    """Whether snn recommend wrote the grid: its cells are compared as one, and the report opens with their figure."""
+    return [*PLANS[folder].sweeps] == [SWEEP]
+
+
 rule build_overview:
     input:
         records=all_records,
         verdicts=of_project("config/verdicts.yaml"),
         neighbours=of_project("config/neighbours.yaml"),
+        figure=lambda wildcards: (
+            [f"results/figures/{wildcards.of}{SWEEP}.svg"]
+            if is_recommended(wildcards.of)
+            else []
+        ),
     output:
         recommended="results/tables/{of}recommendation.csv",
         why=page("recommendation"),
@@ -24,7 +34,7 @@ rule build_overview:
     localrule: True
     params:
         records=lambda wildcards: source_hashes(PLANS[wildcards.of].cells),
-        is_recommended=lambda wildcards: SWEEP in PLANS[wildcards.of].sweeps,
+        is_recommended=lambda wildcards: is_recommended(wildcards.of),
         code=code_of("build_overview"),
     message:
         "build tables {wildcards.of}recommendation, overview, warnings and provenance"
