@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from snn import datasets
-from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.config.groups import CONFIG, read_yaml
 from snn.errors import OutputError
 from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
 from snn.profiling.memory import count
-from snn.recommending import budget, candidates, elsewhere, text, workflow
+from snn.recommending import PROJECT, budget, candidates, crossover, elsewhere, text, workflow
 from snn.recommending.budget import Length, Pilot
 from snn.recommending.candidates import Grid, Records
 from snn.recommending.question import Question, ask
@@ -35,7 +35,7 @@ def answer(**options: Any) -> int:
         print(elsewhere.describe(asked))
         return 0
     with ending_at_once(), workflow.held(), _unless_empty(asked.output):
-        return _recommend(asked, started)
+        return _cross(asked) if asked.crossover else _recommend(asked, started)
 
 
 @contextmanager
@@ -50,6 +50,14 @@ def _unless_empty(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # the first that is not empty, or is not there
             for path in made:
                 path.rmdir()
+
+
+def _cross(asked: Question) -> int:
+    """Compare the GPU with the CPU over widths or batch sizes."""
+    crossover.check(asked, devices.find(asked.device if asked.device in devices.BACKENDS else "auto").backend)
+    print(crossover.answer(asked))
+    print(f"\n{asked.output}: {', '.join(crossover.OUTPUTS)}")
+    return 0
 
 
 def _recommend(asked: Question, started: float) -> int:
@@ -69,16 +77,17 @@ def _recommend(asked: Question, started: float) -> int:
     pilot = budget.run_pilot(full.training, asked.budget)
     deadline = started + asked.budget + pilot.waited
     grid = _measure(asked, _fit_length(full, asked, pilot), pilot.outside, deadline)
+    following = ""
     try:
-        has_answer = _print_answer(asked, grid, grid.records())
+        following = _print_answer(asked, grid, grid.records())
     finally:  # the report is written even if nobody reads the answer any more
         _say("Writing the report.")
-        workflow.report(grid, grid.length.part_of(asked.cell))
+        workflow.report(grid, grid.length.part_of(asked.cell), following)
         for source, target in zip((workflow.PAGE, workflow.TABLE, grid.path), targets, strict=True):
             with outputs.replaced(target) as file:
-                file.write((ROOT / source).read_bytes())
+                file.write((PROJECT / source).read_bytes())
     print(f"\n{asked.output}: {', '.join(_OUTPUTS)} ({time.monotonic() - started:.0f} s)")
-    return 0 if has_answer else NOTHING_ENDED_WELL
+    return 0 if following else NOTHING_ENDED_WELL
 
 
 def _fit_length(full: Grid, asked: Question, pilot: Pilot) -> Grid:
@@ -139,7 +148,7 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
         round_seconds = {name: sum(seconds) / len(seconds) for name, seconds in took.items()}
         given = budget.rounds_that_fit(wants, has, round_seconds, left, choices["rounds"])
         if given:
-            more_rounds.add(given, ROOT / more_rounds.FILE)
+            more_rounds.add(given, PROJECT / more_rounds.FILE)
     if wants:
         _say(
             "More rounds would narrow the intervals, but the time left is too short for them. "
@@ -172,9 +181,10 @@ def _measure_once(asked: Question, grid: Grid) -> tuple[Grid, float]:
 
 def _without_failed(asked: Question, grid: Grid, error: workflow.WorkflowError) -> Grid:
     """The grid without the candidates whose measurement failed, if two others are left, and the reference
-    among them; else raises the error."""
+    and the baseline among them; else raises the error."""
     failed, cells = grid.missing(), grid.plan.cells
-    if not (error.of_jobs and failed) or grid.training.name in failed or len(cells) - len(failed) < 2:
+    needed = {grid.training.name, next(iter(cells))}
+    if not (error.of_jobs and failed) or needed & set(failed) or len(cells) - len(failed) < 2:
         raise error
     names = ", ".join(cells[name].strategy for name in failed)
     _say(f"Measuring {names} failed (see above); the other candidates are still compared.")
@@ -182,15 +192,22 @@ def _without_failed(asked: Question, grid: Grid, error: workflow.WorkflowError) 
     return candidates.write(asked, backend, grid.length, without=grid.without | set(failed))
 
 
-def _print_answer(asked: Question, grid: Grid, records: Records) -> bool:
-    """Print the answer, the ranking, and what is known of a GPU; return whether there is an answer."""
+def _print_answer(asked: Question, grid: Grid, records: Records) -> str:
+    """Print the answer, the ranking, the next command, and what is known of a GPU.
+
+    Returns the next command, which is empty without an answer.
+    """
     ranking, answer = candidates.ranking_and_answer(records, read_yaml(CONFIG / "verdicts.yaml"))
-    print(text.answer(ranking, answer, grid.length, asked.cell))
+    missing = candidates.missing_frameworks(grid.plan.device.backend)
+    print(text.answer(ranking, answer, grid.length, asked.cell, missing))
+    following = text.next_command(asked, ranking, grid.plan.cells.values())
+    if following:
+        print(f"Next: {following}")
     if grid.plan.device.backend == "cpu":
         print(f"\n{elsewhere.on_a_gpu(asked.cell)}")
     if sys.stdout is not None:
         sys.stdout.flush()
-    return bool(ranking["rank"].notna().any())
+    return following
 
 
 def _say(line: str) -> None:

@@ -84,6 +84,19 @@ def test_the_folder_holds_table_report_and_grid(asked):
     assert "snn more-rounds" not in opening and len(page) > 100_000
 
 
+def test_the_report_opens_as_the_terminal_with_the_figure_and_the_next_command(asked):
+    folder, done = asked
+    opening = re.search(
+        r'<script id="workflow-desc">\s*var \w+ = (.*);\n', (folder / "report.html").read_text()
+    )
+    text_of_page = json.loads(opening[1])
+    answer = done.stdout.split("\n")[1]
+    following = re.search(r"^Next: (snn train --csv mine.csv --target sum .*)$", done.stdout, re.MULTILINE)[1]
+    assert "has the shortest mean time" in answer or "is the faste" in answer
+    places = [text_of_page.index(part) for part in (answer, "<svg", "<table", following)]
+    assert places == sorted(places)
+
+
 def test_the_users_own_tables_stay_as_they_are(asked):
     tables = asked[0].parent / "results/tables"
     assert sorted(path.name for path in tables.iterdir()) == ["overview.csv", "recommend"]

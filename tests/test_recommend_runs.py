@@ -7,13 +7,15 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from recommend_calls import ASKED, ask, lengths, main, measure, paths, strategies, work_in
+from records_of import GPU, HOST
 
 from snn import recommend
 from snn.config.groups import read_yaml
 from snn.errors import OutputError
 from snn.grid import more_rounds
 from snn.grid.sweeps import SHORTENED, check_keys
-from snn.recommending import budget, candidates, elsewhere, workflow
+from snn.hardware import devices
+from snn.recommending import budget, candidates, crossover, elsewhere, question, workflow
 from snn.recommending.budget import Pilot
 from snn.recommending.workflow import WorkflowError
 
@@ -48,7 +50,7 @@ class Runs:
             raise self.error
         return self.waits
 
-    def report(self, grid, part):
+    def report(self, grid, part, following):
         (self.folder / workflow.PAGE).write_text("cut o" if self.of_report else "report")
         if self.of_report:
             raise self.of_report
@@ -130,6 +132,69 @@ def test_what_is_waited_for_other_measurements_is_not_of_the_budget(runs, monkey
     runs.waits = 500.0
     assert main([*ASKED, "--budget", "100s"]) == 0
     assert len(runs.grids) > 1
+
+
+# ---- frameworks, and the host of a GPU
+
+
+@pytest.fixture
+def gpu(runs, monkeypatch):
+    """This machine has a GPU, two CPUs and PyTorch."""
+    monkeypatch.setattr(devices, "choices", lambda backend, name=None: [HOST if backend == "cpu" else GPU])
+    monkeypatch.setattr(candidates, "usable_processors", lambda: 2)
+    for module in (candidates, question):
+        monkeypatch.setattr(module, "find_spec", lambda name: name == "torch" or None)
+    return runs
+
+
+def test_on_a_gpu_the_hosts_cpu_and_frameworks_are_candidates(gpu, capsys):
+    assert main(["--dataset", "small", "--output", "out", "--baseline", "torch_loader"]) == 0
+    cells = list(gpu.grids[-1].plan.cells.values())
+    assert cells[0].strategy == "torch_loader"
+    by_name = {cell.strategy: cell for cell in cells}
+    assert {"reference", "torch_eager", "torch_graph", "torch_compile", "blas"} < {*by_name}
+    assert [cell["strategy"]["threads"] for cell in cells if cell.strategy == "blas"] == [1]
+    assert by_name["blas"]["device"]["name"] == HOST.name and by_name["torch_eager"].device.backend == "cuda"
+    out = capsys.readouterr().out
+    assert "vs torch_loader" in out and "Not measured, as Python cannot import jax: `pip install" in out
+
+
+def test_a_baseline_that_cannot_be_imported_is_an_error(gpu, capsys):
+    assert main(["--dataset", "small", "--baseline", "jax_scan"]) == 2
+    assert "jax: `pip install" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "numbers"),
+    [
+        (["--hidden", "8,8", "--crossover", "width"], [16, 32, 64, 128, 256, 512, 1024]),
+        (["--crossover", "batch"], [16, 32, 64, 128, 256]),  # as many rows
+    ],
+)
+def test_a_crossover_measures_both_devices_at_each_number(gpu, capsys, arguments, numbers):
+    assert main(["--dataset", "small", "--output", "out", *arguments]) == 0
+    cells = gpu.grids[-1].plan.cells.values()
+    varied = [(cell["network"]["hidden"], cell.batch_size)[arguments[-1] == "batch"] for cell in cells]
+    assert (
+        varied[::3]
+        == varied[1::3]
+        == varied[2::3]
+        == ([[n, n] for n in numbers] if "width" in arguments else numbers)
+    )
+    assert [cell.device.backend for cell in cells] == ["cuda", "cuda", "cpu"] * len(numbers)
+    assert {path.name for path in (gpu.folder / "out").iterdir()} == {*crossover.OUTPUTS}
+    assert "faster up to a" in capsys.readouterr().out
+
+
+def test_a_crossover_that_takes_the_cpu_too_long_is_an_error(gpu, capsys):
+    gpu.pilot["epoch"] = 9.0
+    assert main(["--dataset", "small", "--output", "out", "--crossover", "batch"]) == 2
+    assert "fewer rows" in capsys.readouterr().err and not gpu.grids
+
+
+def test_a_crossover_without_a_gpu_has_nothing_to_compare(runs, capsys):
+    assert main([*ASKED, "--crossover", "width"]) == 2
+    assert "nothing to compare" in capsys.readouterr().err and not runs.grids
 
 
 # ---- failures
@@ -215,8 +280,8 @@ def test_the_report_is_of_this_grid_and_told_what_part_was_measured(tmp_path, mo
 
 
 def test_an_output_that_cannot_be_written_at_the_end_is_an_error(runs, monkeypatch, capsys):
-    def report(grid, part):
-        runs.report(grid, part)
+    def report(grid, part, following):
+        runs.report(grid, part, following)
         (runs.folder / "out/ranking.csv").mkdir()
 
     monkeypatch.setattr(workflow, "report", report)

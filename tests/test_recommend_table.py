@@ -11,7 +11,7 @@ from snn.analysis import frame
 from snn.config.cell import Cell
 from snn.recommending import candidates, text
 from snn.recommending.budget import Length
-from snn.tables import overview, recommend
+from snn.tables import overview, recommend, recommendation
 
 WHOLE = Length(100)
 
@@ -43,13 +43,13 @@ def rank(*given, **seconds):
     return recommend.build(rows_of(*given, **seconds), {}, THRESHOLDS)
 
 
-def print_answer(table, trained=WHOLE, **network):
+def print_answer(table, trained=WHOLE, missing=(), **network):
     """What is printed of a table."""
     said = pd.DataFrame([{"answer": "combined is the fastest.", "reason": "It copies less."}])
     training = {"epochs": 100, "learning_rate": 0.002}
     network = {"init": "uniform01", "hidden": [1024, 64]} | network
     cell = Cell({"training": training, "dataset": {"rows": 60_000}, "network": network})
-    return text.answer(table, said, trained, cell) + "\n"
+    return text.answer(table, said, trained, cell, missing) + "\n"
 
 
 # ---- the table
@@ -118,6 +118,28 @@ def test_a_row_that_cannot_be_compared_with_the_first_is_not_tied_with_it():
     (row,) = overview.build([rows], THRESHOLDS).to_dict("records")
     assert (row["fastest"], row["lead_verdict"], row["tied_with"]) == ("graph", "significant", "")
     assert (row["runner_up"], row["not_comparable"]) == ("pinned", "combined")
+
+
+def test_a_gpu_its_host_and_a_framework_are_compared_with_the_first():
+    """The CPU's times are otherwise never divided by those of a GPU."""
+    rows = recommend.prepared(rows_of(torch_eager=3.0, reference=4.0, blas=2.0, graph=1.0))
+    table = recommend.build(rows, {}, THRESHOLDS)
+    assert table["strategy"].tolist() == ["graph", "blas", "torch_eager", "reference"]
+    assert table["rank"].tolist() == [1, 2, 3, 4]
+    assert table["speedup"].tolist() == pytest.approx([3, 1.5, 1, 0.75])
+    assert table["verdict"].tolist() == ["faster", "faster", "baseline", "slower"]
+    assert table["against_fastest"].tolist() == ["fastest", "slower", "slower", "slower"]
+    lines = [line.split() for line in print_answer(table, missing=["jax"]).splitlines()]
+    assert lines[4][2:7] == ["on", "kernel", "time", "vs", "torch_eager"]
+    assert [line[2] for line in lines[5:9]] == ["GPU", "CPU", "GPU", "GPU"]
+    assert "jax:" in lines[-1] and "envs/requirements-peers.txt`" in lines[-1]
+    (row,) = overview.build([rows], THRESHOLDS).to_dict("records")
+    assert (row["fastest"], row["runner_up"]) == ("graph", "blas (on the CPU)")
+    said = recommendation.sentence(row)
+    assert "graph is the fastest: 3.00 times as fast as torch_eager" in said
+    assert "and 2.00 times as fast as blas (on the CPU), the runner-up" in said
+    (row,) = overview.build([recommend.prepared(rows_of(blas=2.0, graph=1.0))], THRESHOLDS).to_dict("records")
+    assert (row["baseline"], row["backend"]) == ("blas (on the CPU)", "cuda")
 
 
 # ---- what is printed

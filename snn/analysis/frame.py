@@ -12,14 +12,16 @@ import pandas as pd
 
 from snn.analysis.cell_line import kernel_used
 from snn.analysis.grouping import setting
-from snn.analysis.intervals import mean_of
+from snn.analysis.intervals import Rounds, mean_interval, mean_of
 from snn.analysis.machine_state import Thresholds, mean_costs, verdict
 from snn.analysis.roofline import step_us
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
+from snn.config.settings import OMITTED
 from snn.errors import RecordError
 from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
+from snn.models.network import LEAN
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import IN_FILE
 from snn.models.schedules import CONSTANT
@@ -38,6 +40,7 @@ _REAL = (
     *("trained_epochs", "validation_loss", "validation_loss_std"),
     *("test_accuracy", "test_accuracy_std", "first_accuracy", "test_s", "test_std_s"),
     *("test_r2", "test_r2_std", "test_rmse", "test_rmse_std", "majority_accuracy", "test_rows"),
+    *("joules", "joules_ci_low", "joules_ci_high"),
 )
 """Columns that have a float dtype even if all rows are empty."""
 
@@ -151,7 +154,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("training.shuffle", IN_FILE)
     row.setdefault("training.validation", 0.0)
+    row.setdefault("training.fidelity", LEAN)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
+    for key, value in OMITTED.get(cell.strategy, {}).items():
+        row.setdefault(f"strategy.{key}", setting(value))
     row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
     row.setdefault("training.schedule", CONSTANT.name)
     members = max(len(first.get("members", [])), 1)
@@ -182,6 +188,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "draw_losses": draw_losses,
         "rounds": seconds,
         "origins": [origin(one["provenance"]) if one else Origin() for one in in_turn],
+        **_energy([[j / members for j in one.get("joules", ())] if one else [] for one in in_turn]),
         "stopped_by": joined(record["stopped"] for record in records),
         "final_loss": _spread([run["final_loss"] for record in records for run in record["runs"]])[0],
         **_learned(records),
@@ -200,9 +207,18 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),
         **_explanation(records, members),
         "trace": first["explanation"] and first["explanation"]["trace"],
+        "calls": [call for record in records for call in (record["explanation"] or {"calls": []})["calls"]],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
+        "in_use": [held for record in records if (held := _in_use(record))],
     }
+
+
+def _energy(rounds: Rounds) -> dict[str, float | None]:
+    """The mean joules of a run and their 95% interval, from those of each round; None without any."""
+    if not any(rounds):
+        return dict.fromkeys(ENERGY)
+    return dict(zip(ENERGY, (mean_of(rounds), *mean_interval(rounds)), strict=True))
 
 
 def _member_losses(members: Sequence[Mapping[str, Any]], records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -246,6 +262,18 @@ def _memory(record: Record) -> dict[str, Any]:
     }
 
 
+def _in_use(record: Record) -> tuple[int, int] | None:
+    """Bytes of the device that all processes held, by the driver: at the start of a round, and the most.
+
+    The driver is asked once a second, and between runs. None without its answers.
+    """
+    machine = record["machine"]
+    sampled = (machine.get("samples") or {"columns": {}})["columns"].get("memory_used_bytes", [])
+    known = [one for one in sampled if one is not None]
+    read = [one.get("memory_used_bytes") or 0 for one in machine["readings"]]
+    return (known[0], max(*known, *read)) if known else None
+
+
 def joined(words: Iterable[str | None], default: str = "") -> str:
     """The distinct words, joined with commas; ``default`` only if it is the only one."""
     others = dict.fromkeys(word for word in words if word and word != default)
@@ -263,16 +291,20 @@ TESTED = {
 }
 """Test columns (means over all runs): the key in a run, and the column of the standard deviation."""
 
+ENERGY = ("joules", "joules_ci_low", "joules_ci_high")
+"""The joules of a GPU per training run, and their 95% interval."""
+
 SCORES = ("test_accuracy", "test_r2", "test_rmse")
 """The test columns that measure the quality of the predictions."""
 
 
 def beside_times(frame: pd.DataFrame) -> pd.DataFrame:
-    """The test columns and, for classifications, ``step_us``, the mean time in microseconds per step.
+    """The columns of energy and tests and, for classifications, ``step_us``, the mean microseconds of a step.
 
     Columns without any value are left out.
     """
     tested = [name for name in ("trained_epochs", *TESTED) if frame[name].notna().any()]
+    tested = [*(ENERGY if frame["joules"].notna().any() else ()), *tested]
     if not frame["curve"].map(bool).any():
         return frame[tested]
     return frame[tested].assign(step_us=step_us(frame))[["step_us", *tested]]

@@ -42,7 +42,7 @@ _OF_KERNEL = ("kernel.name", "kernel.block", "kernel.work", "precision")
 _COMPARED = (
     *(*_EQUAL, *_OF_KERNEL),
     *("strategy", "status", "runs", "rounds", "origins", "device_uuid", "runtime", "probe", "surroundings"),
-    *("mean_s", "machine", "protocol.rounds", "family"),
+    *("mean_s", "machine", "protocol.rounds", "family", "with_host"),
 )
 """Columns that comparisons read."""
 
@@ -57,15 +57,17 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
     threads or the surroundings of the processes (``snn.records.store``) differ, where the probe's costs
     drifted between the two, or where a side has no run. The probe launches the cell's own kernel, and what an
     allocation costs depends on the memory that a library holds. So of cells with different kernels, or with a
-    runtime of their own, only the cost of a copy is compared.
+    runtime of their own, only the cost of a copy is compared. Of a GPU and its host (``WITH_HOST``) only the
+    hosts are.
     """
     for row in (a, b):
         if not row["runs"]:
             return f"{row['strategy']} has no time: {row['status']}"
-    for key, what in _EQUAL.items():
+    across = bool(a.get(WITH_HOST)) and a["device"] != b["device"]
+    for key, what in ({} if across else _EQUAL).items():
         if a[key] != b[key] and not (pd.isna(a[key]) and pd.isna(b[key])):  # a CPU has no UUID
             return f"different {what}: {a[key]} and {b[key]}"
-    around, others = (row.get("surroundings") for row in (a, b))
+    around, others = (None if across else row.get("surroundings") for row in (a, b))
     if isinstance(around, Mapping) and isinstance(others, Mapping):  # of earlier records nothing is known
         for what in filter(others.__contains__, around):
             if around[what] != others[what]:
@@ -75,6 +77,8 @@ def reason(a: Mapping[str, Any], b: Mapping[str, Any], thresholds: Thresholds) -
         return f"different devices: {a['device_uuid']} and {b['device_uuid']}"
     if apart and set(apart) <= {GPUS, HOSTS}:
         return " and ".join(dict.fromkeys(apart))
+    if across:
+        return ""
     alike = all(a.get(key) == b.get(key) for key in _OF_KERNEL) and not (a.get("runtime") or b.get("runtime"))
     before, after = (
         {key: cost for key, cost in row["probe"].items() if key == "copy_us" or alike} for row in (a, b)
@@ -121,6 +125,9 @@ SPEEDUP = ("speedup", "speedup_ci_low", "speedup_ci_high")
 EVIDENCE = ("p_adjusted", "detectable")
 """Columns behind a verdict: the p-value adjusted for all comparisons of its family and for looks, and the
 ratio that its rounds detect with the chance ``POWER`` at the level that the first comparison has."""
+
+WITH_HOST = "with_host"
+"""An optional column: whether a GPU's rows may be compared with those of its host's CPU."""
 
 FAMILY = "family"
 """An optional column: rows with one value are one family of comparisons. Without it, all rows are."""

@@ -80,6 +80,34 @@ def _title_members(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     return f"Final loss by learning rate, {' or '.join(map(str, counts)) or 'all'} trainings in one launch"
 
 
+# ---- a GPU and its host, by width or batch size
+
+
+def crossover(x: str) -> Values:
+    """The figure of ``snn.tables.crossover``; ``x`` is the title of the numbers."""
+    return Values(
+        title=f"GPU and CPU by {x}",
+        frame=_crossover,
+        axes={"time on the CPU over time on the GPU": True},
+        x=x,
+        log_x=True,
+        about=lambda table, trained: [f"GPU: {table['device'][0]}. CPU: {table['host'][0]}.", trained],
+        note=(
+            "Dots: mean time of the fastest strategy on the CPU over that of the fastest on the GPU, on log "
+            "axes; bars: 95% confidence interval of the ratio. Above the dashed line the GPU is faster.",
+        ),
+    )
+
+
+def _crossover(table: pd.DataFrame) -> pd.DataFrame:
+    ends = ("speedup_ci_low", "speedup_ci_high")
+    look = numbered(0)._replace(line="-")
+    frame = points(
+        table, "speedup", ends, look, x=table["number"].astype(float), label="CPU / GPU", in_key=False
+    )
+    return with_rule(frame, 1.0, "equally fast")
+
+
 # ---- by the number of networks
 
 

@@ -3,8 +3,9 @@
 from functools import partial
 
 import pandas as pd
+from matplotlib.figure import Figure
 
-from snn.analysis.verdicts import REFERENCE, TOUCHED, UNTOUCHED
+from snn.analysis.verdicts import BASELINE, REFERENCE, TOUCHED, UNTOUCHED
 from snn.config.groups import CONFIG, read_yaml
 from snn.figures.form import Drawing, Rows, fastest_first, points
 from snn.figures.names import (
@@ -38,16 +39,41 @@ def _times(ratios: pd.Series, verdicts: pd.Series) -> list[str]:
     return ["" if pd.isna(x) else times(x, verdict) for x, verdict in zip(ratios, verdicts, strict=True)]
 
 
-def _ranked(table: pd.DataFrame) -> pd.DataFrame:
-    """Mean times, each with a line to the reference's, and the speedup if the reference is the baseline."""
+def _ranking(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> Figure:
+    """Strategies by time; any may be the baseline of a recommendation, whose table has a ``rank``."""
+    baseline = table["baseline"].dropna().iloc[0] if "rank" in table and "baseline" in table else REFERENCE
+    form = Rows(
+        title="Strategies ranked by training time",
+        frame=partial(_ranked, baseline=baseline),
+        axes={_TIME: True},
+        order=fastest_first,
+        rule=baseline,
+        note=(
+            f"Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the "
+            f"right: speedup over {baseline}, where this is the baseline; ? marks what is not significant "
+            "at 95%.",
+            common_rounds(f"{_the(baseline)} in the same rounds, not over the dashed line"),
+            usual_kernel,
+        ),
+    )
+    return form(table, paper_device, trained)
+
+
+def _the(baseline: str) -> str:
+    return "the reference" if baseline == REFERENCE else baseline
+
+
+def _ranked(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Mean times, each with a line to the baseline's, and the speedup over it."""
+    own = REFERENCE if baseline == REFERENCE else BASELINE
     chosen = ("strategy.", "kernel.", "ledger.")
     settings = [name for name in table if "." in name and not name.startswith(chosen)]
     panel = texts(table, ["dataset", *varied(table, ["network"]), *settings])
     known = table.assign(**{name: table.get(name) for name in ("speedup", "baseline", "verdict")})
-    is_over = known["baseline"].map(lambda said: str(said).split(", ")[0] == "reference")
-    ratios = known["speedup"].astype(float).where(is_over & (known["verdict"] != REFERENCE))
-    start = panel.map(table[table["strategy"] == "reference"].groupby(panel)["mean_s"].first())
-    over = panel.map(known[known["verdict"] == REFERENCE].groupby(panel)["mean_s"].first())
+    is_over = known["baseline"].map(lambda said: str(said).split(", ")[0] == baseline)
+    ratios = known["speedup"].astype(float).where(is_over & (known["verdict"] != own))
+    start = panel.map(table[table["strategy"] == baseline].groupby(panel)["mean_s"].first())
+    over = panel.map(known[known["verdict"] == own].groupby(panel)["mean_s"].first())
     columns = {"panel": panel, "row": named(table), "rule": start, "start": start.where(~on_host(table))}
     columns |= {"text": _times(ratios, known["verdict"]), "quotient": ratios / (over / table["mean_s"])}
     return points(table, "mean_s", "std_s", HOST, label=hosts(table), **columns)
@@ -176,20 +202,7 @@ def _note_batches(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 
 
 FORMS: dict[str, Drawing] = {
-    "ranking": Rows(
-        title="Strategies ranked by training time",
-        frame=_ranked,
-        axes={_TIME: True},
-        order=fastest_first,
-        rule="reference",
-        note=(
-            "Dots: mean time of a training, on a log axis; bars: standard deviation of the runs. On the "
-            "right: speedup over reference, where this is the baseline; ? marks what is not significant "
-            "at 95%.",
-            common_rounds("the reference in the same rounds, not over the dashed line"),
-            usual_kernel,
-        ),
-    ),
+    "ranking": _ranking,
     "cpu": Rows(
         title="Speedup over one CPU core",
         frame=_over_one_core,

@@ -30,6 +30,9 @@ ASKED = ("grid", "device", "devices", "folder")
 SHORTENED = "shortened"
 """The key that passes the trained fraction of each run from ``snn recommend`` to its report."""
 
+NEXT = "next_command"
+"""The key that passes to this report the command that trains by the fastest strategy."""
+
 MOST_CELLS = 100_000
 """Most cells of a grid. Snakemake plans a job for each, and takes minutes for this many."""
 
@@ -130,7 +133,7 @@ class Reader:
 
 def check_keys(config: Mapping[str, Any]) -> None:
     """Raise ConfigError for a key of ``snakemake --config`` that no workflow reads."""
-    unknown = [key for key in config if key not in (*ASKED, SHORTENED)]
+    unknown = [key for key in config if key not in (*ASKED, SHORTENED, NEXT)]
     if unknown:
         raise ConfigError(f"--config {unknown[0]}: unknown key; the keys are {', '.join(ASKED)}")
 
@@ -206,15 +209,15 @@ def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> C
     for group in groups.GROUPS:
         choices.check_file(group, chosen[group], sections[group])
     sections["training"] = groups.default_training()
-    where = host if on_host(sections["strategy"]) else device
-    if where is None:
-        return None
-    sections["device"] = {"backend": where.backend, "name": where.name}
     for key, value in point.items():
         section, _, leaf = key.partition(".")
         if leaf:
             choices.check_key(key, chosen.get(section))
             sections[section][leaf] = value
+    where = host if on_host(sections["strategy"]) else device
+    if where is None:
+        return None
+    sections["device"] = {"backend": where.backend, "name": where.name}
     cell = complete(sections, point)
     if "sha256" in cell["dataset"]:
         given, found = cell["dataset"]["sha256"], datasets.digest(cell["dataset"])

@@ -7,11 +7,13 @@ The pause after a sample is at least 500 times its CPU time, so that sampling co
 machine; ``benchmarks/sampling_cost.py`` measures the cost.
 """
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -100,6 +102,25 @@ def gpu_state(device: Device) -> dict[str, Any]:
         return {}
     with open_gpu(device.uuid) as gpu:
         return {name: _ask(_QUESTIONS[name], gpu) for name in _OF_STATE}
+
+
+@contextmanager
+def energy_counter(device: Device) -> Iterator[Callable[[], float] | None]:
+    """A function that reads the joules that a GPU has used so far, whoever used it; None if it has no such
+    counter."""
+    with ExitStack() as stack:
+        read = None
+        with suppress(pynvml.NVMLError):
+            if device.uuid is not None:
+                gpu = stack.enter_context(open_gpu(device.uuid))
+                pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu)  # raises an error without a counter
+                read = partial(_joules, gpu)
+        yield read
+
+
+def _joules(gpu: Any) -> float:
+    millijoules = _ask(pynvml.nvmlDeviceGetTotalEnergyConsumption, gpu)
+    return math.nan if millijoules is None else float(millijoules) / 1000
 
 
 def state_before(device: Device) -> dict[str, Any]:

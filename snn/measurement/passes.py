@@ -10,7 +10,7 @@ from snn import datasets
 from snn.backends.base import Backend
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware.devices import Device
-from snn.hardware.sampling import Sample, Sampler
+from snn.hardware.sampling import Sample, Sampler, energy_counter
 from snn.measurement.protocol import Round
 from snn.measurement.runs import Measurement, Run, measure
 from snn.models import network as networks
@@ -107,14 +107,16 @@ def measured(
 
     The measurement is kept even if the probe, the advice or the profile runs out of device memory.
     """
-    with Sampler(device, progress.live) as sampler:
+    with Sampler(device, progress.live) as sampler, energy_counter(device) as joules:
         before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 
         def after_run(runs: list[Run]) -> None:
             sampler.after_run()
             progress(runs)
 
-        measurement = measure(job, rules, backend, after_run, progress.of_run)
+        measurement = measure(
+            job, rules, backend, after_run, progress.of_run, joules if rules.energy else None
+        )
         seen = not factory.class_of(job.strategy).own_runtime
         if seen and measurement.status == "out_of_memory":
             fits = _unless_full(lambda: advice(job, backend.memory()[0], backend), Unsupported)

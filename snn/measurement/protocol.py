@@ -14,7 +14,8 @@ _WINDOWS = 4
 
 @dataclass(frozen=True)
 class Round:
-    """The rules of one job; ``first_run`` is the number of the cell's runs that belong to earlier rounds."""
+    """The rules of one job; ``first_run`` is the number of the cell's runs that belong to earlier rounds, and
+    ``energy`` whether the energy of a run is measured."""
 
     runs: int
     min_runs: int = 1
@@ -23,6 +24,7 @@ class Round:
     warmup_seconds: float = 0.0
     max_warmup_seconds: float = 0.0
     first_run: int = 0
+    energy: bool = False
 
     def stop(self, seconds: Sequence[float], comparable: Sequence[float] | None = None) -> str | None:
         """The rule that ends the round after these runs, or None if another run follows.
@@ -56,6 +58,7 @@ def of_round(protocol: Mapping[str, Any], number: int) -> Round:
         warmup_seconds=protocol["warmup_seconds"],
         max_warmup_seconds=protocol["max_warmup_seconds"],
         first_run=first,
+        energy=protocol.get("energy", False),
     )
 
 

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.errors import OutOfMemory, Unsupported
 from snn.measurement.accuracy import Errors, accuracy, errors, score
+from snn.measurement.energy import joules_per_run
 from snn.measurement.protocol import Round, Steadiness
 from snn.models.members import Member
 from snn.profiling.calls import Unlaunched
@@ -78,7 +80,8 @@ class Measurement:
     ``status`` is ok, diverged, out_of_memory or unsupported; all but ok have a ``reason``. ``members`` are
     the networks that one launch trains, if several; ``best_member`` is the number of one, from 1.
     ``plan`` is how a strategy trains, if it has a choice. ``weights`` are those at the end, of the best
-    member if there are several, if the job keeps them.
+    member if there are several, if the job keeps them. ``joules`` is the energy of the GPU per run, measured
+    a few times after the timed runs, if the protocol asks for it and the GPU has a counter.
     """
 
     status: str = "ok"
@@ -95,6 +98,7 @@ class Measurement:
     setup_seconds: float | None = None
     warmup: WarmUp | None = None
     pageable_fallbacks: int = 0
+    joules: list[float] = field(default_factory=list)
 
 
 Progress = Callable[[list[Run]], None]
@@ -106,11 +110,13 @@ def measure(
     backend: Backend,
     progress: Progress = lambda runs: None,
     of_run: OfRun = unwatched,
+    joules: Callable[[], float] | None = None,
 ) -> Measurement:
     """Count one run, then time the runs of the round. Raises LeakError if something is not freed.
 
     Raises MeasurementError if the device did not train all steps of a run. ``progress`` is called after each
-    run, ``of_run`` during a long one, whenever the host has nothing else to do.
+    run, ``of_run`` during a long one, whenever the host has nothing else to do. ``joules`` reads the GPU's
+    energy counter.
 
     A run is timed from its first epoch until the device has finished the last. Setup, drawing weights and
     reading losses are excluded; validating and predicting test rows are timed separately.
@@ -119,7 +125,7 @@ def measure(
     try:
         with np.errstate(all="ignore"):  # a diverging run is an outcome, visible in its loss
             measurement.ledger, measurement.memory = count(job, backend)
-            _time_runs(job, rules, backend, measurement, progress, of_run)
+            _time_runs(job, rules, backend, measurement, progress, of_run, joules)
     except OutOfMemory as error:
         measurement.status, measurement.reason = "out_of_memory", str(error)
     except Unsupported as error:
@@ -183,7 +189,13 @@ def _train_counted(job: Job, strategy: Strategy, ledger: Ledger) -> dict[str, in
 
 
 def _time_runs(
-    job: Job, rules: Round, backend: Backend, measurement: Measurement, progress: Progress, of_run: OfRun
+    job: Job,
+    rules: Round,
+    backend: Backend,
+    measurement: Measurement,
+    progress: Progress,
+    of_run: OfRun,
+    joules: Callable[[], float] | None = None,
 ) -> None:
     started = time.perf_counter()
     strategy = start(job, backend)
@@ -209,6 +221,12 @@ def _time_runs(
             _score(job, strategy, measurement)
         elif job.keeps_weights:
             measurement.weights = strategy.weights()
+        if joules is not None and job.patience is None:
+            weights = next(strategy.starts(job.network, job.seed))
+            mean = fmean(run.seconds for run in runs)
+            measurement.joules = joules_per_run(
+                partial(_train, job, strategy, backend, weights), joules, mean
+            )
     finally:
         strategy.close()
 
@@ -312,6 +330,18 @@ def _run(
     seconds = _timed(backend, lambda: strategy.predict(X).argmax(axis=1))
     correct = accuracy(job.network, strategy.weights(), X, targets)
     return replace(run, test_accuracy=correct, test_seconds=seconds)
+
+
+def _train(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray]) -> None:
+    """The work of a run, without reading its results."""
+    strategy.load(weights)
+    if job.watches_epochs:
+        for _ in range(job.epochs):
+            strategy.epoch()
+            backend.synchronize()
+    else:
+        strategy.train(job.epochs)
+        backend.synchronize()
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:

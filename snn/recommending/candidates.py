@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ import yaml
 
 from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
+from snn.analysis.verdicts import REFERENCE
 from snn.config.cell import Cell
-from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.config.groups import CONFIG, read_yaml
 from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid import fingerprint, more_rounds, naming, plans, sweeps
 from snn.grid.plans import Plan
-from snn.recommending import FOLDER, SWEEP
+from snn.hardware.devices import usable_processors
+from snn.recommending import FOLDER, PROJECT, SWEEP
 from snn.recommending.budget import Length
 from snn.recommending.question import Question
 from snn.tables import overview, recommend, recommendation
@@ -29,7 +32,7 @@ from snn.workflow.leftovers import source_hash_of
 
 CHOICES = CONFIG / "recommend.yaml"
 
-_PROTOCOL = {
+PROTOCOL = {
     "protocol": "glance",
     "protocol.rounds": 1,
     "protocol.relative_error": None,
@@ -60,10 +63,10 @@ class Grid:
     def present(self) -> dict[str, dict[str, bool]]:
         """Whether the record of each planned round, by cell and path in the project's folder, was measured
         with the current code."""
-        more = more_rounds.read(ROOT / more_rounds.FILE)
+        more = more_rounds.read(PROJECT / more_rounds.FILE)
         return {
             name: {
-                path: source_hash_of(ROOT / path) == _source_hash(cell)
+                path: source_hash_of(PROJECT / path) == _source_hash(cell)
                 for path in naming.record_paths(cell, name, more.get(name, 0))
             }
             for name, cell in self.plan.cells.items()
@@ -81,7 +84,7 @@ class Grid:
         """
         found = {}
         for name, has in self.present().items():
-            paths = [str(ROOT / path) for path, is_there in has.items() if is_there or not only_present]
+            paths = [str(PROJECT / path) for path, is_there in has.items() if is_there or not only_present]
             if paths:
                 source_hash = _source_hash(self.plan.cells[name])
                 found[name] = list(frame.checked(dict.fromkeys(paths, source_hash)).values())
@@ -93,7 +96,7 @@ class Grid:
         An earlier call may have planned more, which it had time for.
         """
         count = {name: [*has.values(), False].index(False) for name, has in self.present().items()}
-        more_rounds.limit({name: max(1, has) for name, has in count.items()}, ROOT / more_rounds.FILE)
+        more_rounds.limit({name: max(1, has) for name, has in count.items()}, PROJECT / more_rounds.FILE)
 
 
 def _source_hash(cell: Cell) -> str:
@@ -103,7 +106,7 @@ def _source_hash(cell: Cell) -> str:
 def tabulate(records: Records, thresholds: Thresholds) -> pd.DataFrame:
     """The frame of the records of cells."""
     named = {f"{name} {i}": one for name, of_cell in records.items() for i, one in enumerate(of_cell)}
-    return frame.tabulate(named, thresholds)
+    return recommend.prepared(frame.tabulate(named, thresholds))
 
 
 def ranking_and_answer(records: Records, thresholds: Thresholds) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -151,7 +154,7 @@ def write(
 def shortened(question: Question, backend: str) -> list[Length]:
     """The lengths of the runs of earlier recommendations for the same question, if they were shorter."""
     _, name = _content(question, backend)
-    found = [path.stem.removeprefix(f"{name}-") for path in (ROOT / FOLDER).glob(f"{name}-*.yaml")]
+    found = [path.stem.removeprefix(f"{name}-") for path in (PROJECT / FOLDER).glob(f"{name}-*.yaml")]
     numbers = [map(int, each.split("-")) for each in found if re.fullmatch(r"\d+(-\d+){0,2}", each)]
     return [Length(*each) for each in numbers]
 
@@ -168,7 +171,14 @@ def asks_otherwise(question: Question, earlier: Path) -> bool:
         asked = dict(sweep)
     except (SnnError, ValueError, TypeError, KeyError, AttributeError):
         return True  # whatever it is
-    own = {*_PROTOCOL, "protocol.runs", "protocol.min_runs", "union", *Length(1, 1, 1).settings()}
+    own = {
+        *PROTOCOL,
+        "protocol.energy",
+        "protocol.runs",
+        "protocol.min_runs",
+        "union",
+        *Length(1, 1, 1).settings(),
+    }
     return any(asked.get(key) != question.sweep.get(key) for key in {*asked, *question.sweep} - own)
 
 
@@ -177,26 +187,61 @@ def _content(question: Question, backend: str) -> tuple[dict[str, Any], str]:
     choices = read_yaml(CHOICES)
     runs = choices["first_round"]["runs"]
     content = {
-        **_PROTOCOL,
+        **PROTOCOL,
+        **({"protocol.energy": True} if backend == "cuda" else {}),
         "protocol.runs": runs,
         "protocol.min_runs": runs,
         **question.sweep,
-        "union": choices["candidates"][backend][question.choice],
+        "union": _products(choices, backend, question),
     }
-    text = json.dumps([content, backend], sort_keys=True)
-    return content, hashlib.sha256(text.encode()).hexdigest()[:12]
+    return content, _name(content, backend)
+
+
+def _name(content: Mapping[str, Any], backend: str) -> str:
+    return hashlib.sha256(json.dumps([content, backend], sort_keys=True).encode()).hexdigest()[:12]
+
+
+def write_content(content: Mapping[str, Any], backend: str, length: Length) -> Grid:
+    """Write the grid with this sweep, and read it; raises the errors of ``write``."""
+    path = FOLDER / f"{_name(content, backend)}.yaml"
+    return Grid(path, _write(path, content, backend), length)
+
+
+def _products(choices: Mapping[str, Any], backend: str, question: Question) -> list[dict[str, Any]]:
+    """The products of settings of all candidates, that of the baseline first.
+
+    Frameworks that cannot be imported are left out, and more threads than this machine has.
+    """
+    found = [*choices["candidates"][backend][question.choice]]
+    found += [one for name, of in choices["peers"][backend].items() if find_spec(name) for one in of]
+    found = with_fitting_threads(found)
+    if question.baseline != REFERENCE:
+        named = [one for one in _points(found) if one["strategy"] == [question.baseline]]
+        found.insert(0, named[0] if named else {"strategy": [question.baseline]})
+    return found
+
+
+def with_fitting_threads(products: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The products without numbers of threads beyond the processors that this machine has."""
+    key, most = "strategy.threads", usable_processors()
+    return [{**one, **({key: [n for n in one[key] if n <= most]} if key in one else {})} for one in products]
+
+
+def missing_frameworks(backend: str) -> list[str]:
+    """The packages of frameworks that could be measured, and that Python cannot import."""
+    return [name for name in read_yaml(CHOICES)["peers"][backend] if not find_spec(name)]
 
 
 def _write(path: Path, content: Mapping[str, Any], backend: str) -> Plan:
     grid = {"sweeps": {SWEEP: dict(content)}}
-    with outputs.replaced(ROOT / path) as file:
+    with outputs.replaced(PROJECT / path) as file:
         file.write(("# Written by snn recommend.\n" + yaml.safe_dump(grid, sort_keys=False)).encode())
     try:
-        (plan,) = plans.read(ROOT / path, {"device": backend})
-        sweeps.check_sizes(ROOT / path, plan.sweeps)
+        (plan,) = plans.read(PROJECT / path, {"device": backend})
+        sweeps.check_sizes(PROJECT / path, plan.sweeps)
     except SnnError as error:
-        (ROOT / path).unlink(missing_ok=True)
-        place = rf"^{re.escape(str(ROOT / path))}(, line \d+)?: (sweeps\.{SWEEP}(: |\.))?"
+        (PROJECT / path).unlink(missing_ok=True)
+        place = rf"^{re.escape(str(PROJECT / path))}(, line \d+)?: (sweeps\.{SWEEP}(: |\.))?"
         raise type(error)(re.sub(place, "", str(error))) from error
     return plan
 

@@ -4,10 +4,12 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from snn import datasets
+from snn.analysis.verdicts import REFERENCE
 from snn.config import compose, groups, overrides
 from snn.config.cell import Cell
 from snn.config.choices import BESIDE_THE_CELL
@@ -17,6 +19,8 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 from snn.measurement.passes import job_of
 from snn.models.network import MLP_DEFAULTS
+from snn.strategies.base import PEERS
+from snn.strategies.factory import own_runtime
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -31,7 +35,7 @@ _TABLES = (".csv", ".tsv", ".txt", ".data")
 _NOT_OF_TRAINING = ("strategy", "protocol", "device", *BESIDE_THE_CELL)
 """Keys of ``snn run`` that a recommendation chooses itself."""
 
-_TAKES_IMAGES = re.compile(r"\[\W*(conv2d|batchnorm2d|(max|avg)pool2d)\b")
+TAKES_IMAGES = re.compile(r"\[\W*(conv2d|batchnorm2d|(max|avg)pool2d)\b")
 """Matches the first layer of a network that needs images."""
 
 
@@ -40,7 +44,9 @@ class Question:
     """``cell`` is what is trained; ``sweep`` has the settings that were given, in a grid's form.
 
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
-    name, ``choice`` the list of candidates, ``few`` or ``all``.
+    name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
+    are over, ``crossover`` what is varied instead of ranking strategies: width or batch.
+    ``words`` are those of the command line that describe the table and the training job.
     """
 
     cell: Cell
@@ -50,6 +56,76 @@ class Question:
     device: str
     choice: str
     output: Path
+    baseline: str = REFERENCE
+    crossover: str | None = None
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A cell to train, the ``settings`` that it was composed from, and the user's table, if any.
+
+    ``model``: the user's PyTorch model whose layers it has, if any; ``job``: that of a table.
+    """
+
+    cell: Cell
+    settings: list[str]
+    table: Table | None
+    device: str
+    model: Any = None
+    job: Any = None
+
+
+def ask_training(
+    settings: Sequence[str],
+    csv: str | None,
+    target: str | None,
+    classify: bool,
+    options: Mapping[str, str | None],
+    usual: Mapping[str, str] | None = None,
+    not_given: Sequence[str] = _NOT_OF_TRAINING,
+) -> TrainingJob:
+    """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
+
+    ``options``: those that are given of dataset, hidden, network, layers, model and device. ``usual``:
+    settings that apply unless they are given; sections in ``not_given`` are rejected.
+    """
+    made, options = None, dict(options)
+    hidden, layers, model = (options.pop(name, None) for name in ("hidden", "layers", "model"))
+    if model is not None:
+        from snn.training import torch_models
+
+        made = torch_models.load_model(model)
+        usual = {"network.init": "pytorch", "network.update_order": "simultaneous", **(usual or {})}
+        layers = ", ".join(map(torch_models.text_of, torch_models.layers_of(made)))
+    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
+    options["network.layers"] = None if layers is None else f"[{layers.strip().strip('[]')}]"
+    base = _texts([*_table_settings(csv, target), *_line(options), *settings], not_given)
+    device = base.pop("device", "auto")
+    if layers is not None:
+        base = _with_layers(base, classify)
+    is_mlp = not _lists_layers(base)
+    for key, text in (usual or {}).items():
+        if is_mlp or key.partition(".")[2] not in MLP_DEFAULTS:
+            base.setdefault(key, text)
+    chooses = classify and layers is None
+    given = _with_outputs(base, 2) if chooses else {**base}
+    if "network.hidden" in given:
+        given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
+    if _takes_images(given):
+        given.setdefault("dataset", "patterns")
+    cell, table, job = compose.composed(_line(given)), None, None
+    if "target" in cell["dataset"]:
+        table = datasets.make(cell["dataset"])
+        if chooses:
+            given = _with_outputs(base, _count_classes(table, cell["dataset"]))
+        rows, _ = datasets.counts(len(table.values), cell["dataset"])
+        given.setdefault("training.batch_size", str(min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))))
+        cell = compose.composed(_line(given))
+        job = job_of(cell, table)
+    elif classify:
+        raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
+    return TrainingJob(cell, _line(given), table, device, made, job)
 
 
 def ask(
@@ -61,10 +137,13 @@ def ask(
     dataset: str | None,
     hidden: str | None,
     network: str | None,
+    model: str | None,
     budget: str,
     device: str | None,
     all: bool,
     output: str | None,
+    baseline: str,
+    crossover: str | None,
 ) -> Question:
     """The question that options and ``settings``, each KEY=VALUE, ask. The user's table is read.
 
@@ -73,33 +152,30 @@ def ask(
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
-    options = {"dataset": dataset, "network": network, "device": device}
-    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
-    base = _texts([*_table_settings(csv, target), *_line(options), *settings])
-    device = base.pop("device", "auto")
-    given = _with_outputs(base, 2) if classify else {**base}
-    if "network.hidden" in given:
-        given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
-    if _takes_images(given):
-        given.setdefault("dataset", "patterns")
-    cell, table = compose.composed(_line(given)), None
-    if "target" in cell["dataset"]:
-        table = datasets.make(cell["dataset"])
-        if classify:
-            given = _with_outputs(base, _count_classes(table, cell["dataset"]))
-        rows, _ = datasets.counts(len(table.values), cell["dataset"])
-        given.setdefault("training.batch_size", str(min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))))
-        cell = compose.composed(_line(given))
-        job_of(cell, table)
-    elif classify:
-        raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
-    sweep = overrides.read(_line(given))
+    of_network = {"dataset": dataset, "hidden": hidden, "network": network, "model": model}
+    asked = ask_training(settings, csv, target, classify, of_network | {"device": device})
+    cell, table, device = asked.cell, asked.table, asked.device
+    sweep = overrides.read(asked.settings)
     if path := cell["dataset"].get("path"):
         sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
     name = re.sub("[^A-Za-z0-9_]+", "-", Path(csv).stem if csv else cell.dataset).strip("-")
     folder = path_of(output or f"recommendation-{name or 'csv'}")
-    return Question(cell, sweep, table, seconds, device, "all" if all else "few", folder)
+    if package := own_runtime(groups.load("strategy", baseline)):
+        _check_package(baseline, package)
+    chosen = {"--csv": csv, "--target": target, "--hidden": hidden}
+    words = [word for name, text in chosen.items() if text is not None for word in (name, text)]
+    words += [*["--classify"] * classify, *([f"network={network}"] if network else []), *settings]
+    choice = "all" if all else "few"
+    return Question(cell, sweep, table, seconds, device, choice, folder, baseline, crossover, tuple(words))
+
+
+def _check_package(baseline: str, package: str) -> None:
+    """Raise ConfigError, with the command that installs it, if a baseline's package cannot be imported."""
+    if not find_spec(package):
+        raise ConfigError(
+            f"--baseline is {baseline}, but Python cannot import {package}: `{PEERS}` installs it"
+        )
 
 
 def _seconds(budget: str) -> float:
@@ -123,7 +199,7 @@ def _table_settings(csv: str | None, target: str | None) -> list[str]:
     return ["dataset=csv", f"dataset.path={written(csv)}", f"dataset.target={column}"]
 
 
-def _texts(settings: Sequence[str]) -> dict[str, str]:
+def _texts(settings: Sequence[str], not_given: Sequence[str]) -> dict[str, str]:
     """The text of each value by key. Raises ConfigError for anything but settings of the training job."""
     found: dict[str, str] = {}
     for one in settings:
@@ -134,11 +210,14 @@ def _texts(settings: Sequence[str]) -> dict[str, str]:
             raise ConfigError(
                 f"{shown(one)} is not a setting: {as_option if is_table else overrides.instead([one])}"
             )
-        if key.partition(".")[0] in _NOT_OF_TRAINING and key != "device":
-            raise ConfigError(
-                f"{shown(one)}: snn recommend chooses strategies, the protocol and the device: see --all, "
-                "--budget, --device and --output; a grid compares what you choose"
-            )
+        if key.partition(".")[0] in not_given and key != "device":
+            why = "snn train measures nothing, and writes one file: see --save and --device"
+            if "strategy" in not_given:
+                why = (
+                    "snn recommend chooses strategies, the protocol and the device: see --all, --budget, "
+                    "--device and --output; a grid compares what you choose"
+                )
+            raise ConfigError(f"{shown(one)}: {why}")
         if key in found:
             raise ConfigError(f"{one}: {key} is given twice, {key}={found[key]} before: leave one out")
         found[key] = text
@@ -155,7 +234,7 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
     layers = texts.get("network.layers", "")
     if not layers and network in groups.names("network"):
         layers = str(groups.load("network", network).get("layers", ""))
-    if not _TAKES_IMAGES.match(layers):
+    if not TAKES_IMAGES.match(layers):
         return False
     images = [name for name in groups.names("dataset") if "shape" in groups.load("dataset", name)]
     if dataset in groups.names("dataset") and dataset not in images:
@@ -164,6 +243,22 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
             f"leave out one of the two, or choose dataset={', '.join(images)}"
         )
     return True
+
+
+def _with_layers(texts: Mapping[str, str], classify: bool) -> dict[str, str]:
+    """The settings for a list of layers. Raises ConfigError if they choose another network, too."""
+    for key in ("network", "network.hidden"):
+        if texts.get(key, "layers") != "layers":
+            raise ConfigError(f"{key}={texts[key]}: --layers and --model choose the network: leave out one")
+    loss = {"network.loss": "cross_entropy"} if classify else {}
+    return {**loss, **texts, "network": "layers"}
+
+
+def _lists_layers(texts: Mapping[str, str]) -> bool:
+    """Whether the network is a list of layers, rather than a perceptron."""
+    name = texts.get("network")
+    is_choice = name in groups.names("network")
+    return "network.layers" in texts or (is_choice and "layers" in groups.load("network", str(name)))
 
 
 def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:

@@ -1,25 +1,45 @@
 """Text of ``snn recommend``: the training job, the answer, and the ranked table."""
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
+from snn.analysis.frame import ENERGY
 from snn.analysis.grouping import is_empty
-from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK
+from snn.analysis.verdicts import DIVERGED, NOT_COMPARABLE, OK, REFERENCE
+from snn.config import groups
 from snn.config.cell import Cell
 from snn.config.groups import CONFIG, read_yaml
+from snn.config.overrides import written
 from snn.datasets import counts
 from snn.errors import one_line
 from snn.figures.trained import data
 from snn.hardware.devices import Device
-from snn.models.network import network_label
+from snn.models.network import MLP_DEFAULTS, network_label
+from snn.models.optimizers import PLAIN
+from snn.models.row_order import IN_FILE
 from snn.recommending.budget import Length
+from snn.recommending.counterparts import counterpart
 from snn.recommending.question import Question
 from snn.report.opening import duration
+from snn.strategies.base import PEERS
+from snn.strategies.factory import own_runtime
 from snn.tables.recommend import preliminary, scores_in_words
 from snn.tables.recommendation import Ratio
 
+_DEFAULTS = {
+    "network.bias": False,
+    "network.init": None,
+    "network.update_order": None,
+    "training.optimizer": PLAIN.name,
+    "training.learning_rate": None,
+    "training.shuffle": IN_FILE,
+}
+"""Settings for which snn train has other defaults, PyTorch's, and the values that a cell leaves out."""
+
+_ENERGIES = (("kJ", 1e-3), ("J", 1.0), ("mJ", 1e3))
 _MOST_REASONS = 3
 _NOTHING = "-"
 _OWN_KERNEL = "its own"
@@ -41,11 +61,21 @@ def announcement(asked: Question, device: Device, candidates: int) -> str:
     )
 
 
-def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, cell: Cell) -> str:
-    """The answer with its reason, then a line per candidate; times are of what was ``trained``."""
+def answer(
+    ranking: pd.DataFrame,
+    recommended: pd.DataFrame,
+    trained: Length,
+    cell: Cell,
+    missing: Sequence[str] = (),
+) -> str:
+    """The answer with its reason, then a line per candidate; times are of what was ``trained``.
+
+    ``missing`` are the packages of frameworks that cannot be imported.
+    """
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     if not ranking["rank"].notna().any():
-        compared = "can be compared with the reference" if (ranking["status"] == OK).any() else "ended well"
+        is_ok = (ranking["status"] == OK).any()
+        compared = f"can be compared with the {_baseline(ranking)}" if is_ok else "ended well"
         lines = [f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip()]
     else:
         lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
@@ -53,13 +83,57 @@ def answer(ranking: pd.DataFrame, recommended: pd.DataFrame, trained: Length, ce
     times = f"{part}: one-off work weighs more than in full training runs" if part else trained.words()
     lines += filter(None, [preliminary(ranking, thresholds)])
     notes = [f"Times are for training runs of {times}.", *_notes(ranking, thresholds)]
+    notes += filter(None, map(counterpart, ranking.loc[ranking["rank"] == 1, "strategy"]))
+    if missing:
+        notes.append(
+            f"Not measured, as Python cannot import {' and '.join(missing)}: `{PEERS}` installs them."
+        )
     return "\n".join(["", *lines, "", table(ranking), *notes])
+
+
+def next_command(asked: Question, ranking: pd.DataFrame, cells: Collection[Cell]) -> str:
+    """The command that trains by the fastest strategy of this project; empty if none is ranked."""
+    is_ours = ranking["rank"].notna() & ranking["strategy"].map(
+        lambda name: not own_runtime(groups.load("strategy", name))
+    )
+    for row in ranking[is_ours].head(1).to_dict("records"):
+        alike = [cell for cell in cells if cell.strategy == row["strategy"]]
+        cell = next((cell for cell in alike if cell["kernel"]["name"] == row["kernel"]), alike[0])
+        chosen = [f"strategy={cell.strategy}"]
+        if cell["kernel"]["name"] != "naive":
+            chosen.append(f"kernel={cell['kernel']['name']}")
+        if cell.device.backend == "cpu":
+            chosen.append("device=cpu")
+        if asked.table is not None:
+            return shlex.join(
+                ["snn", "train", *asked.words, *_as_measured(asked), *chosen, "--save", "model.npz"]
+            )
+        values = {key: value[0] if isinstance(value, list) else value for key, value in asked.sweep.items()}
+        settings = [f"{key}={value if _is_word(value) else written(value)}" for key, value in values.items()]
+        return shlex.join(["snn", "run", *settings, *chosen, "weights=weights.npz", "output=run.json"])
+    return ""
+
+
+def _as_measured(asked: Question) -> list[str]:
+    """The settings that were measured and not given, if snn train has other defaults."""
+    given = {word.partition("=")[0] for word in asked.words}
+    found = []
+    for key, default in _DEFAULTS.items():
+        section, _, name = key.partition(".")
+        if key not in given and not (name in MLP_DEFAULTS and "hidden" not in asked.cell["network"]):
+            found.append(f"{key}={str(asked.cell[section].get(name, default)).lower()}")
+    return found
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 def _notes(ranking: pd.DataFrame, thresholds: Mapping[str, Any]) -> Iterator[str]:
     """Notes that readers need to understand the table's rows."""
-    with_kernel = ranking["strategy"] + (" (" + ranking["kernel"] + ")").fillna("")
-    names = ranking["strategy"].where(~ranking["strategy"].duplicated(keep=False), with_kernel)
+    strategies = _with_options(ranking)
+    with_kernel = strategies + (" (" + ranking["kernel"] + ")").fillna("")
+    names = strategies.where(~strategies.duplicated(keep=False), with_kernel)
     is_ranked, ended_well = ranking["rank"].notna(), ranking["status"] == OK
     if scores := scores_in_words(ranking):
         yield scores
@@ -119,16 +193,45 @@ def _failures(ranking: pd.DataFrame, cell: Cell) -> str:
     )
 
 
+def _baseline(ranking: pd.DataFrame) -> str:
+    """The strategy that speedups are over."""
+    given = ranking.get("baseline", pd.Series()).dropna()
+    return given.iloc[0] if len(given) else REFERENCE
+
+
+def _with_options(ranking: pd.DataFrame) -> pd.Series:
+    """The strategies, each with its options if rows of one strategy and kernel differ in them."""
+    if "options" not in ranking:
+        return ranking["strategy"]
+    return ranking["strategy"] + (" (" + ranking["options"] + ")").fillna("")
+
+
+def _energy(ranking: pd.DataFrame, rows: Sequence[Mapping[Any, Any]]) -> dict[str, list[str]]:
+    """The column of joules per run, if any row has them."""
+    if "joules" not in ranking:
+        return {}
+    return {"energy": [_NOTHING if is_empty(row["joules"]) else _joules(row) for row in rows]}
+
+
+def _joules(row: Mapping[Any, Any]) -> str:
+    """``1.26 J (1.21 to 1.31)``."""
+    unit, factor = next(one for one in _ENERGIES if row["joules"] * one[1] >= 1 or one is _ENERGIES[-1])
+    mean, *ends = (f"{row[name] * factor:.3g}" for name in ENERGY)
+    return f"{mean} {unit}" + ("" if is_empty(row["joules_ci_low"]) else f" ({' to '.join(ends)})")
+
+
 def table(ranking: pd.DataFrame) -> str:
-    """The ranking as lines of text."""
-    rows = ranking.to_dict("records")
+    """The ranking as lines of text; of a GPU and its host also which of them each row ran on."""
+    rows, backends = ranking.to_dict("records"), ranking["backend"].str.upper().replace("CUDA", "GPU")
     shown = pd.DataFrame(
         {
             "rank": [_NOTHING if pd.isna(row["rank"]) else f"{row['rank']:.0f}" for row in rows],
-            "strategy": ranking["strategy"],
+            "strategy": _with_options(ranking),
+            **({"on": backends} if backends.nunique() > 1 else {}),
             "kernel": ranking["kernel"].mask(ranking["kernel"].map(is_empty), _OWN_KERNEL),
             "time": [_NOTHING if is_empty(row["mean_s"]) else duration(row["mean_s"], 3) for row in rows],
-            "vs reference": [str(Ratio.read(row, "speedup") or _NOTHING) for row in rows],
+            **_energy(ranking, rows),
+            f"vs {_baseline(ranking)}": [str(Ratio.read(row, "speedup") or _NOTHING) for row in rows],
             "verdict": ranking["verdict"].astype(object).fillna(""),
             "behind": [str(Ratio.read(row, "behind") or _NOTHING) for row in rows],
             "against fastest": ranking["against_fastest"].fillna(""),

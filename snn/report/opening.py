@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from snn.analysis.grouping import is_empty
 from snn.analysis.machine_state import Thresholds
@@ -26,11 +27,13 @@ def fragment(
     provenance: pd.DataFrame,
     thresholds: Thresholds,
     trained: str = "",
+    figure: str = "",
 ) -> str:
     """HTML of the report's first page: the answer and, if there are many cases, the first ones.
 
     ``recommended`` and ``table`` are the recommendation and the overview of these points; ``trained`` says
-    what the cells train. If there is one case and it ended well, its answer is the headline.
+    what the cells train, and ``figure`` is an SVG picture of the ranking. If there is one case and it ended
+    well, its answer is the headline.
     """
     asked = asked_for(table)
     rankings = [recommend.build(points[i], {}, thresholds) for i in asked.index[:_MOST_CASES]]
@@ -45,7 +48,9 @@ def fragment(
         for row, ranking in zip(rows, rankings, strict=True)
     ]
     paragraphs = _paragraphs(table, said, trained, provenance)
-    return _macro("opening")(cases, len(table) - len(rankings), paragraphs, _caveats(table, points))
+    left, caveats = len(table) - len(rankings), _caveats(table, points)
+    baseline = next(iter(table.get("baseline", pd.Series()).dropna()), "the reference")
+    return _macro("opening")(cases, left, paragraphs, caveats, Markup(figure), baseline)
 
 
 def summary(table: pd.DataFrame, points: Sequence[pd.DataFrame], provenance: pd.DataFrame) -> str:

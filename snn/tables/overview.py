@@ -14,7 +14,16 @@ from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.intervals import Rounds, with_best
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import EVIDENCE, SPEEDUP, joint, over_baselines, speedup
-from snn.analysis.verdicts import FASTER, NOT_COMPARABLE, NOT_SIGNIFICANT, QUIET, SAME, SIGNIFICANT, SLOWER
+from snn.analysis.verdicts import (
+    FASTER,
+    NOT_COMPARABLE,
+    NOT_SIGNIFICANT,
+    QUIET,
+    REFERENCE,
+    SAME,
+    SIGNIFICANT,
+    SLOWER,
+)
 from snn.config.cell import ANY, Cell
 from snn.models.gradients import EXACT
 from snn.strategies.factory import own_runtime, side_by_side
@@ -27,6 +36,10 @@ _CROSS_VALIDATED = 3
 """The fewest rounds that say who is the shortest without one of them."""
 
 POINT = ["dataset", "network"]
+ON_HOST = "on the CPU"
+
+IS_BASELINE = "is_baseline"
+"""An optional column: whether a row is the baseline of its point, instead of the reference."""
 _SECTIONS = ("dataset", "network", "training")
 _CHOSEN = ("strategy", "kernel")
 
@@ -130,7 +143,8 @@ def build(points: Sequence[pd.DataFrame], thresholds: Thresholds) -> pd.DataFram
         {key: cells.iloc[0].get(key) for key in (*POINT, *more)} | _answer(cells, thresholds)
         for cells in points
     ]
-    table = pd.DataFrame(rows, columns=[*POINT, *more, *_ANSWER, *_CELLS])
+    other = ["baseline"] if any("baseline" in row for row in rows) else []
+    table = pd.DataFrame(rows, columns=[*POINT, *more, *_ANSWER, *other, *_CELLS])
     numbers = ("mean_s", *SPEEDUP, *EVIDENCE, "speedup_cross_validated", *_LEAD)
     return table.astype(dict.fromkeys(numbers, float))
 
@@ -165,7 +179,9 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
     ratios = over_reference(timed, thresholds)
     order = _order(timed, ratios, thresholds)
     answer: dict[str, Any] = dict.fromkeys(_ANSWER) | {"strategies": len(cells)}
-    apart = list(timed.loc[ratios["verdict"] == NOT_COMPARABLE, "name"])
+    apart, baseline = list(timed.loc[ratios["verdict"] == NOT_COMPARABLE, "name"]), reference(cells)
+    if baseline is not None and baseline["strategy"] != REFERENCE:
+        answer["baseline"] = baseline["name"]
     if len(order):
         best, others = order[0], order[1:]
         leads = speedup(timed.loc[others], timed.loc[[best] * len(others)], thresholds, with_best)
@@ -186,7 +202,7 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
             "fastest_status": timed.loc[best, "status"],
             "mean_s": timed.loc[best, "mean_s"],
             **ratios.loc[best, [*SPEEDUP, *EVIDENCE, "verdict"]],
-            "speedup_cross_validated": _validated(timed.loc[order], reference(cells)),
+            "speedup_cross_validated": _validated(timed.loc[order], baseline),
             "note": "; ".join(dict.fromkeys(filter(None, [ratios.loc[best, "note"], *leads["note"][:1]]))),
         }
     supported = cells[cells["status"] != "unsupported"]
@@ -196,7 +212,7 @@ def _answer(cells: pd.DataFrame, thresholds: Thresholds) -> dict[str, Any]:
         "failed": ", ".join(supported.loc[supported["status"] != "ok", "name"]),
         "status": states[0],
         "machine": joint(QUIET, *([word] for word in cells["machine"]))[0],
-        **cells.iloc[0][["device", "backend"]],
+        **cells.sort_values("backend", ascending=False, kind="stable").iloc[0][["device", "backend"]],
     }
 
 
@@ -230,19 +246,28 @@ def over_reference(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
 
 
 def reference(cells: pd.DataFrame) -> pd.Series | None:
-    """The baseline of a point: the paper's reference, with the paper's kernel where it has several."""
+    """The baseline of a point: the row marked ``IS_BASELINE`` if there is such a column, or else the paper's
+    reference, with the paper's kernel where it has several."""
+    if IS_BASELINE in cells:
+        chosen = cells[cells[IS_BASELINE] & cells["mean_s"].notna()]
+        return chosen.iloc[0] if len(chosen) else None
     timed = cells[(cells["strategy"] == "reference") & cells["mean_s"].notna()]
     timed = timed[timed["kernel"] == "naive"] if (timed["kernel"] == "naive").any() else timed
     return timed.iloc[0] if len(timed) == 1 else None
 
 
 def names(cells: pd.DataFrame) -> list[str]:
-    """The strategies' names; of one that occurs twice with its options: ``combined (tile_rows 32)``."""
+    """The strategies' names; of one that occurs twice with its options: ``combined (tile_rows 32)``.
+
+    Of a GPU's rows and its host's, those of the host are ``ON_HOST``.
+    """
+    has_gpu = (cells["backend"] == "cuda").any()
     kernels = cells.groupby("strategy")["kernel"].transform("nunique") > 1
     found = []
     for (_, row), has_kernels in zip(cells.iterrows(), kernels, strict=True):
         kernel = [f"kernel {row['kernel']}"] if has_kernels else []
-        options = [*options_of(row, cells, "strategy"), *kernel, *options_of(row, cells, "kernel")]
+        host = [ON_HOST] * bool(has_gpu and row["backend"] == "cpu")
+        options = [*host, *options_of(row, cells, "strategy"), *kernel, *options_of(row, cells, "kernel")]
         found.append(f"{row['strategy']} ({', '.join(options)})" if options else row["strategy"])
     return found
 

@@ -12,7 +12,15 @@ import pandas as pd
 from snn.analysis.frame import SCORES, beside_times, outcome
 from snn.analysis.intervals import mean_interval, ratio, with_best
 from snn.analysis.machine_state import Thresholds
-from snn.analysis.speedups import EVIDENCE, MORE_ROUNDS, SPEEDUP, common_rounds, reason, speedup
+from snn.analysis.speedups import (
+    EVIDENCE,
+    MORE_ROUNDS,
+    SPEEDUP,
+    WITH_HOST,
+    common_rounds,
+    reason,
+    speedup,
+)
 from snn.analysis.verdicts import (
     AS_FAST,
     FASTER,
@@ -25,6 +33,7 @@ from snn.analysis.verdicts import (
     SLOWER,
 )
 from snn.tables import overview
+from snn.tables.table import Table
 
 TITLE = "Strategies ranked"
 
@@ -51,6 +60,11 @@ def build(frame: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds)
     return table.astype({"rank": "Int64"})
 
 
+def prepared(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of one recommendation: the first is the baseline, and a GPU is compared with its host."""
+    return cells.assign(**{overview.IS_BASELINE: cells.index == cells.index[0], WITH_HOST: True})
+
+
 def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
     order = _order(cells, thresholds)
     rest = cells[~cells["cell"].isin(order)].sort_values("mean_s", kind="stable")["cell"]
@@ -67,8 +81,8 @@ def _point(cells: pd.DataFrame, thresholds: Thresholds) -> pd.DataFrame:
         for i, row in cells.iterrows()
     ]
     over_reference = advising_budget(overview.over_reference(cells, thresholds))
-    if overview.reference(cells) is not None:
-        over_reference["baseline"] = "reference"
+    if (baseline := overview.reference(cells)) is not None:
+        over_reference["baseline"] = baseline["strategy"]
     notes = zip(over_reference["note"], over_reference["verdict"], apart, strict=True)
     spread = [f"{score}_std" for score in SCORES if cells[f"{score}_std"].notna().any()]
     tested = [name for name in ("majority_accuracy", "test_rows") if cells[name].notna().any()]
@@ -131,6 +145,9 @@ def _behind(cells: pd.DataFrame, ranked: int, apart: list[str], thresholds: Thre
     first = FASTEST if words and set(words) == {SLOWER} else SHORTEST
     rest = [NOT_COMPARABLE if why else "" for why in apart[ranked:]]
     return found.assign(against_fastest=[*[first][:ranked], *words, *rest])
+
+
+recommend = Table(TITLE, lambda cells, published, thresholds: build(prepared(cells), published, thresholds))
 
 
 # ---- in words

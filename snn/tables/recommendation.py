@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import pandas as pd
 
 from snn.analysis.grouping import is_empty
-from snn.analysis.verdicts import NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT
+from snn.analysis.verdicts import BASELINE, NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT
 from snn.tables import overview
 from snn.tables.attribution import reason
 
@@ -75,8 +75,8 @@ class Ratio(NamedTuple):
 
 
 def over_reference(row: Mapping[Any, Any]) -> Ratio | None:
-    """The speedup in a row; None if the fastest is the reference, or there is none."""
-    return None if row["verdict"] == REFERENCE else Ratio.read(row, "speedup", row["verdict"])
+    """The speedup in a row; None if the fastest is the baseline, or there is none."""
+    return None if row["verdict"] in (REFERENCE, BASELINE) else Ratio.read(row, "speedup", row["verdict"])
 
 
 def reservation(row: Mapping[Any, Any]) -> str:
@@ -105,12 +105,13 @@ def sentence(row: Mapping[Any, Any]) -> str:
     shortest = f"{fastest} has the shortest mean time{compared}"
     is_lead = row["lead_verdict"] == SIGNIFICANT
     validated = None if is_lead else row["speedup_cross_validated"]
-    over = reference.over("the reference", validated) if reference else ""
+    baseline = "" if is_empty(row.get("baseline")) else str(row["baseline"])
+    over = reference.over(baseline or "the reference", validated) if reference else ""
     if is_empty(row["runner_up"]):
         said = f"{fastest} takes {row['mean_s']:.4g} s; {reservation(row)}"
     elif is_lead:
         lead = Ratio.read(row, "lead")
-        is_named = row["runner_up"] == "reference" and over
+        is_named = row["runner_up"] == (baseline or REFERENCE) and over
         over_next = lead.over(f"{row['runner_up']}, the runner-up") if lead and not is_named else ""
         best = f"{fastest} is {'the fastest' if row['strategies'] > 2 else 'the faster of two'}{compared}"
         said = f"{best if is_ok else shortest}: {' and '.join(filter(None, (over, over_next)))}"
@@ -174,7 +175,12 @@ def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         return nothing | {"mean_s": None, "reason": "No time was measured."}
     by_name = dict(zip(overview.names(cells), (cell for _, cell in cells.iterrows()), strict=True))
     winner, reference = by_name[row["fastest"]], overview.reference(cells)
-    if reference is not None or is_empty(row["runner_up"]):
+    if reference is not None and winner["runtime"]:
+        why = "The calls of PyTorch and JAX cannot be observed, so what makes it fast is not explained."
+    elif reference is not None and reference["runtime"]:
+        others = cells[(cells["strategy"] == REFERENCE) & cells["mean_s"].notna()]
+        why = f"Compared with reference: {reason(winner, others.iloc[0] if len(others) else None)}"
+    elif reference is not None or is_empty(row["runner_up"]):
         why = reason(winner, reference)
     else:
         than = row["runner_up"]

@@ -5,11 +5,21 @@
 from snn.recommending import SWEEP
 
 
+def is_recommended(folder):
+    """Whether snn recommend wrote the grid: its cells are compared as one, and the report opens with their figure."""
+    return [*PLANS[folder].sweeps] == [SWEEP]
+
+
 rule build_overview:
     input:
         records=all_records,
-        verdicts="config/verdicts.yaml",
-        neighbours="config/neighbours.yaml",
+        verdicts=of_project("config/verdicts.yaml"),
+        neighbours=of_project("config/neighbours.yaml"),
+        figure=lambda wildcards: (
+            [f"results/figures/{wildcards.of}{SWEEP}.svg"]
+            if is_recommended(wildcards.of)
+            else []
+        ),
     output:
         recommended="results/tables/{of}recommendation.csv",
         why=page("recommendation"),
@@ -24,7 +34,7 @@ rule build_overview:
     localrule: True
     params:
         records=lambda wildcards: source_hashes(PLANS[wildcards.of].cells),
-        is_recommended=lambda wildcards: SWEEP in PLANS[wildcards.of].sweeps,
+        is_recommended=lambda wildcards: is_recommended(wildcards.of),
         code=code_of("build_overview"),
     message:
         "build tables {wildcards.of}recommendation, overview, warnings and provenance"
@@ -35,7 +45,7 @@ rule build_overview:
 rule build_gpu:
     input:
         limits=limits_input,
-        paper="config/paper/gpu.yaml",
+        paper=of_project("config/paper/gpu.yaml"),
     output:
         csv="results/tables/{of}gpu.csv",
         page=page("gpu"),
@@ -60,7 +70,7 @@ rule build_datasets:
         tables=lambda wildcards: [
             naming.dataset_path(cell) for cell in trainings_of(wildcards.of)
         ],
-        paper="config/paper/datasets.yaml",
+        paper=of_project("config/paper/datasets.yaml"),
     output:
         csv="results/tables/{of}datasets.csv",
         page=page("datasets"),
@@ -81,7 +91,7 @@ rule build_datasets:
 
 rule build_configuration:
     input:
-        verdicts="config/verdicts.yaml",
+        verdicts=of_project("config/verdicts.yaml"),
     output:
         csv="results/tables/{of}configuration.csv",
         page=page("configuration"),

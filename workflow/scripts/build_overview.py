@@ -19,7 +19,10 @@ refuse_plainly()
 
 verdicts = read_yaml(Path(snakemake.input.verdicts))
 records = frame.checked(snakemake.params.records)
-points = overview.points_of(records, verdicts)
+if snakemake.params.is_recommended:
+    points = [recommend.prepared(frame.tabulate(records, verdicts))]
+else:
+    points = overview.points_of(records, verdicts)
 origins = provenance.build(records)
 write(origins, snakemake.output.origins, snakemake.output.origins_page, provenance.title)
 watched = warnings.build(records, verdicts)
@@ -33,5 +36,9 @@ said = recommendation.with_sentences(table)
 summary = opening.summary(table, points, origins)
 page = to_html(said, overview.TITLE, summary, "overview")
 write_page(said, snakemake.output.csv, snakemake.output.page, page)
-fragment = opening.fragment(recommended, table, points, origins, verdicts, of_records(records.values()))
+trained, figure = of_records(records.values()), ""
+if snakemake.params.is_recommended:
+    svg = Path(snakemake.input.figure[0]).read_text(encoding="utf-8")
+    figure = svg[svg.index("<svg") :]
+fragment = opening.fragment(recommended, table, points, origins, verdicts, trained, figure)
 sealed.write(Path(snakemake.output.opening), fragment.encode())

@@ -1,0 +1,28 @@
+"""The counterpart of a strategy in PyTorch: a section of a how-to guide, and what it says in a few words."""
+
+PAGE = "docs/howto/from_the_answer_to_your_code.md"
+
+_SECTIONS = {
+    "reference": ("a DataLoader and .to(device)", "reference synchronous torch_loader"),
+    "pinned": ("pin_memory=True and non_blocking=True", "pinned"),
+    "pipelined": ("copy the next batch on a second stream", "streams combined pipelined"),
+    "preallocated": (
+        "nothing to change, its allocator does that",
+        "preallocated workspace pool async_pool managed managed_prefetch",
+    ),
+    "resident": ("keep the data on the GPU", "resident torch_eager"),
+    "graph": ("torch.cuda.graph around an epoch", "graph graph_pdl graph_loop torch_graph"),
+    "compile": ('torch.compile(mode="reduce-overhead")', "torch_compile"),
+    "persistent": ("none; use snn.estimators", "persistent ensemble"),
+    "cpu": ("train on the CPU, with one thread", "blas sequential threads"),
+    "jax": ("none; jax.lax.scan in JAX", "jax_scan jax_vmap"),
+}
+"""A section's words, and the strategies that it is about."""
+
+
+def counterpart(strategy: str) -> str:
+    """A line that names the counterpart of a strategy; empty for one that the guide does not have."""
+    for section, (words, strategies) in _SECTIONS.items():
+        if strategy in strategies.split():
+            return f"{strategy} in PyTorch: {words} ({PAGE}#{section})."
+    return ""
