@@ -23,7 +23,7 @@ from snn.errors import Unsupported
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
 CASES = convolutions()
-SOME = ("tensor_core-wide-tf32", "fused-large")
+SOME = ("tensor_core-wide-tf32", "fused-wide", "fused-large")
 
 
 @pytest.fixture(scope="module", autouse=True)
