@@ -98,9 +98,9 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error::pandas.errors.Pandas4Warning")
 
 
-def pytest_report_header():
-    reason = _why_no_gpu()
-    return f"Tests marked gpu are left out: {reason}" if reason else None
+def pytest_terminal_summary(terminalreporter):
+    if reason := _why_no_gpu():
+        terminalreporter.write_line(f"Tests marked gpu were left out: {reason}")
 
 
 def pytest_collection_modifyitems(config, items):
