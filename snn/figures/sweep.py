@@ -113,7 +113,8 @@ def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) ->
     )
     columns = {"panel": panel, "x": axis.values, "label": series, "slot": series}
     frame = points(table, "mean_s", "std_s", look_of, **columns)
-    words = table[axis.name].where(axis.values.isna() & table[axis.name].map(lambda x: isinstance(x, str)))
+    is_word = axis.values.isna() & table[axis.name].map(lambda x: isinstance(x, str))
+    words = table[axis.name].astype(object).where(is_word)
     for _, cells in frame.groupby(panel):
         known, found = sorted(set(cells["x"].dropna())), words[cells.index].dropna()
         beyond = dict(zip(found.unique(), _beyond(known, found.nunique()), strict=True))
