@@ -126,6 +126,11 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     help="A network of snn list networks.",
 )
 @click.option(
+    "--model",
+    metavar="MODULE:FACTORY",
+    help="A function that returns a PyTorch nn.Sequential, whose layers are trained.",
+)
+@click.option(
     "--budget",
     default="3min",
     show_default=True,
@@ -178,11 +183,62 @@ def recommend(**question: Any) -> int:
     snn recommend --csv mine.csv --target kind --classify dataset.header=false training.epochs=20
     snn recommend --csv mine.csv --target price network.bias=true training.optimizer=adam
     snn recommend --dataset mnist network=layers 'network.layers=[linear 64, relu, linear 1]'
+    snn recommend --csv mine.csv --target price --model net:make training.optimizer=adam
     snn recommend --device "NVIDIA H200" --network cnn
     """
     from snn import recommend
 
     return recommend.answer(**question)
+
+
+@snn.command(codes={0: "done: the network is saved", 3: "the loss is not finite: nothing is saved"})
+@settings()
+@click.option("--csv", type=FILE, metavar="FILE", required=True, help="A CSV file, one sample per row.")
+@click.option("--target", metavar="COLUMN", required=True, help="The column to predict: a name or number.")
+@click.option("--classify", is_flag=True, help="The target is a class: a text or a whole number.")
+@click.option("--hidden", metavar="N,N", help="Widths of the hidden layers, such as 64,64 (fully connected).")
+@click.option("--layers", metavar="LAYERS", help="All layers instead: 'linear 64, tanh, linear 1', say.")
+@click.option("--model", metavar="MODULE:FACTORY", help="Or a function that returns an nn.Sequential.")
+@click.option("--device", metavar="NAME", help="auto (the default), cuda or cpu.")
+@click.option(
+    "--save", type=FILE, metavar="FILE", required=True, help="The file to write, such as model.npz."
+)
+def train(**options: Any) -> int:
+    """Train a network on your data once, and save it.
+
+    strategy=auto, the default, takes the first of persistent, graph and resident that can train the network
+    on a GPU, and NumPy on a CPU. The other defaults are usual in PyTorch programs: biases, Adam with a
+    learning rate of 0.001, rows in a new order in each epoch. It takes the same settings as snn run, and
+    prints the score on the rows that dataset.held_out leaves out. With --model training starts from the
+    model's own weights.
+
+    \b
+    snn train --csv mine.csv --target price --hidden 64,64 --save model.npz
+    snn train --csv mine.csv --target kind --classify training.epochs=200 --save model.npz
+    snn train --csv mine.csv --target price --model net:make training.validation=0.2 training.patience=20 \
+        --save model.npz
+    """
+    from snn import train
+
+    return train.train(**options)
+
+
+@snn.command()
+@click.argument("model", type=FILE)
+@click.argument("table", type=FILE, metavar="CSV")
+def predict(model: str, table: str) -> None:
+    """Predict new rows with a saved network.
+
+    MODEL is a file of snn train, or weights=FILE.npz of snn run. CSV has the columns that the network was
+    trained with, found by their names; others, such as the target, are ignored. The predictions are printed
+    in the order of the rows, below the target's name: numbers in the target's units, or classes.
+
+    \b
+    snn predict model.npz new.csv > predictions.csv
+    """
+    from snn import predict
+
+    predict.predict(model, table)
 
 
 def _list_choices() -> str:
@@ -361,6 +417,23 @@ def claims(source: str | None, as_json: bool) -> None:
     from snn import claims
 
     claims.show(source, as_json)
+
+
+@snn.command()
+@click.argument("folder", type=FILE)
+def init(folder: str) -> None:
+    """Lay out a workflow to edit in a new folder.
+
+    FOLDER, which must be new or empty, gets a Snakefile, config/grid.yaml, profiles, a small table and a
+    README.md with the commands. Edit the grid, then run snakemake there.
+
+    \b
+    snn init mine
+    cd mine && snakemake --cores 1 results/tables/speedup.csv
+    """
+    from snn import init
+
+    init.lay_out(folder)
 
 
 @snn.command(context_settings=UNKNOWN)

@@ -11,8 +11,6 @@ from types import TracebackType
 from snn.errors import SnnError, one_line
 from snn.files.outputs import drop, say
 
-ROOT = Path(__file__).resolve().parents[1]
-
 WRONG = 2
 """The status if a user's input is wrong."""
 
@@ -48,13 +46,6 @@ def run(main: Main) -> int:
         Path.cwd()
     except OSError as error:
         print(f"snn: the current folder cannot be used: {error.strerror}", file=sys.stderr)
-        return WRONG
-    if not (ROOT / "config/config.yaml").is_file():
-        print(
-            f"snn: {ROOT} has no config/, kernels/ and workflow/, which stay in the clone: "
-            "install it in place, with make env, or with pip install -e . (not without -e)",
-            file=sys.stderr,
-        )
         return WRONG
     try:
         status = main(sys.argv[1:])

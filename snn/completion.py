@@ -87,7 +87,7 @@ def _sweeps(before: Sequence[str]) -> list[str]:
     """The sweeps of the grid named earlier on the line, or of config/grid.yaml; empty if it is not a grid."""
     named = [Path(one.removeprefix(_GRID)) for one in before if one.startswith(_GRID)]
     with suppress(SnnError):
-        grid = groups.read_yaml([groups.CONFIG / "grid.yaml", *named][-1])
+        grid = groups.read_yaml([groups.default_grid(), *named][-1])
         if isinstance(grid, dict) and isinstance(grid.get("sweeps"), dict):
             return [*map(str, grid["sweeps"])]
     return []

@@ -29,7 +29,7 @@ from snn.analysis.speedups import (
     share_of_look,
 )
 from snn.analysis.verdicts import NOT_COMPARABLE, NOT_SIGNIFICANT
-from snn.config.groups import CONFIG, read_yaml
+from snn.config.groups import CONFIG, default_grid, read_yaml
 from snn.config.settings import MOST_ROUNDS
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, RecordError, shown
@@ -130,7 +130,7 @@ def _families(
 
     ``where`` holds the grid and the device, if they are given.
     """
-    file = Path(where.get("grid", CONFIG / "grid.yaml"))
+    file = Path(where.get("grid", default_grid()))
     asked: dict[str, Any] = dict(where)
     if where.get("devices", "").startswith("["):
         asked["devices"] = [name.strip() for name in where["devices"].strip("[]").split(",")]

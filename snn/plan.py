@@ -8,7 +8,7 @@ from typing import Any
 
 from snn import datasets
 from snn.config import compose
-from snn.config.groups import CONFIG
+from snn.config.groups import CONFIG, default_grid
 from snn.config.overrides import written
 from snn.errors import ConfigError, DeviceError, Unsupported, shown
 from snn.files import outputs
@@ -102,7 +102,7 @@ def _cells(settings: Sequence[str], gpu: gpus.Gpu) -> tuple[dict[str, Mapping[st
 
 def _grid(settings: Sequence[str]) -> Path:
     named = [one.removeprefix(_GRID) for one in settings if one.startswith(_GRID)]
-    return Path([str(CONFIG / "grid.yaml"), *named][-1])
+    return Path([str(default_grid()), *named][-1])
 
 
 def _whether(cell: Mapping[str, Any], axes: Sequence[str], gpu: gpus.Gpu, budget: int) -> dict[str, Any]:

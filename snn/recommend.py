@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from snn import datasets
-from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.config.groups import CONFIG, read_yaml
 from snn.errors import OutputError
 from snn.files import outputs
 from snn.grid import more_rounds
 from snn.hardware import devices
 from snn.profiling.memory import count
-from snn.recommending import budget, candidates, crossover, elsewhere, text, workflow
+from snn.recommending import PROJECT, budget, candidates, crossover, elsewhere, text, workflow
 from snn.recommending.budget import Length, Pilot
 from snn.recommending.candidates import Grid, Records
 from snn.recommending.question import Question, ask
@@ -85,7 +85,7 @@ def _recommend(asked: Question, started: float) -> int:
         workflow.report(grid, grid.length.part_of(asked.cell), following)
         for source, target in zip((workflow.PAGE, workflow.TABLE, grid.path), targets, strict=True):
             with outputs.replaced(target) as file:
-                file.write((ROOT / source).read_bytes())
+                file.write((PROJECT / source).read_bytes())
     print(f"\n{asked.output}: {', '.join(_OUTPUTS)} ({time.monotonic() - started:.0f} s)")
     return 0 if following else NOTHING_ENDED_WELL
 
@@ -148,7 +148,7 @@ def _measure(asked: Question, grid: Grid, outside: float, deadline: float) -> Gr
         round_seconds = {name: sum(seconds) / len(seconds) for name, seconds in took.items()}
         given = budget.rounds_that_fit(wants, has, round_seconds, left, choices["rounds"])
         if given:
-            more_rounds.add(given, ROOT / more_rounds.FILE)
+            more_rounds.add(given, PROJECT / more_rounds.FILE)
     if wants:
         _say(
             "More rounds would narrow the intervals, but the time left is too short for them. "

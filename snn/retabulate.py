@@ -10,7 +10,7 @@ import pandas as pd
 from snn.analysis import frame
 from snn.analysis.roofline import fitting_limits, read_limits
 from snn.config.cell import Cell
-from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.config.groups import CONFIG, ROOT, default_grid, read_yaml
 from snn.errors import ConfigError, RecordError
 from snn.figures import draw
 from snn.figures import sweep as sweep_figure
@@ -135,7 +135,7 @@ def _sweeps(archive: Path, found: list[Entry], grid_file: Path | None) -> dict[s
     where = next((each for each in provenances if each["backend"] == "cuda"), provenances[0])
     host = next((each["device"] for each in provenances if each["backend"] == "cpu"), None)
     device = Device(where["backend"], where["device"], where["device_uuid"], where["driver"])
-    return grid.read(grid_file or CONFIG / "grid.yaml", device, Device("cpu", host) if host else None)
+    return grid.read(grid_file or default_grid(), device, Device("cpu", host) if host else None)
 
 
 def _published(

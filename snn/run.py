@@ -31,6 +31,7 @@ def run_cell(arguments: Sequence[str], strict: bool = False) -> int:
     from snn.files.outputs import say
     from snn.grid import naming
     from snn.measurement import cell, progress
+    from snn.models import saved
     from snn.records import store
 
     settings = compose.composed(arguments)
@@ -47,7 +48,7 @@ def run_cell(arguments: Sequence[str], strict: bool = False) -> int:
     if settings["weights"] is not None:
         others = (settings["output"], settings["data"], *inputs)
         settings["weights"] = str(outputs.checked(settings["weights"], others, "weights"))
-    record = cell.run(settings)
+    record, trained = cell.record_and_network(settings)
     thresholds = read_yaml(CONFIG / "verdicts.yaml")
     for warning in watched(record, thresholds).values():
         say(f"snn: warning: {warning}", sys.stderr)
@@ -60,4 +61,6 @@ def run_cell(arguments: Sequence[str], strict: bool = False) -> int:
         with outputs.reported(output):
             store.write(output, record)
         progress.note_done(record["cell"], record["round"], output)
+    if trained:
+        saved.write(Path(settings["weights"]), trained)  # the last: a full disk does not cost the record
     return NOT_OK if strict and ended(record, thresholds)[0] != "ok" else 0

@@ -33,7 +33,7 @@ from snn.config import groups  # noqa: E402
 from snn.errors import DeviceError, Unsupported  # noqa: E402
 from snn.files import cache  # noqa: E402
 from snn.hardware import devices  # noqa: E402
-from snn.strategies.factory import own_runtime, side_by_side  # noqa: E402
+from snn.strategies.factory import class_of, own_runtime, side_by_side  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
 
@@ -62,7 +62,11 @@ LONGEST = (
 """Groups that begin first, so that at the end no process waits for the other."""
 
 OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
-STRATEGIES = [name for name in groups.names("strategy") if name not in OF_OTHERS]
+DIAGNOSTICS = [
+    name for name in groups.names("strategy") if class_of(groups.load("strategy", name)).diagnostic
+]
+"""Strategies made of parts of others: config/paper_questions.yaml has them, and no ranking."""
+STRATEGIES = [name for name in groups.names("strategy") if name not in (*OF_OTHERS, *DIAGNOSTICS)]
 MANY = [name for name in groups.names("strategy") if side_by_side(groups.load("strategy", name))]
 """Strategies that train several networks: ``test_members`` tests them."""
 PEERS = [name for name in OF_OTHERS if name not in MANY]
@@ -169,7 +173,7 @@ def _skipping(test):
 def pytest_pyfunc_call(pyfuncitem):
     """A test over all strategies skips one that its backend cannot have; test_strategies.py knows which."""
     outcome = yield
-    of_strategy = pyfuncitem.funcargs.get("name") in (*STRATEGIES, *PEERS)
+    of_strategy = pyfuncitem.funcargs.get("name") in (*STRATEGIES, *DIAGNOSTICS, *PEERS)
     if outcome.excinfo and issubclass(outcome.excinfo[0], Unsupported) and of_strategy:
         outcome.force_exception(pytest.skip.Exception(str(outcome.excinfo[1])))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from snn.backends.cpu.backend import CpuBackend, HostBuffer
+from snn.backends.cpu.backend import CpuBackend
 from snn.errors import Unsupported
 
 
@@ -17,10 +17,6 @@ class EverySource(CpuBackend):
     """Pools over ``malloc`` and ``host_alloc``, and managed arrays that are their own device memory."""
 
     prefetches_out = True
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        self._managed = []
 
     def pool_create(self, stream=None):
         return Pool()
@@ -48,16 +44,10 @@ class EverySource(CpuBackend):
         return pool.most
 
     def managed_alloc(self, shape, kind="workspace"):
-        self._managed.append(self.host_alloc(shape, kind, True))
-        return self._managed[-1]
+        return self.host_alloc(shape, kind, True)
 
     def managed_free(self, array):
         array.fill(np.nan)  # whoever uses it afterwards shall notice
-        self._managed = [held for held in self._managed if held is not array]
-
-    def managed_buffer(self, array):
-        assert any(np.may_share_memory(array, held) for held in self._managed), "no managed memory"
-        return HostBuffer(array.reshape(-1))
 
     def advise(self, array, advice):
         assert advice in ("read_mostly", "preferred_location", "accessed_by")

@@ -77,6 +77,28 @@ def of_the_kernel_study():
     assert set(rows.loc[rows["kernel"] == "naive", "verdict"]) == {"baseline"}
 
 
+def of_single_techniques():
+    rows = table("nvidia-h200/sweeps/kernel_gains", strategy="resident").astype({"network": str})
+    for network, gaining in (("256", ["fused"]), ("256-1024-256", ["tiled", "pretransposed"])):
+        of_network = rows[(rows["network"] == network) & (rows["kernel"] != "cublas")]
+        faster = set(of_network.loc[of_network["verdict"] == "faster", "kernel"])
+        assert faster == {*gaining, "tiled_fused"}
+        assert set(of_network.loc[of_network["kernel"].isin(gaining), "verdict"]) == {"faster"}
+        means = of_network.groupby(["dataset", "kernel"])["mean_s"].first().unstack()
+        assert set(means.idxmin(axis=1)) == {"tiled_fused"}
+    yield "only fusion is significantly faster alone"
+    cnn = table("nvidia-h200/cnn/cnn_kernel_gains", strategy="resident").set_index("kernel")
+    assert cnn["mean_s"].idxmin() == "tiled_fused"
+    parts = ["forward_us", "dgrad_us", "weights_us"]
+    deep = rows[rows["network"] == "256-1024-256"].set_index("kernel")
+    for of_network, most in ((deep, "dgrad_us"), (cnn, "weights_us")):
+        gains = of_network.loc["naive", parts] / of_network.loc["tiled_fused", parts]
+        assert (gains > 1).all() and gains.astype(float).idxmax() == most
+    yield "With `tiled_fused` every part takes less time"
+    both = deep.loc["naive", "dgrad_us"] / deep.loc[["tiled", "pretransposed"], "dgrad_us"]
+    assert (both > 2).all()
+
+
 # ---- docs/explanation/protocol.md
 
 
@@ -137,7 +159,7 @@ def of_glance():
 
 FACTS = {
     "results.md": [fact for name, fact in vars(results).items() if name.startswith("of_")],
-    "reference/kernels.md": [of_the_kernel_study],
+    "reference/kernels.md": [of_the_kernel_study, of_single_techniques],
     "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
     "explanation/attribution.md": [of_the_bound_of_predictions, of_the_warning],

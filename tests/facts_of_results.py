@@ -126,6 +126,29 @@ def of_cards_as_units():
     yield f"In {rows['pairs_apart'].sum()} of {rows['pairs'].sum()} pairs of cards the two speedups differ"
 
 
+def of_the_memory_of_peers():
+    rows = table(f"{H200}/peers/peers_memory").astype({"network": str})
+    (before,) = set(rows["before_bytes"] // MIB)
+    yield f"which is {before + 1} MiB for CUDA and CuPy"
+    of_256 = rows[rows["network"] == "256"].set_index("strategy")
+    for name in ("torch_eager", "torch_graph", "jax_scan"):
+        yield f"{of_256.loc[name, 'added_bytes'] / MIB:.0f} MiB with `{name}`"
+    ours = ["graph", "persistent"]
+    yield f"at most {of_256.loc[ours, 'most_added_bytes'].max() // MIB} MiB with `persistent` and `graph`"
+    (peak,) = {f"{one / MIB:.1f}" for one in of_256.loc[ours, "peak_bytes"]}
+    yield f"which allocate {peak} MiB"
+    compiled = rows[rows["strategy"] == "torch_compile"]
+    added = compiled["added_bytes"] / MIB
+    yield f"takes {added.min():.0f} to {added.max():.0f} MiB in the median round"
+    yield f"up to {compiled['most_added_bytes'].max() / MIB:.0f} MiB in another"
+    deep = rows[rows["network"] == DEEP].set_index("strategy")["peak_bytes"] / MIB
+    yield f"`persistent` allocates {deep['persistent']:.1f} MiB and `graph` {deep['graph']:.1f} MiB"
+    cnn = table(f"{H200}/cnn/cnn_peers_memory", precision="fp32")
+    taken = (cnn.groupby("strategy")["added_bytes"].first() / MIB).map("{:.0f} MiB".format)
+    yield f"`graph` takes {taken['graph']}, `torch_eager` {taken['torch_eager']} and"
+    yield f"`jax_scan` {taken['jax_scan']} in fp32"
+
+
 def of_the_cards_of_the_peers():
     seconds = defaultdict(lambda: defaultdict(dict))
     for record in records_in(f"{H200}/peers"):

@@ -26,7 +26,7 @@ def work_in(folder, monkeypatch):
     """Let a recommendation find and leave its results in this folder instead of the checkout's."""
     monkeypatch.chdir(folder)
     for module in (budget, candidates, workflow, recommend):
-        monkeypatch.setattr(module, "ROOT", folder)
+        monkeypatch.setattr(module, "PROJECT", folder)
 
 
 def measure(grid, folder, but=()):

@@ -28,6 +28,7 @@ from snn.hardware.limits import Measured
         ("plan_accuracy", "plan_accuracy: device=cuda, but"),
         ("headline", "device=cuda, but"),
         ("losses --epochs 0", "--epochs: it is '0': it must be a whole number, at least 1"),
+        ("cnn_pytorch --runs 0", "--runs: it is '0': it must be a whole number, at least 1"),
         ("members --members 10", "--members: it is '10': it must be a whole number, at least 100"),
         ("members --csv nothing.csv", "members: "),
         *(
@@ -65,6 +66,7 @@ def started(command):
         "sensitivity.py --device cpu --repetitions 1 --rounds 2 --runs 2 --epochs 2",
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
         "members.py --device cpu --members 100 --epochs 1 --hidden 2,2 --by ensemble",
+        "estimators.py --device cpu --epochs 1 --repeats 1 --tables spirals",
     ],
 )
 def test_benchmarks_that_call_the_engine_call_it_as_it_is(command):

@@ -119,7 +119,7 @@ def steps(on, held):
     on.advise(held.managed, "read_mostly")
     on.prefetch_in(held.managed)
     on.prefetch_out(held.managed[1:])
-    on.launch("relu", (on.managed_buffer(held.managed),), (8,))
+    on.launch("relu", (on.shared_buffer(held.managed),), (8,))
     on.synchronize()
     on.stream_destroy(again)
     on.free(block)
@@ -411,10 +411,10 @@ def test_managed_memory_is_touched_before_what_moves_it(run, monkeypatch):
     tracing.begin()
     on.prefetch_in(A)
     for _ in range(2):
-        on.launch("matmul", tuple(map(on.managed_buffer, (A, B, C))), (2, 2, 2))
+        on.launch("matmul", tuple(map(on.shared_buffer, (A, B, C))), (2, 2, 2))
     D = on.managed_alloc((2, 2))
     d = list(on.live.resources)[-1]
-    on.launch("relu", (on.managed_buffer(D),), (4,))
+    on.launch("relu", (on.shared_buffer(D),), (4,))
     on.prefetch_in(D)
     on.managed_free(D)
     with ExitStack() as stack:

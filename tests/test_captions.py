@@ -10,7 +10,7 @@ from snn.backends import access
 from snn.backends.cpu import access as cpu_access
 from snn.config import groups
 from snn.grid import catalogue
-from snn.microbenchmarks import memory_calls
+from snn.microbenchmarks import allocation_size, memory_calls
 from snn.report.write import glossary
 from snn.tables.cnn import BLOCK
 from snn.tables.columns import describe
@@ -29,6 +29,8 @@ NUMBERS = {
     "cnn_block_size": [f"the block of {BLOCK} threads"],
     "memory": ["more than 90% of the device memory"],  # as test_a_full_device_is_warned_of
     "memory_access": [f"sectors of {access.LINE} bytes", f"lines of {cpu_access.SECTOR})"],
+    "allocation_size": [f"of {allocation_size.SMALL} bytes"],
+    "allocation_size_figure": [f"of {allocation_size.SMALL} bytes"],
     "memory_calls": [f"access of the device to {memory_calls._PLACES} pages"],
     "precision": [f"within {percent(THRESHOLDS['converges'])} (``converges``"],
     "warnings": [

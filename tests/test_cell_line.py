@@ -74,7 +74,7 @@ def test_outcomes_and_what_is_particular_to_a_cell_are_said(seconds, settings, g
 def measured(monkeypatch):
     def give(*settings, **given):
         made = record(cell_of(*settings), given.pop("seconds", [1.0, 1.1]), **given)
-        monkeypatch.setattr(cell, "run", lambda config: made)
+        monkeypatch.setattr(cell, "record_and_network", lambda config: (made, None))
         return made
 
     return give
@@ -101,7 +101,7 @@ def test_outcomes_without_a_result_have_a_status_where_that_is_asked_for(
 
 
 def test_an_output_is_checked_before_anything_is_measured(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(cell, "run", lambda config: pytest.fail("it was measured"))
+    monkeypatch.setattr(cell, "record_and_network", lambda config: pytest.fail("it was measured"))
     assert cli.main(["run", "device=cpu", f"output={tmp_path}"]) == 2
     assert "output is" in capsys.readouterr().err
 

@@ -141,15 +141,6 @@ def test_the_list_says_what_needs_a_gpu_or_packages(capsys):
     assert listing.describe("kernel", "tensor_core").endswith("Precisions: tf32, bf16.")
 
 
-def test_a_copy_without_the_rest_of_the_clone_says_so(tmp_path, monkeypatch, capsys):
-    """As an installation that is not editable is."""
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    assert command.run(lambda arguments: 0) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"{tmp_path} has no config/, kernels/ and workflow/" in said and "pip install -e ." in said
-
-
 # ---- completion
 
 
@@ -176,7 +167,7 @@ def words_for(given):
         (["claims", "pap"], {"paper"}),
         (["claims", "paper", ""], set()),
         (["claims", "paper", "--j"], {"--json"}),
-        (["run", "strategy=com"], {"strategy=combined"}),
+        (["run", "strategy=str"], {"strategy=streams"}),
         (["run", "dataset=csv", "dataset.tar"], {"dataset.target="}),
         (["run", "network=layers", "network.la"], {"network.layers="}),
         (["run", "training.ba"], {"training.batch_size="}),
@@ -232,7 +223,7 @@ def completed(shell, script, tmp_path, *words):
     [
         (["snn", "retab"], ["retabulate"]),
         (["snn", "list", "k"], ["kernels"]),
-        (["snn", "run", "strategy", "=", "comb"], ["combined"]),  # bash splits words at "="
+        (["snn", "run", "strategy", "=", "str"], ["streams"]),  # bash splits words at "="
         (["snn", "run", "dataset", "=", "csv", "dataset.pa"], ["compopt nospace", "dataset.path="]),
         (["snn", "plan", "--device", "Tesla\\ T"], ["Tesla\\ T4"]),
         (["snn", "compare", "resu"], ["compopt default"]),
@@ -252,7 +243,7 @@ def test_bash_completes(tmp_path, words, found):
     [
         (["snn", "retab"], ["retabulate:Make tables and figures from published records."]),
         (["snn", "list", "k"], ["kernels"]),
-        (["snn", "run", "strategy=comb"], ["strategy=combined"]),
+        (["snn", "run", "strategy=str"], ["strategy=streams"]),
         (["snn", "run", "dataset=csv", "dataset.pa"], ["dataset.path="]),
         (["snn", "compare", "a"], ["files"]),
     ],

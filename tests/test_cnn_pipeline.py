@@ -39,6 +39,7 @@ GRID = {
             ]
         },
         "cnn_loader": {"strategy": "torch_loader", "strategy.pin_memory": False, "network": "cnn_pytorch"},
+        "cnn_pytorch": {"strategy": "torch_loader", "strategy.images": True, "network": "cnn_pytorch"},
         "cnn_epochs": {"union": [NAIVE, EXACT]},
         "cnn_block_size": {"union": [NAIVE | {"kernel.block": [[16, 8], [16, 16]]}, EXACT]},
         "cnn_strategies": {"strategy": ["reference", "synchronous", "graph"], "training.epochs": 1},
@@ -46,7 +47,17 @@ GRID = {
     },
 }
 SHOWN = {
-    "tables": ["cnn_programs", "cnn_loader", "cnn_epochs", "cnn_block_size", "cnn_block_epochs", "cnn_cpu"],
+    "tables": [
+        *("cnn_programs", "cnn_loader", "cnn_epochs", "cnn_block_size", "cnn_block_epochs", "cnn_cpu"),
+        *(
+            "cnn_kernel_gains",
+            "cnn_calls",
+            "cnn_block_calls",
+            "cnn_peers_memory",
+            "cnn_pytorch",
+            "cnn_pytorch_cpu",
+        ),
+    ],
     "figures": ["cnn_cumulative_time", "cnn_loss", "cnn_block_time", "cnn_block_loss", "cnn_ranking"],
 }
 CATEGORY = "4 The CNN report"

@@ -304,6 +304,17 @@ def test_the_loader_is_as_the_text_says():
     says(f"`graph` {some(beside, strategy='graph')['step_us'].min():.0f} (table of conclusion 2")
 
 
+def test_single_calls_are_as_the_text_says():
+    rows = some(measured("cnn_calls"), strategy="resident")
+    naive = some(rows, kernel="naive")
+    in_all = (naive["calls"] * naive["device_us"]).sum()
+    first, second = sorted(some(naive, call="conv2d_wgrad")["device_us"], reverse=True)
+    says(f"take {first:,.0f} and {second:,.0f} µs of {in_all:,.0f} µs for all calls")
+    says(f"ReLUs after the convolutions take {some(naive, call='relu')['share'].sum():.1%} together")
+    products = some(rows, call="matmul", size="64x4608x10").set_index("kernel")["device_us"]
+    says(f"takes {products['naive']:.0f} µs in the forward pass, and {products['tiled']:.0f} µs with `tiled`")
+
+
 def test_the_block_sizes_are_as_the_text_says():
     epochs, rows = measured("cnn_block_epochs"), measured("cnn_block_size").set_index(["gradient", "threads"])
     as_published = some(epochs, gradient="as published")
@@ -320,3 +331,19 @@ def test_the_block_sizes_are_as_the_text_says():
     draws = [record["runs"][0]["test_accuracy"] for record in of_block]
     assert sorted(accuracy > 0.11 for accuracy in draws) == [False] * 4 + [True] * 4 and draws[0] > 0.11
     says("from the published ones and three of the seven other draws")
+    calls = some(
+        measured("cnn_block_calls"), **{"call": "conv2d_wgrad", "training.gradient": "published_naive"}
+    )
+    of_128, of_256, of_1024 = (
+        sorted(some(calls, **{"kernel.block": block})["device_us"], reverse=True)
+        for block in ("16-8", "16-16", "32-32")
+    )
+    says(f"takes {of_128[0]:,.0f} µs, with 256 it takes {of_256[0]:,.0f} µs")
+    says(f"that of the second takes {of_128[1]:,.0f} and {of_256[1]:,.0f} µs")
+    longer = rows.loc[("as published", 128), "step_us"] - rows.loc[("as published", 256), "step_us"]
+    says(f"Together these are {longer:.0f} µs")
+    assert sum(of_128) - sum(of_256) == pytest.approx(longer, rel=0.01)
+    says(f"With 1,024 threads that of the second takes {of_1024[0]:,.0f} µs")
+    (parts,) = some(measured("cnn_kernel_gains"), strategy="resident", kernel="naive").to_dict("records")
+    by_direction = [parts[f"{one}_us"] for one in ("weights", "forward", "dgrad")]
+    says(f"gradients and updates of weights take {by_direction[0] / sum(by_direction):.0%} of it")

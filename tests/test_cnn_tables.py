@@ -104,8 +104,17 @@ def test_rows_of_the_report_without_a_counterpart_say_why():
     assert table.loc[measured, "published_s"].tolist() == [159.26] and cnn_loader.pairs(rows) == []
     rest = table[~measured]
     assert len(rest) == 8 and rest["published_s"].notna().all() and rest["device"].isna().all()
-    why = {"GPU": "--config device=cuda measures it", "CPU": "not in the sweep"}
+    why = {"GPU": "the sweep cnn_pytorch measures it on a GPU's host", "CPU": "not in the sweep"}
     assert (rest["reason"] == "published only: " + rest["ran_on"].map(why)).all()
+
+
+def test_rows_whose_samples_are_images_are_compared_with_each_other():
+    cells = [*loaders((2, False), (4, False)), *loaders((4, False), (2, False), **{"strategy.images": True})]
+    rows = rows_of(cells, [4.0, 2.0, 9.0, 3.0])
+    assert cnn_loader.pairs(rows) == [(0, 0), (0, 1), (3, 2), (3, 3)]
+    table = of_rows(cnn_loader, rows)[:4]
+    assert table["images"].tolist() == [False, False, True, True]
+    assert table["speedup"].tolist() == pytest.approx([1, 2, 1 / 3, 1])
 
 
 def test_the_curves_of_two_rounds_are_pooled_by_epoch():

@@ -2,6 +2,7 @@
 
 import itertools
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -189,6 +190,31 @@ def test_pipelined_takes_its_slots_in_turn():
     slots = list(zip(targets.numbers[::2], targets.numbers[1::2], strict=True))  # X and Y of 6 batches
     assert len(set(slots)) == 3
     assert slots == slots[:3] * 2
+
+
+@pytest.mark.parametrize("rows", [1, 9, 12])
+def test_registered_data_is_copied_from_where_it_is(rows):
+    """With the weights and losses of staged batches, and data that the host does not copy again."""
+    random, network = np.random.default_rng(3), mlp((5, 8, 1))
+    X, Y = (random.random((rows, n), dtype=np.float32) for n in (5, 1))
+    found = []
+    for data in ("staged", "registered"):
+        ledger = Ledger()
+        observed = ObservedBackend(DeferredBackend(), ledger)
+        choice = groups.load("strategy", "pipelined") | {"data": data}
+        with closing(factory.make(choice, observed)) as strategy:
+            strategy.setup(network, X, Y, 4, 0.01)
+            strategy.load(draw_weights(network, GlibcRandom(1)))
+            strategy.epoch()
+            strategy.epoch()
+            found.append([*strategy.weights(), np.array(strategy.loss())])
+        observed.live.check_nothing_held()
+        in_batches = min(4, rows) * 3 if data == "staged" else rows
+        assert ledger.host_alloc_bytes == 4 * (in_batches * 6 + 5 * 8 + 8 + min(4, rows))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(Unsupported, match="data=staged"):
+        strategy.check_network(replace(network, order_seed=1))
 
 
 @pytest.mark.parametrize("name", ["pipelined", "synchronous"])

@@ -33,7 +33,7 @@ def test_imports_are_seen_however_they_are_wrapped(tmp_path, monkeypatch):
     wrapped = "from snn.a import (  # (two)\n    b,  # and (c)\n    d as e,\n)\n"
     text = wrapped + "from snn.f import \\\n    g\nimport snn.h\n"
     (tmp_path / "one.py").write_text(text)
-    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    monkeypatch.setattr(fingerprint, "locate", tmp_path.joinpath)
     fingerprint._parsed.cache_clear()
     found = set(fingerprint._parsed("one.py").imports)
     fingerprint._parsed.cache_clear()
@@ -42,7 +42,7 @@ def test_imports_are_seen_however_they_are_wrapped(tmp_path, monkeypatch):
 
 
 def test_the_hash_follows_content_and_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    monkeypatch.setattr(fingerprint, "locate", tmp_path.joinpath)
     found = []
     for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("a.py", "1")):
         (tmp_path / name).write_text(text)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from real_records import edited, refusal, without
-from records_of import PROVENANCE, THRESHOLDS, record, source_hash
+from records_of import PROVENANCE, QUIET, THRESHOLDS, record, source_hash
 from whole_grid import HOST, sweeps_of
 
 from snn.analysis import frame
@@ -74,6 +74,19 @@ def test_the_probe_is_the_mean_over_rounds_and_costs_are_medians():
     assert "part.later" not in frame.pool(several | {"3": new}, THRESHOLDS)
     nothing = edited(several["1"], ("machine", "probe", "before"), {})
     assert frame.pool({"a": nothing}, THRESHOLDS)["probe"] == {}
+
+
+def test_memory_in_use_is_what_samples_and_readings_add_to_the_first_sample():
+    def held(of_samples, *of_readings):
+        read = [{**QUIET["readings"][0], "memory_used_bytes": one} for one in of_readings]
+        rest = {name: [0] * len(of_samples) for name in ("t_s", "timed")}
+        columns = {"memory_used_bytes": of_samples, "throttled": [""] * len(of_samples), **rest}
+        return QUIET | {"readings": read, "samples": {"columns": columns, "limits": {}, "samples_per_row": 1}}
+
+    machines = [QUIET, held([5, None, 9], 7), held([None, 6], 8), held([], 9)]
+    rounds = {str(i): record(CELL, [1.0], machine=one, number=i) for i, one in enumerate(machines, 1)}
+    (row,) = frame.tabulate(rounds, THRESHOLDS).to_dict("records")
+    assert row["in_use"] == [(5, 9), (6, 8)]
 
 
 def test_a_single_run_has_no_deviation_and_what_a_round_lacks_another_gives():

@@ -10,7 +10,7 @@ import grid_schema
 import jsonschema
 import pytest
 import yaml
-from conftest import ROOT, STRATEGIES
+from conftest import DIAGNOSTICS, ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ON_CPU
@@ -23,6 +23,7 @@ from snn.grid import catalogue, naming, plans
 from snn.grid import sweeps as grid
 from snn.grid.grid_file import notes
 from snn.hardware.devices import Device
+from snn.strategies.factory import on_host
 
 CPU = Device("cpu", "AMD EPYC")
 GPU = Device("cuda", "NVIDIA H200", "GPU-1", "580")
@@ -45,6 +46,15 @@ def one_cell(folder, sweep, device=CPU):
     return cell
 
 
+def test_a_peer_with_the_option_on_host_is_measured_on_the_host(tmp_path):
+    sweep = {"strategy": "torch_loader", "network.update_order": "simultaneous"}
+    read = sweeps_of(tmp_path, {"x": sweep | {"strategy.on_host": [True, False]}}, GPU, CPU)["x"].cells
+    assert {on_host(one["strategy"]): one["device"]["backend"] for one in read} == {
+        True: "cpu",
+        False: "cuda",
+    }
+
+
 def refusal(path, error=ConfigError):
     """What a grid file is refused with after its path, in one short line."""
     with pytest.raises(error) as caught:
@@ -58,6 +68,12 @@ def refusal(path, error=ConfigError):
 def whole(device, host=None):
     """The sweeps of config/grid.yaml."""
     return grid.read(ROOT / "config/grid.yaml", device, host)
+
+
+@cache
+def questions():
+    """The sweeps of config/paper_questions.yaml."""
+    return grid.read(ROOT / "config/paper_questions.yaml", GPU)
 
 
 # ---- config/grid.yaml
@@ -84,12 +100,13 @@ def test_on_the_cpu_it_is_smaller():
 
 
 def test_every_choice_is_in_a_sweep():
-    cells = grid.all_cells(whole(GPU)).values()
+    cells = [*grid.all_cells(whole(GPU)).values(), *grid.all_cells(questions()).values()]
     for group in ("strategy", "kernel", "precision"):
         assert set(groups.names(group)) <= {cell[group]["name"] for cell in cells}
     # A share of a launch is not ranked beside a training.
     ranked = {cell.strategy for cell in whole(GPU)["strategies"].cells}
-    assert set(STRATEGIES) - {"ensemble"} <= ranked and "ensemble" not in ranked
+    assert set(STRATEGIES) - {"ensemble"} <= ranked and not {"ensemble", *DIAGNOSTICS} & ranked
+    assert set(DIAGNOSTICS) <= {cell.strategy for cell in grid.all_cells(questions()).values()}
 
 
 @pytest.mark.parametrize("backend", ["cuda", "cpu"])

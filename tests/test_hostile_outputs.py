@@ -32,7 +32,7 @@ def never_measured(monkeypatch):
     def fail(*arguments):
         raise AssertionError("it measured before it looked where to write")
 
-    monkeypatch.setattr(cell, "run", fail)
+    monkeypatch.setattr(cell, "record_and_network", fail)
     monkeypatch.setattr(measure_device, "limits_record", fail)
     monkeypatch.setattr(measure_device, "microbenchmark_record", fail)
     monkeypatch.setattr(prepare.datasets, "make", fail)
@@ -155,7 +155,7 @@ def test_a_record_that_cannot_be_written_is_said_to_be_lost(capsys, tmp_path, mo
     def full(*arguments, **options):
         raise OSError(28, reason)
 
-    monkeypatch.setattr(cell, "run", lambda settings: {"status": "ok"})
+    monkeypatch.setattr(cell, "record_and_network", lambda settings: ({"status": "ok"}, None))
     monkeypatch.setattr(machine_state, "watched", lambda *of: {})
     monkeypatch.setattr(cell_line, "line", lambda *of: "the line of the cell")
     monkeypatch.setattr(measure_device, "limits_record", lambda device: {})
@@ -184,7 +184,7 @@ def test_the_cell_that_runs_is_the_one_that_was_planned(capsys, tmp_path, never_
 
 def test_a_record_is_still_printed(capsys, monkeypatch):
     record = reference()
-    monkeypatch.setattr(cell, "run", lambda settings: record)
+    monkeypatch.setattr(cell, "record_and_network", lambda settings: (record, None))
     assert snn.main(["device=cpu"]) == 0
     assert json.loads(capsys.readouterr().out) == record
 

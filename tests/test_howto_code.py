@@ -165,5 +165,22 @@ def test_the_code_of_a_page_reads_what_its_command_writes(page, made, capsys):
         assert names["y"].shape == (3, 1)
 
 
+@pytest.mark.usefixtures("houses")
+def test_the_page_on_training_trains_predicts_and_goes_to_pytorch(capsys):
+    text = (ROOT / "docs/howto/train_and_use.md").read_text(encoding="utf-8")
+    for command in re.findall(r"^    snn ((?:.*\\\n)*.*)", text, re.MULTILINE):
+        words = shlex.split(re.sub(r" *\\\n +", " ", command).partition(" > ")[0])
+        brief = ["device=cpu", "training.epochs=2"] if words[0] == "train" else []
+        assert cli.main([*(word for word in words if "epochs=" not in word), *brief]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 1600
+    names = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        if "torch" in code:
+            pytest.importorskip("torch")
+        exec(code.replace("max_iter=50", "max_iter=3").replace("max_iter=20", "max_iter=1"), names)
+        assert len(names.get("scores", range(6))) == 6
+    assert names["outputs"].shape == (1600, 1)
+
+
 def test_refused_commands_are_among_those_that_are_compared():
     assert any("recommend" in param.id for param in shown())

@@ -9,8 +9,8 @@ from conftest import ROOT
 
 LAYERS = (
     *("errors", "files", "models", "datasets", "hardware", "records", "config", "backends", "strategies"),
-    *("profiling", "microbenchmarks", "grid", "measurement", "planning", "workflow", "analysis", "tables"),
-    *("figures", "report", "recommending", "command lines"),
+    *("profiling", "microbenchmarks", "grid", "measurement", "training", "planning", "workflow", "analysis"),
+    *("tables", "figures", "report", "recommending", "command lines"),
 )
 """From the ground up. The modules beside the packages, but ``errors``, are the command lines."""
 

@@ -134,7 +134,7 @@ def destroyed(on):
 
 def managed_freed(on):
     array = on.managed_alloc((4, 8))
-    part = on.managed_buffer(array[1:])
+    part = on.shared_buffer(array[1:])
     on.managed_free(array)
     return array, part
 
@@ -173,19 +173,23 @@ MISUSES = {
         "a pool was used that does not",
     ),
     "more than a managed part": (
-        lambda on: on.launch("relu", (on.managed_buffer(on.managed_alloc((4, 8))[1:]),), (32,)),
+        lambda on: on.launch("relu", (on.shared_buffer(on.managed_alloc((4, 8))[1:]),), (32,)),
         r"Z of relu \(32,\) needs 128 bytes",
     ),
     "prefetch of no managed memory": (lambda on: on.prefetch_in(ROW), NOT_MANAGED),
     "advice on a transpose": (lambda on: on.advise(on.managed_alloc((4, 8)).T, "read_mostly"), NOT_MANAGED),
-    "a buffer of no managed memory": (lambda on: on.managed_buffer(ROW), NOT_MANAGED),
+    "a buffer of no allocation": (lambda on: on.shared_buffer(ROW), "a host array was used that is not all"),
+    "a buffer of pageable memory": (
+        lambda on: on.shared_buffer(on.host_alloc((4,), page_locked=False)),
+        "pageable memory was used on the device",
+    ),
     "managed memory twice": (lambda on: on.managed_free(managed_freed(on)[0]), "freed before"),
     "managed memory that was freed": (
         lambda on: on.launch("relu", (managed_freed(on)[1],), (24,)),
         "a device buffer was used that is not allocated",
     ),
     "a part by free": (lambda on: on.free(on.part(on.malloc(16), 0, 16)), "not allocated"),
-    "managed by free": (lambda on: on.free(on.managed_buffer(on.managed_alloc((4,)))), "not allocated"),
+    "managed by free": (lambda on: on.free(on.shared_buffer(on.managed_alloc((4,)))), "not allocated"),
     "managed memory by host_free": (lambda on: on.host_free(on.managed_alloc((4,))), ANOTHER_CALL),
     "a part of an array by host_free": (lambda on: on.host_free(on.managed_alloc((4,))[1:]), "not allocated"),
     "a stream by free": (lambda on: on.free(on.stream_create()), "is freed by stream_destroy"),

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import psutil
 import pytest
-from conftest import STRATEGIES
+from conftest import DIAGNOSTICS, STRATEGIES
 from every_source import Captures
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,7 +108,7 @@ def test_a_planted_pattern_of_holes_on_the_gpu(cuda_backend):
     assert holes["worst_stranded_bytes"] >= 60 * 64 * KIB
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [*STRATEGIES, *DIAGNOSTICS])
 def test_the_peak_by_kind_is_the_peak(name, backend):
     job = replace(JOB, strategy=groups.load("strategy", name), network=mlp((4, 5, 3, 1)))
     ledger, found = runs.count(job, backend)
@@ -452,7 +452,7 @@ def test_host_and_device_see_the_same(cuda_backend, managed):
     """A product on a part of the array, read by the host once it is done, without any copy."""
     A, B, C = managed[:32], managed[32:64], managed[64:96]
     A[:, :], B[:, :], C[:, :] = 2.0, 3.0, 0.0
-    buffers = tuple(cuda_backend.managed_buffer(part) for part in (A, B, C))
+    buffers = tuple(cuda_backend.shared_buffer(part) for part in (A, B, C))
     cuda_backend.launch("matmul", buffers, (16, 32, 16))
     cuda_backend.synchronize()
     assert (C.reshape(-1)[:256] == 2.0 * 3.0 * 32).all()

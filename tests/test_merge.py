@@ -242,6 +242,7 @@ def cell_of(**changes):
         ({"network": {"hidden": [256, 256]}}, []),
         ({"network": {"init": "he_uniform"}}, []),
         ({"training": {"epochs": 10}}, []),
+        ({"training": {"fidelity": "published"}}, [1.65, 2.14]),
         ({"dataset": {"rows": 300}}, []),
         ({"strategy": {"tile_rows": 32}}, []),
         ({"kernel": {"name": "tiled"}}, []),

@@ -39,7 +39,7 @@ from snn.records import microbenchmarks as records
 from snn.records import store
 from snn.records.store import sealed
 from snn.report.published_set import escaped
-from snn.tables.microbenchmarks import median_interval, memory_access, memory_calls
+from snn.tables.microbenchmarks import allocation_size, median_interval, memory_access, memory_calls
 
 HERE = devices.find("cpu")
 BRIEFLY = {"samples": 6, "seconds": 0}
@@ -50,6 +50,7 @@ SMALL = {
         "samples": 6,
     },
     "memory_calls": {"sizes": ["256B", "1MiB"], "overlapped": "1MiB", "streams": [1, 2], **BRIEFLY},
+    "allocation_size": {"sizes": ["256B", "1MiB"], "live": [0, 1], **BRIEFLY},
     "fragmentation": {"traces": ["batches"], **TRACED, "caps": [100, 150], **BRIEFLY},
     "memory_map": {"trace": "growing", **TRACED},
     "shapes": {"shapes": 2, "seed": 570, "peers": ["resident"], "peered": 1, **BRIEFLY},
@@ -177,6 +178,22 @@ def test_bandwidths_stand_beside_the_limits_of_their_device():
     assert pd.isna(memory_access.build(record).iloc[0]["fraction_of_limit"])
     with pytest.raises(RecordError, match="measure one of them again"):
         memory_access.build(record, other)
+
+
+def test_the_knee_is_where_every_larger_size_is_expensive():
+    def of(kind, *medians):
+        point = {"kind": kind, "call": "malloc", "live": 0}
+        return [Reading({**point, "bytes": 256 << i}, (one * 1e-6,) * 6) for i, one in enumerate(medians)]
+
+    table = allocation_size.build(
+        of_gpu("allocation_size", [*of("allocation", 1, 4, 2, 9, 7), *of("free", 1, 2)])
+    )
+    assert (
+        table["knee_bytes"].to_list()[:5] == [2048] * 5
+        and table["knee_bytes"].isna().to_list()[5:] == [True] * 2
+    )
+    assert table["median"].to_list() == pytest.approx([1, 4, 2, 9, 7, 1, 2])
+    assert draw("allocation_size", table, "H200").axes
 
 
 def test_a_record_is_read_with_its_settings_and_sources_only(measured, tmp_path):

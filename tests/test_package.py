@@ -1,4 +1,4 @@
-"""The package: what `pip install -e .` and `make env` install, with the versions that envs/ pins."""
+"""The package: what pip and `make env` install, with the versions that envs/ pins."""
 
 import importlib.util
 import subprocess
@@ -52,21 +52,57 @@ def test_dependencies_are_those_that_are_pinned():
 
 def test_an_editable_installation_is_a_path_and_a_program(make_env, tmp_path):
     """As setuptools builds it; a path costs a start of Python nothing, a finder of modules does."""
+    built(make_env, tmp_path, "editable")
+    (path,) = (tmp_path / "made").glob("*.pth")
+    assert path.read_text().strip() == str(tmp_path / "clone")
+    (points,) = (tmp_path / "made").glob("*.dist-info/entry_points.txt")
+    assert "snn = snn.cli:entry" in points.read_text()
+
+
+def test_a_wheel_is_whole_and_works_without_the_clone(make_env, tmp_path):
+    made = built(make_env, tmp_path, "wheel")
+    found = {path.relative_to(made / "snn").as_posix() for path in (made / "snn").rglob("*")}
+    of_package = {path.relative_to(ROOT / "snn").as_posix() for path in (ROOT / "snn").rglob("*")}
+    shared = {
+        f"_share/{path.relative_to(ROOT).as_posix()}"
+        for name in ("config", "examples", "kernels", "profiles", "workflow")
+        for path in (ROOT / name).rglob("*")
+    }
+    wanted = {name for name in of_package | shared if "__pycache__" not in name}
+    assert not wanted - found
+    archived = {path.parent.name for path in made.glob("snn/_share/results/published/*/*/tables")}
+    assert archived == {path.parent.name for path in (ROOT / "results/published").glob("*/*/README.md")}
+
+    ours = make_env.environment() | {"PYTHONPATH": str(made)}
+    lay_out = "from snn import cli, init; init.lay_out('mine'); print(init.locate('config')); "
+    lay_out += "cli.main(['--version'])"
+    for command, folder, said in (
+        (["-c", lay_out], tmp_path, str(made / "snn/_share/config")),
+        (["-m", "snakemake", "--dry-run", "results/tables/speedup.csv"], tmp_path / "mine", "build_speedup"),
+    ):
+        done = subprocess.run(
+            [sys.executable, *command], cwd=folder, env=ours, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and said in done.stdout + done.stderr, done.stderr
+
+
+def built(make_env, folder, kind):
+    """The folder with the content of what setuptools builds from a clone."""
     here = Version(metadata.version("setuptools"))  # to import it, nothing may have imported distutils
     if here < PINNED:
         pytest.skip(f"setuptools is {here} here, and {PINNED} in what make env builds")
-    clone = tmp_path / "clone"
+    clone = folder / "clone"
     clone.mkdir()
-    for name in ("pyproject.toml", "README.md", "envs", "snn", "config"):
-        (clone / name).symlink_to(ROOT / name)
-    build = "from setuptools import build_meta; print(build_meta.build_editable('.'))"
+    for path in ROOT.iterdir():
+        if not path.name.startswith(".") and path.name not in ("build", "results"):
+            (clone / path.name).symlink_to(path)
+    (clone / "results").mkdir()
+    (clone / "results/published").symlink_to(ROOT / "results/published")
+    build = f"from setuptools import build_meta; print(build_meta.build_{kind}('.'))"
     subprocess.run([sys.executable, "-c", build], cwd=clone, check=True, env=make_env.environment())
     (wheel,) = clone.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, tmp_path / "made"], check=True)
-    (path,) = (tmp_path / "made").glob("*.pth")
-    assert path.read_text().strip() == str(clone)
-    (points,) = (tmp_path / "made").glob("*.dist-info/entry_points.txt")
-    assert "snn = snn.cli:entry" in points.read_text()
+    subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, folder / "made"], check=True)
+    return folder / "made"
 
 
 # ---- scripts/make_env

@@ -38,6 +38,7 @@ from snn.strategies.factory import Job, on_host, own_runtime
 H200 = gpus.named("NVIDIA H200")
 WITH_MEMORY = [name_of(path.parent) for path in sorted(PUBLISHED.glob("nvidia-*/*/records.jsonl.gz"))]
 DRIVEN = [name for name in STRATEGIES if not factory.class_of(groups.load("strategy", name)).on_host]
+DRIVEN.append("mapped")  # which has no device memory
 
 
 @cache

@@ -75,7 +75,7 @@ _JOBS = {
 @pytest.fixture
 def run_rules(tmp_path, monkeypatch):
     """A function that runs a workflow of these rules as `snn recommend` does its own."""
-    monkeypatch.setattr(workflow, "ROOT", tmp_path)
+    monkeypatch.setattr(workflow, "PROJECT", tmp_path)
     (tmp_path / workflow.FOLDER).mkdir(parents=True)
     grid = SimpleNamespace(plan=SimpleNamespace(device=SimpleNamespace(backend="cpu")), path="grid.yaml")
 

@@ -18,6 +18,7 @@ from snn.config.compose import composed
 from snn.config.settings import KINDS, Range
 from snn.config.yaml_file import read_text
 from snn.errors import ConfigError, DataError, SnnError
+from snn.files import project
 from snn.grid import plans, sweeps
 from snn.measurement import cell
 
@@ -57,7 +58,7 @@ COMMAND_LINES = r"""
     training.epochs=glob(*) => a cell has one training.epochs; several are an axis of a sweep
     dataset.path=x => dataset=small has no such key (it is one of dataset=csv, dataset=fashion,
     dataset.pth=x => dataset=small has no such key; it has rows, features, noise, seed
-    strategy.tile_rows=3 => (it is one of strategy=combined, strategy=streams); it has none
+    strategy.tile_rows=3 => it is one of strategy=combined, strategy=combined_kept, strategy=streams
     network.layers=[relu] => has no such key (it is one of network=cnn, network=cnn_pytorch, network=layers)
     protocol.runs=1 protocol.min_runs=5 => protocol.min_runs is 5: it must be at most protocol.runs
     protocol.min_runs=11 => protocol.min_runs is 11: it must be at most protocol.runs, which is 10
@@ -261,7 +262,7 @@ def words(text):
     ids=lambda value: str(value)[:80],
 )
 def test_a_command_line_is_refused(capsys, monkeypatch, arguments, said):
-    monkeypatch.setattr(cell, "run", lambda settings: pytest.fail("it was measured"))
+    monkeypatch.setattr(cell, "record_and_network", lambda settings: pytest.fail("it was measured"))
     assert cli.main(["run", *arguments]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("snn: ") and shown.count("\n") == 1
@@ -329,7 +330,7 @@ SWEEPS = r"""
     {strategy: "combined,reference"} => (write a list in brackets, [combined,reference])
     {network: 128} => sweeps.x.network is 128: it must be one of
     {network: 128} => (widths are network.hidden: [128])
-    {strategy.tile_rows: 3} => (it is one of strategy=combined, strategy=streams)
+    {strategy.tile_rows: 3} => (it is one of strategy=combined, strategy=combined_kept, strategy=streams)
     {strategy.tile_rows: [64, 128]} => strategy.tile_rows: strategy=reference has no such key
     {strategy: streams, strategy.tile_rows: 0} => strategy.tile_rows is 0
     {strategy: streams, strategy.tile_rows: []} => strategy.tile_rows is []: it must be a value
@@ -698,7 +699,8 @@ def test_a_choices_file_without_keys_is_named(tmp_path, monkeypatch, text, given
 def test_code_without_a_choices_file_is_named(tmp_path, monkeypatch, group, file):
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text("class MyOwner(Host):\n    pass\n\n\nclass MyOwn(Host):\n    pass\n")
-    monkeypatch.setattr(groups, "ROOT", tmp_path)
+    for folder in ("ROOT", "PACKAGES"):
+        monkeypatch.setattr(project, folder, tmp_path)
     right = f"{file} exists, but a choice needs a file, config/{group}/my_own.yaml"
     with pytest.raises(ConfigError, match=re.escape(right)):
         choices.check_choice(group, "my_own")

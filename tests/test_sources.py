@@ -135,6 +135,7 @@ SAYS_WHAT_WAS_MEASURED = {
     "snn/hardware/environment.py": "is of the processes that a command starts",
     "snn/hardware/host.py": "tells the record the host",
     "snn/hardware/locks.py": "waits for the device",
+    "snn/models/saved.py": "writes trained weights, after the measurement",
     "snn/models/members.py": "checks keys of many networks; of a cell that has them it is a source",
     "snn/measurement/busy_neighbour.py": "of a cell that asks for a neighbour it is a source",
     "snn/measurement/cell.py": "joins the parts below to a record",

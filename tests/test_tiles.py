@@ -75,6 +75,19 @@ def test_tile_rows_of_some_products(product, rows):
     assert tile_rows(*product) == rows
 
 
+@shapes
+@settings(max_examples=30)
+def test_a_kept_product_has_a_tile_for_each_stream(hidden, rows, batch, epochs):
+    products = operands(hidden, rows, batch, epochs)
+    ledger = ledger_of("preallocated", hidden, rows, batch, epochs, streams=3)
+    tiles = sum(-(-m // -(-m // 3)) for m, _, _ in products)
+    assert ledger.launches == ledger.d2h_copies == ledger.synchronizations == tiles
+    assert ledger.h2d_copies == len(products) + tiles
+    assert ledger.streams_created == min(3, max(-(-m // -(-m // 3)) for m, _, _ in products))
+    whole = ledger_of("preallocated", hidden, rows, batch, epochs)
+    assert ledger.h2d_bytes == whole.h2d_bytes and ledger.d2h_bytes == whole.d2h_bytes
+
+
 KEPT = {  # of each call: its stream, and the sizes of what it was given
     "malloc": lambda nbytes: ("malloc", nbytes),
     "free": lambda buffer: ("free", buffer.words.nbytes),

@@ -1,6 +1,8 @@
 """``torch_loader``: its options, its processes, and that they end on every way out."""
 
 import multiprocessing
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from snn.config.compose import composed
 from snn.errors import ConfigError, Unsupported
 from snn.models.glibc_random import GlibcRandom
 from snn.models.network import draw_weights, mlp
+from snn.strategies.torch import Images, TorchLoader
 
 torch = pytest.importorskip("torch")
 
@@ -26,6 +29,26 @@ def none_left():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_are_in_file_order_whoever_collates_them(workers, backend, none_left):
     compare("torch_loader", backend, CNN, 5, 2, 2, epochs=3, error=1e-4, workers=workers)
+
+
+def test_samples_made_of_images_train_the_same(random, none_left):
+    network = replace(CNN, inputs=(1, 8, 8))
+    X = np.float32(np.rint(255 * random.random((5, 64))) / np.float32(255))
+    Y, found = np.eye(3, dtype=np.float32)[[0, 1, 2, 1, 0]], []
+    for images in (False, True):
+        strategy = made("torch_loader", CpuBackend(), workers=1, images=images)
+        strategy.setup(network, X, Y, 2, 0.1)
+        strategy.load(draw_weights(network, GlibcRandom(1)))
+        strategy.epoch()
+        found.append([*strategy.weights(), strategy.predict(X)])
+        strategy.close()
+    assert all(map(np.array_equal, *found))
+    with pytest.raises(Unsupported, match="whole 255ths"):
+        Images(X.reshape(5, 1, 8, 8) / 2, Y.argmax(1))
+    with pytest.raises(Unsupported, match=r"strategy\.images=true"):
+        made("torch_loader", CpuBackend(), images=True).check_network(
+            replace(mlp((4, 3, 1)), update_order="simultaneous")
+        )
 
 
 @pytest.mark.gpu
@@ -112,6 +135,8 @@ def test_settings_are_those_of_the_report_and_afterwards_as_before(random):
 def test_what_it_cannot_do_has_a_reason(random):
     with pytest.raises(Unsupported, match=r"network\.update_order=sequential is not possible"):
         made("torch_loader", CpuBackend()).check_network(mlp((4, 3, 1)))
+    with pytest.raises(Unsupported, match=r"strategy\.on_host=true is for device=cpu"):
+        TorchLoader(SimpleNamespace(is_processor=False), on_host=True)
     strategy = made("torch_loader", CpuBackend(), pin_memory=True)
     with pytest.raises(Unsupported, match=r"strategy.pin_memory=true .*: on the CPU choose false"):
         strategy.setup(CNN, *data(5, random), 2, 0.01)
@@ -121,6 +146,7 @@ def test_what_it_cannot_do_has_a_reason(random):
 @pytest.mark.parametrize(
     ("key", "values", "right"),
     [
+        *((key, ("'True'", "1"), "true or false") for key in ("images", "on_host")),
         ("pin_memory", ("'True'", "'False'", "1", "null"), "true or false"),
         ("workers", ("-1", "1025", "1.5", "many"), ".*(at least 0|from 0 to 1024)"),
     ],

@@ -8,7 +8,7 @@ from functools import cache
 import layer_oracle as oracle
 import numpy as np
 import pytest
-from conftest import ROOT, STRATEGIES
+from conftest import DIAGNOSTICS, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ def trained(name, backend, network, X, Y, epochs, batch_size, rate, weights):
         return strategy.weights(), strategy.loss()
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [*STRATEGIES, *DIAGNOSTICS])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(network=networks, rows=st.integers(1, 300), batch=st.integers(1, 150), seed=st.integers(0, 2**32 - 1))
 def test_agrees_with_the_oracle(name, backend, network, rows, batch, seed):

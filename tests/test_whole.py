@@ -74,7 +74,7 @@ TRAININGS = [
     *((FURTHER[name], 1) for name in ("nesterov", "adam", "adamw in turn")),
     (FURTHER["adam"], 4),
     (FURTHER["decay"], 2),
-    (shape(18, 30, 4, loss="binary_cross_entropy"), 2),
+    (shape(18, 30, 4, loss="binary_cross_entropy"), 1),
     (shape(18, 5, 24, 1, loss="huber"), 1),
     (shape(20, 17, 24, 40, mean=False, update="momentum_update"), 2),
 ]

@@ -1,11 +1,14 @@
 """Every key of a grid file: its values, ranges and defaults, and the choices with their options."""
 
 import re
+import textwrap
 from pathlib import Path
 
+import yaml
+
 from generators.markdown import first_comment, paragraphs, table
-from snn.config.groups import CONFIG, GROUPS, names, read_yaml
-from snn.config.settings import KINDS, Range
+from snn.config.groups import CONFIG, GROUPS, default_choices, default_training, names, options, read_yaml
+from snn.config.settings import KINDS, Range, find_kind
 from snn.grid import grid_file
 from snn.microbenchmarks.settings import SETTINGS
 
@@ -19,7 +22,6 @@ def pages() -> dict[str, str]:
 def page() -> str:
     """Keys of the file, settings, choices by group, and microbenchmarks."""
     top = [(f"`{key}`", right) for key, right in grid_file.KEYS.items()]
-    others = [[f"`{key}`", right, "", ""] for key, right in grid_file.IN_SWEEPS.items()]
     return paragraphs(
         "# Grid reference",
         "From the settings of a cell (`snn/config/settings.py`), the keys of a grid "
@@ -28,42 +30,68 @@ def page() -> str:
         "## Keys of the file",
         table(["key", "value"], top),
         "## Settings",
-        "A list of values is an axis. The default of a setting that belongs to a choice is in the table "
-        "of that choice, below.",
+        "A list of values is an axis. Choices with other defaults are listed with them. "
+        "A setting whose default is `???` must be given.",
         table(
-            ["setting", "value", "default", "range, and its reason"],
-            [*map(_setting, grid_file.AXES), *others],
+            ["setting", "default", "meaning", "value", "range, and its reason"],
+            [*(_choice(group) for group in GROUPS), *map(_setting, _keys())],
         ),
-        "Settings of data sets, strategies and kernels have the keys `dataset.KEY`, `strategy.KEY` and "
-        "`kernel.KEY`:",
+        "A sweep, or one of its products, may also have:",
+        table(["key", "value"], [(f"`{key}`", right) for key, right in grid_file.IN_SWEEPS.items()]),
+        "## Choices",
         *(_group(group) for group in GROUPS),
         "## Microbenchmarks",
         *map(_microbenchmark, SETTINGS),
     )
 
 
+def _keys() -> list[str]:
+    """The settings of all groups and of training, in the order of the files."""
+    of_groups = (
+        f"{group}.{key}" for group in GROUPS for name in names(group) for key in options(group, name)
+    )
+    found = dict.fromkeys([*of_groups, *(f"training.{key}" for key in default_training())])
+    return [key for key in found if not key.startswith("device.")]
+
+
+def _choice(group: str) -> list[str]:
+    return [f"`{group}`", f"`{default_choices()[group]}`", "", f"the name of a file in config/{group}/", ""]
+
+
 def _setting(key: str) -> list[str]:
     section, _, name = key.partition(".")
-    if not name:
-        return [f"`{key}`", f"the name of a file in config/{key}/", _default(key, ""), ""]
-    return [f"`{key}`", _value(key), _default(section, name), _range(KINDS[key].numbers)]
-
-
-def _value(key: str) -> str:
-    """Allowed values of a key."""
-    kind = KINDS[key]
-    return " or ".join(f"`{one}`" for one in getattr(kind, "allowed", ())) or kind.right
-
-
-def _default(section: str, name: str) -> str:
-    """The default in config.yaml: of a choice, or of a key in a section."""
-    text = (CONFIG / "config.yaml").read_text(encoding="utf-8")
-    if name:
-        block = re.search(rf"^{section}:\n((?: .*\n)+)", text, re.MULTILINE)
-        found = re.search(rf"^ +{name}: *(\S+)", block[1], re.MULTILINE) if block else None
+    lines = _training() if section == "training" else {of: _lines(section, of) for of in _sorted(section)}
+    found = {choice: of[name] for choice, of in lines.items() if name in of}
+    defaults: dict[str, list[str]] = {}
+    for choice, (value, _) in found.items():
+        defaults.setdefault(value, []).append(f"`{choice}`")
+    if len(defaults) == 1:
+        (default,) = (f"`{value}`" for value in defaults)
     else:
-        found = re.search(rf"^ +- {section}: *(\w+)", text, re.MULTILINE)
-    return f"`{found[1]}`" if found else ""
+        default = "; ".join(f"`{value}` ({', '.join(choices)})" for value, choices in defaults.items())
+    meaning = next((comment for _, comment in found.values() if comment), "")
+    kind = KINDS.get(key) or find_kind(key, yaml.safe_load(next(iter(defaults))))
+    value = " or ".join(f"`{one}`" for one in getattr(kind, "allowed", ())) or kind.right
+    return [f"`{key}`", default, meaning, value, _range(kind.numbers)]
+
+
+def _sorted(group: str) -> list[str]:
+    """The choices of a group, with the default first: its file explains the keys."""
+    return sorted(names(group), key=lambda choice: choice != default_choices()[group])
+
+
+def _training() -> dict[str, dict[str, tuple[str, str]]]:
+    block = (CONFIG / "config.yaml").read_text(encoding="utf-8").partition("\ntraining:\n")[2]
+    return {"training": _parsed(textwrap.dedent(block.partition("\n\n")[0]))}
+
+
+def _lines(group: str, choice: str) -> dict[str, tuple[str, str]]:
+    return _parsed((CONFIG / group / f"{choice}.yaml").read_text(encoding="utf-8"))
+
+
+def _parsed(text: str) -> dict[str, tuple[str, str]]:
+    """The value and the comment of each key of a YAML file, as they are written."""
+    return {key: (value, comment) for key, value, comment in _LINE.findall(text)}
 
 
 def _range(of: Range | None) -> str:
@@ -81,26 +109,12 @@ def _group(group: str) -> str:
     for name in names(group):
         text = (CONFIG / group / f"{name}.yaml").read_text(encoding="utf-8")
         keys = [
-            f"`{key}: {value}`" for key, value, _ in _LINE.findall(text) if key not in ("name", "_target_")
+            f"`{key}: {value}`"
+            for key, (value, _) in _parsed(text).items()
+            if key not in ("name", "_target_")
         ]
         rows.append((f"`{name}`", first_comment(text), "<br>".join(keys)))
-    meanings = _meanings(group)
-    return paragraphs(
-        f"### {group}",
-        table(["choice", "what it is", "its keys"], rows),
-        table(["key", "meaning", "range, and its reason"], meanings) if meanings else "",
-    )
-
-
-def _meanings(group: str) -> list[tuple[str, str, str]]:
-    """Return each comment on a key of a group's files once, with the key's range."""
-    found: dict[str, str] = {}
-    for name in names(group):
-        for key, _, comment in _LINE.findall((CONFIG / group / f"{name}.yaml").read_text(encoding="utf-8")):
-            if comment and key not in ("name", "_target_"):
-                found.setdefault(f"{group}.{key}", comment)
-    of = {key: KINDS[key].numbers for key in found if key in KINDS}
-    return [(f"`{key}`", comment, _range(of.get(key))) for key, comment in sorted(found.items())]
+    return paragraphs(f"### {group}", table(["choice", "what it is", "its keys"], rows))
 
 
 def _microbenchmark(name: str) -> str:

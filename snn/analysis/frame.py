@@ -17,9 +17,11 @@ from snn.analysis.machine_state import Thresholds, mean_costs, verdict
 from snn.analysis.roofline import step_us
 from snn.analysis.verdicts import ended
 from snn.config.cell import Cell
+from snn.config.settings import OMITTED
 from snn.errors import RecordError
 from snn.grid.naming import record_path
 from snn.measurement.protocol import first_run
+from snn.models.network import LEAN
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import IN_FILE
 from snn.models.schedules import CONSTANT
@@ -152,7 +154,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     row = {f"{section}.{key}": setting(value) for section in cell for key, value in cell[section].items()}
     row.setdefault("training.shuffle", IN_FILE)
     row.setdefault("training.validation", 0.0)
+    row.setdefault("training.fidelity", LEAN)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
+    for key, value in OMITTED.get(cell.strategy, {}).items():
+        row.setdefault(f"strategy.{key}", setting(value))
     row.setdefault("training.optimizer", PLAIN.name)  # cells of plain SGD do not have it
     row.setdefault("training.schedule", CONSTANT.name)
     members = max(len(first.get("members", [])), 1)
@@ -202,8 +207,10 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "probe": mean_costs(probe for one in records for probe in one["machine"]["probe"].values()),
         **_explanation(records, members),
         "trace": first["explanation"] and first["explanation"]["trace"],
+        "calls": [call for record in records for call in (record["explanation"] or {"calls": []})["calls"]],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
+        "in_use": [held for record in records if (held := _in_use(record))],
     }
 
 
@@ -253,6 +260,18 @@ def _memory(record: Record) -> dict[str, Any]:
         "memory.max_used_fraction": 1 - memory["least_free_bytes"] / memory["total_bytes"],
         "memory.warnings": "; ".join(memory["warnings"]),
     }
+
+
+def _in_use(record: Record) -> tuple[int, int] | None:
+    """Bytes of the device that all processes held, by the driver: at the start of a round, and the most.
+
+    The driver is asked once a second, and between runs. None without its answers.
+    """
+    machine = record["machine"]
+    sampled = (machine.get("samples") or {"columns": {}})["columns"].get("memory_used_bytes", [])
+    known = [one for one in sampled if one is not None]
+    read = [one.get("memory_used_bytes") or 0 for one in machine["readings"]]
+    return (known[0], max(*known, *read)) if known else None
 
 
 def joined(words: Iterable[str | None], default: str = "") -> str:

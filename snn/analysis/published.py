@@ -5,8 +5,8 @@ from typing import Any
 
 from snn.config import groups
 from snn.config.cell import Cell
-from snn.models import optimizers, row_order, validation
-from snn.models.network import network_label, without_defaults
+from snn.config.settings import settled_strategy, settled_training
+from snn.models.network import LEAN, network_label, without_defaults
 
 TABLES = ("speedup", "depth", "neurons")
 """The files of ``config/paper/`` that hold speedups over the reference: Tables V, VII and VI."""
@@ -19,8 +19,9 @@ _DATASET = "large"
 def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
     """The speedups over the reference that the paper's tables state for a cell.
 
-    Device and protocol are ignored. ``paper`` holds the content of each file of ``TABLES``. Several tables
-    may have the same cell, so there may be several values; a cell with other settings has none.
+    Device, protocol and ``training.fidelity`` are ignored. ``paper`` holds the content of each file of
+    ``TABLES``. Several tables may have the same cell, so there may be several values; a cell with other
+    settings has none.
     """
     networks = [without_defaults(groups.load("network", name)) for name in _NETWORKS]
     strategy, dataset, network = cell.strategy, cell.dataset, cell["network"]
@@ -30,8 +31,9 @@ def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
         all(cell["kernel"][key] == kernel[key] for key in ("name", "block"))
         and cell.precision == "fp32"
         and network in [networks[0] | width, *networks[1:]]
-        and cell["training"] == validation.settled(optimizers.settled(row_order.settled(usual)))
-        and all(_is_as_in_its_file(group, cell[group]) for group in ("dataset", "strategy"))
+        and cell["training"] | {"fidelity": LEAN} == settled_training(usual) | {"fidelity": LEAN}
+        and _is_as_in_its_file("dataset", cell["dataset"])
+        and _is_as_in_its_file("strategy", cell["strategy"])
     ):
         return []
     label, found = cell.network, []
@@ -44,5 +46,8 @@ def speedups(cell: Cell, paper: Mapping[str, Mapping[str, Any]]) -> list[float]:
 
 def _is_as_in_its_file(group: str, choice: Mapping[str, Any]) -> bool:
     name = choice["name"]
-    ignored = {"_target_": None}
-    return name in groups.names(group) and groups.load(group, name) | ignored == {**choice, **ignored}
+    if name not in groups.names(group):
+        return False
+    usual, ignored = groups.load(group, name), {"_target_": None}
+    usual = settled_strategy(usual) if group == "strategy" else usual
+    return usual | ignored == {**choice, **ignored}

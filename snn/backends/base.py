@@ -17,6 +17,10 @@ ADVICE = ("read_mostly", "preferred_location", "accessed_by")
 """Hints for managed memory: copy to wherever it is read, keep on the device, map for the device."""
 
 
+REGISTERED = "registered"
+"""The value of ``page_locked`` for ordinary memory that is then pinned in place (cudaHostRegister)."""
+
+
 class Backend(ABC):
     """Memory, copies, streams and kernels of one device. All matrices are float32, row-major."""
 
@@ -68,16 +72,16 @@ class Backend(ABC):
 
     @abstractmethod
     def host_alloc(
-        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool | str = True
     ) -> np.ndarray:
-        """A host array, pinned (cudaHostAlloc; pageable if the system cannot pin it) or pageable.
+        """A host array, pinned (cudaHostAlloc; pageable if the system cannot pin it), REGISTERED or pageable.
 
         ``purpose`` is the use of the memory. Raises OutOfMemory.
         """
 
     @abstractmethod
     def host_free(self, array: np.ndarray) -> None:
-        """Free an array of ``host_alloc`` (cudaFreeHost); the array must not be used afterwards."""
+        """Free an array of ``host_alloc`` (cudaFreeHost, cudaHostUnregister); it is not used afterwards."""
 
     @abstractmethod
     def pool_create(self, stream: Any = None) -> Any:
@@ -124,8 +128,12 @@ class Backend(ABC):
         """Free an array of ``managed_alloc`` (cudaFree); it must not be used afterwards."""
 
     @abstractmethod
-    def managed_buffer(self, array: np.ndarray) -> Any:
-        """A managed array, or a C-contiguous part of one, as device memory."""
+    def shared_buffer(self, array: np.ndarray) -> Any:
+        """A managed or pinned array, or a C-contiguous part of one, as device memory.
+
+        Kernels access pinned memory where it is, over the bus (zero-copy). Raises Unsupported if the system
+        could not pin it.
+        """
 
     @abstractmethod
     def advise(self, array: np.ndarray, advice: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from snn.config import groups
 from snn.config.suggestions import any_of, meant, nearest, one_of_several
 from snn.errors import ConfigError, shown
+from snn.files import project
 
 NAMED = ("dataset", "strategy", "kernel", "precision")
 """Groups whose files hold their choice's name, which a cell keeps."""
@@ -66,11 +67,12 @@ def _code_of(group: str, name: str) -> str | None:
     """The file with the code of this name, whether or not config/ has such a choice."""
     if group not in _CODE or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         return None
-    files = groups.ROOT.glob(_CODE[group].format(name))
+    folder, _, pattern = _CODE[group].format(name).rpartition("/")
+    files = project.locate(folder).glob(pattern)
     if group == "strategy":
         its_class = re.compile(rf"^class {name.replace('_', '')}\b", re.IGNORECASE | re.MULTILINE)
         files = (file for file in files if its_class.search(file.read_text(encoding="utf-8")))
-    return next((str(file.relative_to(groups.ROOT)) for file in files), None)
+    return next(map(project.path_in_clone, files), None)
 
 
 def nested(section: str, value: str) -> str:
@@ -158,7 +160,7 @@ def _check_target(file: str, group: str, choice: str, target: object) -> None:
         path = f"{module.replace('.', '/')}.py"
         raise ConfigError(f"{file}: _target_ is {shown(target)}, but {path} does not exist")
     if not _is_named_in(file_of_code, name):
-        text = (groups.ROOT / file_of_code).read_text(encoding="utf-8")
+        text = project.locate(file_of_code).read_text(encoding="utf-8")
         near = nearest(name, re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE))
         hint = f" (did you mean {module}.{near}?)" if near else ""
         lacks = f"but {file_of_code} has no {shown(name)[1:-1]}{hint}"
@@ -167,5 +169,5 @@ def _check_target(file: str, group: str, choice: str, target: object) -> None:
 
 @cache
 def _is_named_in(file: str, name: str) -> bool:
-    text = (groups.ROOT / file).read_text(encoding="utf-8")
+    text = project.locate(file).read_text(encoding="utf-8")
     return re.search(rf"\b{re.escape(name)}\b", text) is not None

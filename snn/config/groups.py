@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from snn.config.yaml_file import read_yaml
 from snn.errors import ConfigError, shown
+from snn.files.project import ROOT, locate
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "config"
 NEIGHBOURS = CONFIG / "neighbours.yaml"
 MIB = 1 << 20
@@ -26,7 +26,7 @@ _DEFINING = {
 def module_file(module: str) -> str | None:
     """A module's file, relative to the checkout; None if it is not in the checkout. Does not import it."""
     path = module.replace(".", "/")
-    return next((file for file in (f"{path}.py", f"{path}/__init__.py") if (ROOT / file).is_file()), None)
+    return next((file for file in (f"{path}.py", f"{path}/__init__.py") if locate(file).is_file()), None)
 
 
 @cache
@@ -124,6 +124,12 @@ def gpu_memory_bytes(name: str) -> int | None:
     """The bytes of a GPU's memory; None if config/gpus.yaml does not list the GPU."""
     its = known_gpus().get(name)
     return None if its is None else MIB * int(its["memory_mib"])
+
+
+def default_grid() -> Path:
+    """The grid file of a command that is given none: that of the current folder, else the project's."""
+    own = Path.cwd() / "config/grid.yaml"
+    return own if own.is_file() else CONFIG / "grid.yaml"
 
 
 def touches(strategy: Mapping[str, Any]) -> bool:

@@ -20,20 +20,22 @@ from snn.config.cell import ANY, NONE, SECTIONS, Cell
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.hardware.devices import BACKENDS
-from snn.models import members, optimizers, remedies, schedules, validation
+from snn.models import members, optimizers, remedies, row_order, schedules, validation
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import ACTIVATIONS, parse
 from snn.models.losses import LOSSES, MEAN_SQUARED_ERROR, TASKS
 from snn.models.network import (
+    FIDELITIES,
     INITIALISERS,
+    LEAN,
     REDUCTIONS,
     UPDATE_ORDERS,
     build,
     network_label,
     without_defaults,
 )
-from snn.models.row_order import SHUFFLES, settled
+from snn.models.row_order import SHUFFLES
 
 MOST_MEMBERS = 10**5
 """Most networks that one launch trains: starts times the lengths of a strategy's lists."""
@@ -279,6 +281,9 @@ KINDS: Mapping[str, Kind] = {
     "strategy.streams": Range(1, 1024, "a device works on fewer streams at a time"),
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
+    "strategy.data": one_of(("staged", "registered")),
+    "strategy.hints": one_of(("both", "advice", "prefetches")),
+    "strategy.host": one_of(("pinned", "pageable")),
     "strategy.threads": Range(1, 65536, "no host has more CPUs"),
     "strategy.workers": Range(0, 1024, "each is a separate process"),
     "strategy.unroll": Range(1, 10**4, "a compiler would take hours for a longer loop body"),
@@ -322,6 +327,7 @@ KINDS: Mapping[str, Kind] = {
     "training.learning_rate": _ABOVE_0,
     "training.reduction": one_of(REDUCTIONS),
     "training.gradient": one_of(GRADIENTS),
+    "training.fidelity": one_of(FIDELITIES),
     "training.drop_last": FLAG,
     "training.shuffle": one_of(SHUFFLES),
     "training.validation": Range(0, 0.9, "some rows must be left to train on", real=True),
@@ -363,6 +369,15 @@ KINDS: Mapping[str, Kind] = {
     "weights": Form(_FILE, lambda path: path is None or isinstance(path, str)),
     "profile": one_of(("none", "nvtx")),
 }
+
+OMITTED: Mapping[str, Mapping[str, Any]] = {
+    "async_pool": {"host": "pageable"},
+    "managed_prefetch": {"hints": "both"},
+    "pipelined": {"data": "staged"},
+    "pool": {"host": "pinned"},
+    "preallocated": {"streams": 1},
+}
+"""By strategy: keys that a cell has only if they differ from these values, as before there was a choice."""
 
 RANGES = {key: kind.numbers for key, kind in KINDS.items() if kind.numbers}
 """The range of each key that holds a number, or of the elements if it holds a list."""
@@ -492,8 +507,8 @@ def _settle(cell: dict[str, Any]) -> None:
         del cell["protocol"]["neighbour"]
     if not cell["protocol"].get("energy"):
         cell["protocol"].pop("energy", None)
-    cell["training"] = validation.settled(optimizers.settled(settled(cell["training"])))
-    cell["strategy"] = members.settled(cell["strategy"])
+    cell["training"] = settled_training(cell["training"])
+    cell["strategy"] = settled_strategy(cell["strategy"])
     network = cell["network"] = without_defaults(cell["network"])
     network["recompute"] = sorted(network["recompute"])
     if cell["dataset"].get("task", "") is None:
@@ -503,6 +518,18 @@ def _settle(cell: dict[str, Any]) -> None:
         for key in _real_keys(section, values["name"] if section in choices.NAMED else None):
             if (value := values.get(key)) is not None:
                 values[key] = [*map(float, value)] if isinstance(value, list) else float(value)
+
+
+def settled_training(training: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell's section ``training`` without keys that have their values of before there was a choice."""
+    found = validation.settled(optimizers.settled(row_order.settled(training)))
+    return {key: value for key, value in found.items() if (key, value) != ("fidelity", LEAN)}
+
+
+def settled_strategy(strategy: Mapping[str, Any]) -> dict[str, Any]:
+    """A cell's section ``strategy`` without keys that have their values of before there was a choice."""
+    usual = OMITTED.get(strategy["name"], {})
+    return members.settled({key: value for key, value in strategy.items() if usual.get(key) != value})
 
 
 @cache

@@ -6,13 +6,13 @@ choice: ``inputs``, the user's files; ``digest`` of their content, for the key `
 that the choice leaves open; ``at_most``, the most rows and columns, if no header states them.
 
 A prepared data set is the output of ``numpy.save``, then the data set's section of the cell as JSON, a line
-end and the table's facts as JSON if it has any, and the SHA-256 of all of this.
+end and the table's facts as JSON if it has any (with its columns), and the SHA-256 of all of this.
 """
 
 import hashlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -32,12 +32,14 @@ class Table:
     """A data set: float32 ``values`` (rows, features + 1), the target last; training rows before test rows.
 
     ``facts`` are JSON values for the record, described in the data set's module. ``remarks`` are lines about
-    parts of a user's file that are valid, but that the user may not have meant.
+    parts of a user's file that are valid, but that the user may not have meant. ``columns`` says how a row of
+    a user's file becomes a row of values, for predictions; JSON values, the target's last.
     """
 
     values: np.ndarray
     facts: Mapping[str, Any] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    columns: Sequence[Mapping[str, Any]] = ()
 
 
 def checked(table: np.ndarray, place: str) -> np.ndarray:
@@ -172,8 +174,8 @@ def write(path: Path, table: Table, choice: Mapping[str, Any]) -> None:
     content = io.BytesIO()
     np.save(content, checked(table.values, str(path)))
     content.write(_canonical(choice))
-    if table.facts:
-        content.write(b"\n" + _canonical(table.facts))
+    if facts := {**table.facts, **({"columns": table.columns} if table.columns else {})}:
+        content.write(b"\n" + _canonical(facts))
     content.write(hashlib.sha256(content.getbuffer()).digest())
     with replaced(path) as file:
         file.write(content.getbuffer())
@@ -196,7 +198,9 @@ def load(path: Path, choice: Mapping[str, Any]) -> Table:
     if made_of != _canonical(choice):
         of, right = made_of[:1000].decode(), _canonical(choice).decode()
         raise DataError(f"{wrong}: it was made from {of}, but the cell has {right}{again}")
-    return Table(values, json.loads(facts) if facts else {})
+    known = json.loads(facts) if facts else {}
+    columns = known.pop("columns", ())
+    return Table(values, known, columns=columns)
 
 
 def intact(path: Path, choice: Mapping[str, Any]) -> bool:

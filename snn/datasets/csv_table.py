@@ -119,10 +119,12 @@ class Sheet:
         comment: str | None = None,
         header: bool | int | None = None,
         na_values: Sequence[str | float] = (),
+        least_columns: int = 2,
     ) -> None:
         if decimal and decimal == thousands:
             raise DataError(f"{file}: dataset.decimal and dataset.thousands are both {decimal!r}")
         self.file, self._given, self._na, self._thousands = file, delimiter, na_values, thousands
+        self._least_columns = least_columns
         self._skipped, self._spread, self._likely_header = Counter[str](), list[int](), 0
         self.lines, self.columns = list[int](), list[Column]()
         of_excel = re.fullmatch(r'"?sep=(.)"?\s*', lines[0], re.IGNORECASE)
@@ -241,7 +243,7 @@ class Sheet:
         if width > MOST_COLUMNS:
             what = f"{width:,} columns, more than the {MOST_COLUMNS:,} that a table may have"
             raise self.error(line, f"{what}: remove columns, or give rows and columns the other way round")
-        if width < 2:
+        if width < self._least_columns:
             hint = self.hint(line) or f"; say what separates it: {setting('delimiter', ':')}"
             only = f"only one column ({shortened(self._text[line - 1])})"
             raise self.error(line, f"{only}, but a feature and a target are needed{hint}")
@@ -513,6 +515,8 @@ _LABELS = (
 _CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
 _NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"
 _FEWER = "remove the columns that lack most from the file"
+_WRITTEN = ("delimiter", "decimal", "thousands", "comment", "header", "na_values")
+"""Keys that say how a file is written, but the encoding."""
 
 
 class _Source(NamedTuple):
@@ -581,14 +585,63 @@ def make(
     if shuffle_seed is not None:
         order = np.random.RandomState(shuffle_seed).permutation(len(kept))
     training = counts(len(kept), {"name": f"csv, {file}", "held_out": held_out})[0]
-    values, facts = _assembled(file, features, learned, order, training, standardise)
+    values, facts, used_as = _assembled(file, features, learned, order, training, standardise)
     if gone := len(sheet.lines) - len(kept):
         facts["left_out_rows"] = gone
     if dropped:
         facts["left_out_columns"] = [columns[i].name for i in dropped]
     said = _remarks(sheet, target, learned, features, facts, task)
     said += [] if standardise else _rounded(sheet, [*features, learned], kept)
-    return Table(values, facts, tuple(f"{file}: {one}" for one in said))
+    return Table(values, facts, tuple(f"{file}: {one}" for one in said), used_as)
+
+
+def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """The features of all rows of another file, (rows, features) float32, as a table's ``columns`` made them.
+
+    Columns are found by their names, and others are ignored; ``choice`` says how the first file was written.
+    Without a header, the columns must be those of the first file, with or without the target. Raises
+    DataError for a column that is missing, and for a cell that has no number or no known text.
+    """
+    used, written = columns[:-1], {key: choice[key] for key in _WRITTEN if key in choice}
+    lines, found = decoded(path, read_into_memory(path, _COPIES, LARGEST_FILE), choice.get("encoding"))
+    if not isinstance(written.get("header"), bool):  # the number of its line may be another
+        written["header"] = None
+    sheet = Sheet(path, lines, found, used[0]["name"], least_columns=1, **written)
+    names = sheet.names
+    if not sheet.header and len(names) == len(used):
+        names = [one["name"] for one in used]  # the target's number is not among them
+    by_name = dict(zip(names, sheet.columns, strict=True))
+    if lacking := [repr(one["name"]) for one in used if one["name"] not in by_name]:
+        raise DataError(
+            f"{path}: no column {_some(lacking)}, which the network was trained with: its columns are "
+            f"{', '.join(names[:12])}{', ...' * (len(names) > 12)}"
+        )
+    if twice := [repr(one["name"]) for one in used if names.count(one["name"]) > 1]:
+        raise DataError(f"{path}: more than one column {_some(twice)}: rename or remove the others")
+    return np.column_stack([_as_trained(sheet, by_name[one["name"]], one) for one in used])
+
+
+def _as_trained(sheet: Sheet, column: Column, trained: Mapping[str, Any]) -> np.ndarray:
+    """The float32 values of a column, or those that replace its texts, (rows, values)."""
+    if values := trained.get("values"):
+        cells = column.cells
+        if not len(cells) and column.numbers is not None:
+            cells = np.array([f"{number:.17g}" for number in column.numbers], object)
+        encoded = cells[:, None] == np.array(values, object)
+        wrong, right = ~encoded.any(axis=1), f"one of {_some(list(map(repr, values)))}"
+    else:
+        none = np.full(len(sheet.lines), np.nan)
+        numbers = none if column.numbers is None else column.numbers
+        scale = trained["scale"]
+        with np.errstate(over="ignore"):
+            z = (numbers - trained["mean"]) / scale if scale else np.where(np.isnan(numbers), numbers, 0)
+            encoded = z.astype(np.float32)
+        wrong, right = ~np.isfinite(encoded), "a number, as in the rows that the network was trained on"
+    if wrong.any():
+        row = int(wrong.argmax())
+        cell = column.cells[row] if len(column.cells) else f"{column.numbers[row]:g}"  # type: ignore[index]
+        raise sheet.error(sheet.lines[row], f"{shortened(str(cell))}: it must be {right}", trained["name"])
+    return encoded.astype(np.float32)
 
 
 def digest(choice: Mapping[str, Any]) -> str:
@@ -730,11 +783,14 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
 
 def _assembled(
     file: Path, features: list[_Source], target: _Source, order: np.ndarray, training: int, standardise: bool
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """The table and its facts. Raises DataError for a z beyond float32, and for a constant target."""
+) -> tuple[np.ndarray, dict[str, Any], list[dict[str, Any]]]:
+    """The table, its facts and its columns. Raises DataError for a z beyond float32, and for a constant
+    target."""
     blocks, moments, facts = list[np.ndarray](), list[tuple[float, float]](), dict[str, Any]()
+    columns = list[dict[str, Any]]()
     for source in (*features, target):
         column = source.numbers[order]
+        mean, scale = 0.0, 1.0
         place = f"{file}, column {source.name!r}"
         if source.values and source is not target:
             column = column[:, None] == np.arange(len(source.values))
@@ -746,6 +802,8 @@ def _assembled(
                 what = f"{column[far.argmax()]:g} is too far from the rows that are trained on"
                 raise DataError(f"{place}: {what}, with mean {mean:g} and standard deviation {scale:g}")
             column = z
+        how = {"values": list(source.values)} if source.values else {"mean": mean, "scale": scale}
+        columns.append({"name": source.name, **how})
         blocks.append(column.astype(np.float32))
     if standardise:
         facts["standardised_sha256"] = hashlib.sha256(np.array(moments, "<f8").tobytes()).hexdigest()
@@ -763,7 +821,7 @@ def _assembled(
     if target.values and training < len(order):
         commonest = np.bincount(column[:training].astype(np.intp)).argmax()
         facts["majority_accuracy"] = float(np.mean(column[training:] == commonest))
-    return np.column_stack(blocks), facts
+    return np.column_stack(blocks), facts, columns
 
 
 def _moments(column: np.ndarray) -> tuple[float, float]:

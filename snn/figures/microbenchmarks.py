@@ -166,6 +166,20 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([*found, with_rule(frame, 1.0)], ignore_index=True)
 
 
+def _allocation_sizes(table: pd.DataFrame) -> pd.DataFrame:
+    """A panel for allocations and one for frees, a line per call, dashed while another block is alive."""
+    cells = table[table["median"].notna()]
+    names = [_name(*each) for each in zip(cells["call"], cells["backend"], strict=True)]
+    looks = [
+        _LOOKS[call]._replace(line="--" if live else "-", size=3.0)
+        for call, live in zip(cells["call"], cells["live"], strict=True)
+    ]
+    columns = {"panel": cells["kind"], "x": cells["bytes"], "label": names, "slot": ""}
+    return points(
+        cells, "median", ("low", "high"), looks, tick=[*map(binary_size, cells["bytes"])], **columns
+    )
+
+
 # ---- networks of any shape
 
 
@@ -287,6 +301,17 @@ FORMS: dict[str, Drawing] = {
             "over the shorter of copies alone and kernels alone; 1: all of it. Below 0: both together take "
             "longer than one after the other, as alternating between them has an overhead. Above 1: noise of "
             "the three times.",
+        ),
+    ),
+    "allocation_size": Values(
+        title="Time of allocations by size",
+        frame=_allocation_sizes,
+        axes={_CALL_TIME: True},
+        x="size of the block",
+        most=2,
+        note=(
+            "Markers: median of the samples, of one call each; bars: its 95% confidence interval. Dashed "
+            "lines: while another block of 256 bytes is alive.",
         ),
     ),
     "shapes": Values(

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from snn.errors import ConfigError, RecordError, shown
-from snn.files.revision import ROOT
+from snn.files.project import ROOT
 
 PUBLISHED = ROOT / "results/published"
 

@@ -1,11 +1,16 @@
 """The version of the sources: the commit of the checkout, and the version of the project."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from snn.files.project import IS_INSTALLED, ROOT
+
+BUILT_FROM = "revision.json"
+"""The file of an installed package with what ``git`` returned when its wheel was built."""
+
 _OF_A_REPOSITORY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 
 
@@ -26,6 +31,8 @@ def said() -> str:
 def git() -> dict[str, Any]:
     """The commit, and whether tracked files are modified; None if git does not report it. If the checkout is
     not a repository (it may be inside another project's), the commit is SNN_GIT_COMMIT."""
+    if IS_INSTALLED:
+        return dict(json.loads((ROOT / BUILT_FROM).read_text(encoding="utf-8")))
     top, _, commit = (_output("rev-parse", "--show-toplevel", "HEAD") or "").partition("\n")
     if not commit or Path(top).resolve() != ROOT:
         return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}

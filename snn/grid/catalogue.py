@@ -102,6 +102,7 @@ class Page(Entry):
 MICROBENCHMARKS = {
     "memory_access": Microbenchmark(MEMORY, "bandwidth by access pattern", "access", with_limits=True),
     "memory_calls": Microbenchmark(MEMORY, "time of memory calls", "backend"),
+    "allocation_size": Microbenchmark(MEMORY, "time of allocations by size", "backend"),
     "fragmentation": Microbenchmark(MEMORY, "fragmentation", "backend"),
     "memory_map": Microbenchmark(MEMORY, "memory map over time", "backend"),
     "shapes": Microbenchmark(SWEEPS, "shapes", "backend"),
@@ -122,7 +123,9 @@ def _cnn_table(label: str, sweep: str, published: str, **rest: Any) -> Table:
     )
 
 
-_SMALL = {"dataset": "small", "precision": "fp32"}
+_FP32 = {"precision": "fp32"}
+_SMALL = {"dataset": "small", **_FP32}
+_KERNEL_STUDY = "config/kernel_study/speedup.yaml"
 
 TABLES = {
     "correctness": _paper_table(
@@ -136,17 +139,28 @@ TABLES = {
     "cnn_loader": _cnn_table(
         "Tables 1 and 2: PyTorch", "cnn_loader", "cnn_loader", only={"strategy": "torch_loader"}
     ),
+    "cnn_pytorch": _cnn_table("Tables 1 and 2: PyTorch, with its images", "cnn_pytorch", "cnn_loader"),
+    "cnn_pytorch_cpu": Table(CNN_REPORT, "PyTorch on GPU and CPU", "cnn_pytorch", form="cpu"),
     "cnn_epochs": _cnn_table("Figures 1 and 2: epochs", "cnn_epochs", "cnn_epochs"),
     "cnn_block_size": _cnn_table("Figures 3 and 4: block size", "cnn_block_size", "cnn_block_size"),
     "cnn_block_epochs": _cnn_table("Figures 3 and 4: epochs", "cnn_block_size", "cnn_block_size"),
+    "cnn_block_calls": Table(
+        CNN_REPORT, "calls of a step by block size", "cnn_block_size", form="attribution"
+    ),
     "cnn_cpu": Table(CNN_REPORT, "GPU and CPU", "cnn_strategies", form="cpu"),
     "cnn_peers": Table(CNN_REPORT, "peers", "cnn_peers", form="sweep", with_limits=True),
+    "cnn_calls": Table(CNN_REPORT, "calls of a step", "cnn_strategies", form="attribution"),
+    "cnn_peers_memory": Table(CNN_REPORT, "memory of peers", "cnn_peers", form="memory"),
+    "cnn_kernel_gains": Table(CNN_REPORT, "kernels over naive", "cnn_strategies", only=_FP32, form="sweep"),
     "attribution": Table(WHY, "where the time goes", "dataset_size", one_row_per="dataset"),
     "attribution_neurons": Table(
         WHY, "where the time goes, by neurons", "neurons", one_row_per="network", form="attribution"
     ),
     "attribution_depth": Table(
         WHY, "where the time goes, by depth", "depth", one_row_per="network", form="attribution"
+    ),
+    "attribution_allocation": Table(
+        WHY, "where the time goes, with memory kept", "allocation", one_row_per="network", form="attribution"
     ),
     "memory": Table(WHY, "memory by kind", "dataset_size", one_row_per="dataset"),
     "timeline": Table(
@@ -155,6 +169,11 @@ TABLES = {
     "precision": Table(SWEEPS, "precision", "precision", form="sweep"),
     "cpu": Table(SWEEPS, "cpu", "cpu"),
     "peers": Table(SWEEPS, "peers", "peers", with_limits=True, form="sweep"),
+    "peers_memory": Table(WHY, "memory of peers", "peers", form="memory"),
+    "kernel_calls": Table(WHY, "calls of a step by kernel", "kernels", form="attribution"),
+    "kernel_gains": Table(
+        SWEEPS, "kernels over naive", "kernels", only=_FP32, published=_KERNEL_STUDY, form="sweep"
+    ),
     "members": Table(SWEEPS, "members", "members", form="sweep"),
     "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates", form="sweep"),
     "neighbours": Table(SWEEPS, "neighbours", "neighbours"),
@@ -179,6 +198,9 @@ FIGURES = {
         WHY, "where the time goes, by neurons", "attribution_neurons", "attribution"
     ),
     "attribution_depth": Figure(WHY, "where the time goes, by depth", "attribution_depth", "attribution"),
+    "attribution_allocation": Figure(
+        WHY, "where the time goes, with memory kept", "attribution_allocation", "attribution"
+    ),
     "timeline": Figure(WHY, "call by call", "timeline"),
     "cnn_cumulative_time": Figure(CNN_REPORT, "Figure 1: time by epoch", "cnn_epochs", "time_by_epoch"),
     "cnn_loss": Figure(CNN_REPORT, "Figure 2: loss by epoch", "cnn_epochs", "loss_by_epoch"),
@@ -189,6 +211,7 @@ FIGURES = {
     "cnn_peers": Figure(CNN_REPORT, "peers", "cnn_peers", "peers"),
     "memory_access": Figure(MEMORY, "bandwidth by access pattern", "memory_access"),
     "memory_calls": Figure(MEMORY, "time of memory calls", "memory_calls"),
+    "allocation_size": Figure(MEMORY, "time of allocations by size", "allocation_size"),
     "fragmentation": Figure(MEMORY, "fragmentation", "fragmentation"),
     "memory_map": Figure(MEMORY, "memory map over time", "memory_map"),
     "shapes": Figure(SWEEPS, "shapes", "shapes"),

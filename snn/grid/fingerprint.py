@@ -13,7 +13,7 @@ from snn.backends import kernel_source
 from snn.backends.ops import OPS
 from snn.config import groups
 from snn.config.cell import Cell
-from snn.config.groups import ROOT
+from snn.files.project import ROOT, locate, path_in_clone
 from snn.models import optimizers
 from snn.models.network import MLP_DEFAULTS
 
@@ -115,8 +115,8 @@ def closure(modules: Iterable[str]) -> set[str]:
 def assets(files: Iterable[str]) -> set[str]:
     """The templates, style sheets, scripts and texts of pages in the folders of these files."""
     folders = {Path(file).parent for file in files}
-    found = (path for folder in folders for path in (ROOT / folder).iterdir())
-    return {path.relative_to(ROOT).as_posix() for path in found if path.suffix in _ASSETS}
+    found = (path for folder in folders for path in locate(f"{folder}/").iterdir())
+    return {path_in_clone(path) for path in found if path.suffix in _ASSETS}
 
 
 def _module_of(choice: Mapping[str, Any]) -> str:
@@ -138,7 +138,7 @@ def _with_kernels(modules: tuple[str, ...], kernel: str | None) -> tuple[str, ..
 
 @cache
 def _of_kernel(source: str) -> list[str]:
-    return [path.relative_to(ROOT).as_posix() for path in kernel_source.files(ROOT / source)]
+    return [path_in_clone(path) for path in kernel_source.files(ROOT / source)]
 
 
 @cache
@@ -151,7 +151,7 @@ def _digest(files: Sources) -> str:
 
 @cache
 def _content_digest(file: str) -> bytes:
-    return hashlib.sha256((ROOT / file).read_bytes()).digest()
+    return hashlib.sha256(locate(file).read_bytes()).digest()
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ _KERNELS = re.compile(r"^KERNELS = (\([^)]*\))", re.MULTILINE)
 
 @cache
 def _parsed(file: str) -> _Source:
-    text = _COMMENT_OR_CONTINUATION.sub("", (ROOT / file).read_text(encoding="utf-8"))
+    text = _COMMENT_OR_CONTINUATION.sub("", locate(file).read_text(encoding="utf-8"))
     imports: list[str] = []
     for package, names, modules in _IMPORT.findall(text):
         if package:

@@ -209,15 +209,15 @@ def _resolve(point: Mapping[str, Any], device: Device, host: Device | None) -> C
     for group in groups.GROUPS:
         choices.check_file(group, chosen[group], sections[group])
     sections["training"] = groups.default_training()
-    where = host if on_host(sections["strategy"]) else device
-    if where is None:
-        return None
-    sections["device"] = {"backend": where.backend, "name": where.name}
     for key, value in point.items():
         section, _, leaf = key.partition(".")
         if leaf:
             choices.check_key(key, chosen.get(section))
             sections[section][leaf] = value
+    where = host if on_host(sections["strategy"]) else device
+    if where is None:
+        return None
+    sections["device"] = {"backend": where.backend, "name": where.name}
     cell = complete(sections, point)
     if "sha256" in cell["dataset"]:
         given, found = cell["dataset"]["sha256"], datasets.digest(cell["dataset"])

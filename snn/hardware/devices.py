@@ -19,6 +19,7 @@ import pynvml
 
 from snn.errors import DeviceError
 from snn.files.outputs import note
+from snn.files.project import IS_INSTALLED
 from snn.hardware import driver
 from snn.hardware.driver import LEAST, LEAST_OF_CUDA_13
 
@@ -52,6 +53,9 @@ class Device:
         is_whole = words and self.name.isascii()
         digest = "" if is_whole else hashlib.sha256(self.name.encode()).hexdigest()[:8]
         return "-".join(filter(None, (of_cpu, words, digest)))
+
+
+_INSTALL = "install snn with its extra cuda13 or cuda12" if IS_INSTALLED else "run `make env`"
 
 
 class _NoGpuError(Exception):
@@ -297,7 +301,7 @@ def _cuda_of_cupy(supported: int, version: str) -> int | None:
     """The CUDA version that the installed CuPy is built for; None if its package does not state it. Raises
     _NoGpuError if CuPy is missing, or built for a newer CUDA than the driver supports."""
     if find_spec("cupy") is None:
-        raise _NoGpuError("CuPy is not installed", "run `make env`")
+        raise _NoGpuError("CuPy is not installed", _INSTALL)
     for major in (13, 12):
         try:
             metadata.version(f"cupy-cuda{major}x")
@@ -307,7 +311,7 @@ def _cuda_of_cupy(supported: int, version: str) -> int | None:
             raise _NoGpuError(
                 f"driver {version} is too old: it supports CUDA {supported}, and the installed CuPy needs "
                 f"CUDA {major}",
-                "update the driver, run `make env` again",
+                f"update the driver, {_INSTALL} again",
             )
         return major
     return None
@@ -324,7 +328,7 @@ def _why_not(handle: Any, cuda: int | None) -> _NoGpuError | None:
     if cuda == 13 and capability < LEAST_OF_CUDA_13:
         return _NoGpuError(
             f"{has}, which the CUDA 13 of the installed CuPy does not support",
-            "run `make env` again, or make a new environment with envs/requirements-cuda12.txt",
+            f"{_INSTALL} again, or make a new environment for CUDA 12",
         )
     return None
 

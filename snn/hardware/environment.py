@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2]
+from snn.files.project import IS_INSTALLED, PACKAGES
 
 _KEPT = {
     *("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONCOERCECLOCALE"),  # the terminal's encoding
@@ -22,10 +22,13 @@ errors of warnings, and with PYTHONINSPECT a job waits for a user at its end."""
 
 def of_jobs() -> dict[str, str]:
     """The environment of a process that measures or draws: this one's, with the project's modules first.
-    PYTHONPATH keeps folders of installed packages, which a cluster's `module load` adds."""
+    PYTHONPATH keeps folders of installed packages, which a cluster's `module load` adds. An installed package
+    is found without it, and works in a user's folder, whose modules must not replace others."""
     kept = {name: one for name, one in os.environ.items() if name in _KEPT or not name.startswith("PYTHON")}
-    path = os.pathsep.join([str(_ROOT), *filter(_has_packages, _python_path())])
-    return kept | {"PYTHONPATH": path, "MPLBACKEND": "Agg"}
+    first = {"PYTHONSAFEPATH": "1"} if IS_INSTALLED else {}
+    own = [] if IS_INSTALLED else [str(PACKAGES)]
+    path = os.pathsep.join([*own, *filter(_has_packages, _python_path())])
+    return kept | first | {"PYTHONPATH": path, "MPLBACKEND": "Agg"}
 
 
 def of_workflow() -> dict[str, str]:
@@ -45,7 +48,7 @@ def assign_to_jobs() -> None:
 
 def put_packages_first() -> None:
     """Prevent modules in PYTHONPATH from replacing installed packages or Python's own."""
-    loose = {Path(entry).resolve() for entry in _python_path() if not _has_packages(entry)} - {_ROOT}
+    loose = {Path(entry).resolve() for entry in _python_path() if not _has_packages(entry)} - {PACKAGES}
     sys.path.sort(key=lambda entry: Path(entry).resolve() in loose)  # stable
 
 

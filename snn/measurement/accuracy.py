@@ -64,8 +64,8 @@ def score(network: Network, weights: list[np.ndarray], test: Test, is_classifica
 
 
 def predicted(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.ndarray:
-    """The network's outputs for rows of data, float32 (n, outputs). Batches are computed side by side, each
-    by one thread, so that the number of threads changes no bit."""
+    """The network's outputs for rows of data, (n, outputs), of the data's dtype. Batches are computed side by
+    side, each by one thread, so that the number of threads changes no bit."""
     batches = [X[start : start + _ROWS] for start in range(0, len(X), _ROWS)]
     with ThreadPoolExecutor(usable_processors()) as pool:
         outputs = list(pool.map(lambda batch: _forward(network, weights, batch), batches))
@@ -89,7 +89,7 @@ def _forward(network: Network, weights: list[np.ndarray], X: np.ndarray) -> np.n
         sizes = OPS[op].elements(*numbers)
         for name, elements in zip(operands, sizes, strict=True):
             if name not in arrays:
-                arrays[name] = np.empty(elements, np.float32)
+                arrays[name] = np.empty(elements, X.dtype)
         with np.errstate(all="ignore"):
             getattr(ops, op)(*(arrays[name] for name in operands), *numbers)
     return arrays[result][: len(X) * network.outputs].reshape(len(X), -1)

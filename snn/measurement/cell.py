@@ -12,15 +12,13 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-import numpy as np
-
 from snn import backends, datasets
 from snn.backends.base import Backend
 from snn.config.cell import Cell
 from snn.config.groups import ROOT
 from snn.config.sizes import check_memory
 from snn.errors import ConfigError, OutOfMemory, Unsupported
-from snn.files.outputs import note, replaced, say
+from snn.files.outputs import note, say
 from snn.grid import fingerprint
 from snn.hardware.devices import check_cuda, choices, nvml_open, say_unused_gpu
 from snn.hardware.locks import Neighbours, device_lock, in_turn
@@ -32,9 +30,10 @@ from snn.measurement.passes import job_of, measured
 from snn.measurement.progress import Printer
 from snn.measurement.protocol import of_round
 from snn.measurement.runs import Measurement, Run
-from snn.models import schedules, validation
+from snn.models import saved, schedules, validation
 from snn.models.gradients import PublishedNaive
 from snn.models.losses import MEAN_SQUARED_ERROR
+from snn.models.saved import SavedNetwork
 from snn.profiling import nvtx
 from snn.records.store import SCHEMA_VERSION, sealed
 from snn.strategies import factory
@@ -44,11 +43,19 @@ from snn.strategies.factory import Job, traits
 def run(config: Cell) -> dict[str, Any]:
     """Measure the cell of a configuration of ``snn.config.compose.composed`` and return its record. Raises
     DataError, DeviceError or ConfigError before any training, and NeighbourError."""
+    record, trained = record_and_network(config)
+    if trained:
+        saved.write(Path(config["weights"]), trained)
+    return record
+
+
+def record_and_network(config: Cell) -> tuple[dict[str, Any], SavedNetwork | None]:
+    """The record of ``run``, and the trained network, not yet written, if ``weights`` asks for it."""
     with nvml_open(config["device"]["backend"]):
         return _run(config)
 
 
-def _run(config: Cell) -> dict[str, Any]:
+def _run(config: Cell) -> tuple[dict[str, Any], SavedNetwork | None]:
     devices = choices(**config["device"])
     device = devices[0]
     say_unused_gpu(config["device"]["backend"], device)
@@ -76,7 +83,7 @@ def _run(config: Cell) -> dict[str, Any]:
         clock = time.perf_counter()
         host = state_before(device)
         machine: dict[str, Any] = {"probe": {"before": {}, "after": {}}, "readings": []}
-        explanation = untrained = None
+        explanation = untrained = trained = None
         try:
             neighbour = stack.enter_context(beside(cell, device, devices, data))
             backend = make_backend(cell)
@@ -92,10 +99,7 @@ def _run(config: Cell) -> dict[str, Any]:
             if neighbour:
                 machine["neighbour"] = neighbour.account()
             if measurement.weights:
-                with replaced(Path(weights)) as file:
-                    names = [parameter.name for parameter in job.network.parameters]
-                    arrays: dict[str, Any] = dict(zip(names, measurement.weights, strict=True))
-                    np.savez(file, **arrays)
+                trained = SavedNetwork(job.network, measurement.weights, table.columns, dict(cell))
             elif weights:
                 say(f"snn: warning: weights={weights} is not written: {measurement.reason}", sys.stderr)
         # Under the lock as well: it takes the host's cores, and another measurement may wait for them.
@@ -107,7 +111,8 @@ def _run(config: Cell) -> dict[str, Any]:
             _annotate(job, backend)
     source = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash}
     where = provenance.describe(device) | source
-    return build_record(cell, number, measurement, explanation, machine, where, described, untrained)
+    record = build_record(cell, number, measurement, explanation, machine, where, described, untrained)
+    return record, trained
 
 
 def load_table(cell: Cell, data: str | None) -> datasets.Table:

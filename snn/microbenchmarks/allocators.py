@@ -24,7 +24,7 @@ from snn.profiling.calls import DEVICE_MEMORY, NullBackend
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
 from snn.strategies.base import Strategy
 from snn.strategies.device_driven import Resident
-from snn.strategies.host_driven import Reference, Streams
+from snn.strategies.host_driven import Reference, Streams, Workspace
 
 _SMALLEST = 512
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -186,6 +186,7 @@ _RULES = {rule.__name__: rule for rule in (random_lifetimes, growing, alternatin
 _RECORDED: dict[str, Callable[[], Iterator[Event]]] = {
     "reference_mlp": lambda: recorded(Reference, _perceptron(), 8192, epochs=4),
     "streams_mlp": lambda: recorded(Streams, _perceptron(), 8192, epochs=4),
+    "workspace_mlp": lambda: recorded(Workspace, _perceptron(), 8192, epochs=4),
     "resident_mlp": lambda: recorded(Resident, _perceptron(), 8192),
     "reference_cnn": lambda: recorded(Reference, _convolutions(), 512, epochs=4),
     "resident_cnn": lambda: recorded(Resident, _convolutions(), 512),

@@ -172,7 +172,7 @@ def _managed(
 
     def touch(array: np.ndarray, on_device: bool) -> None:
         if on_device:
-            backend.launch("relu", (backend.managed_buffer(array),), (array.size,))
+            backend.launch("relu", (backend.shared_buffer(array),), (array.size,))
             backend.synchronize()
         else:
             array[::_PAGE] = 1.0  # each page
@@ -184,7 +184,7 @@ def _managed(
 
     def access() -> None:
         if kind == SPARSE:
-            _sparsely_on_device(backend, backend.managed_buffer(held[0]), nbytes)
+            _sparsely_on_device(backend, backend.shared_buffer(held[0]), nbytes)
             return
         if is_prefetched and is_on_device:
             backend.prefetch_in(held[0])

@@ -73,6 +73,12 @@ SETTINGS: Mapping[str, Mapping[str, Kind]] = {
         "samples": _SAMPLES,
         "seconds": _SECONDS,
     },
+    "allocation_size": {
+        "sizes": _several(_size(4)),
+        "live": _several(_one_of(0, 1)),
+        "samples": _SAMPLES,
+        "seconds": _SECONDS,
+    },
     "fragmentation": {
         "traces": _several(_one_of(*TRACES)),
         **_OF_TRACES,

@@ -542,7 +542,7 @@ def parse(text: object) -> Layer:
 
     Raises ConfigError, with the valid forms.
     """
-    known = {layer.name: layer for layer in _layer_types(Layer)}  # type: ignore[type-abstract]
+    known = layer_types()
     name, *words = str(text).split() or [""]
     given = f"network.layers: {shown(text)} is not"
     if name not in known:
@@ -584,11 +584,16 @@ def check_order(layers: Sequence[Layer]) -> None:
             applied = applied if isinstance(layer, Dropout) and applied == ReLU() else None
 
 
-def _layer_types(base: type[Layer]) -> Iterator[type[Layer]]:
+def layer_types() -> dict[str, type[Layer]]:
+    """The layers by name."""
+    return {layer.name: layer for layer in _subclasses(Layer)}  # type: ignore[type-abstract]
+
+
+def _subclasses(base: type[Layer]) -> Iterator[type[Layer]]:
     for layer in base.__subclasses__():
         if is_dataclass(layer) and not isabstract(layer):
             yield layer
-        yield from _layer_types(layer)
+        yield from _subclasses(layer)
 
 
 def _usage(layer: type[Layer]) -> str:

@@ -12,7 +12,13 @@ from snn.models.row_order import philox
 LISTS = ("seeds", "initialisers", "learning_rates", "weight_decays", "folds", "bootstraps")
 """Keys of a strategy by which its members differ, besides ``starts``."""
 
-_OF_CELL: Mapping[str, Any] = {"weight_decays": [], "folds": 0, "bootstraps": 0}
+_OF_CELL: Mapping[str, Any] = {
+    "weight_decays": [],
+    "folds": 0,
+    "bootstraps": 0,
+    "images": False,
+    "on_host": False,
+}
 """Keys of a strategy that cells name only if they differ from these values."""
 
 _DRAWS = 1  # the last word of a counter of Philox: those of row orders have 0

@@ -25,6 +25,8 @@ MLP_DEFAULTS = {"bias": False, "activation": "relu"}
 """Keys of an MLP that cells name only if they differ from these values, the paper's."""
 UPDATE_ORDERS = ("sequential", "simultaneous")
 REDUCTIONS = ("mean", "sum")
+LEAN, PUBLISHED, LOOPS = FIDELITIES = ("none", "published", "published_loops")
+"""Values of ``training.fidelity``: what a host-driven step does in addition to its equations."""
 ALIGNMENT = 32
 """Where in a buffer of all parameters a layer's begin: at multiples of so many float32, 128 bytes."""
 
@@ -40,9 +42,10 @@ class Network:
     ``accumulate`` micro-batches; the outputs of the layers ``recompute``, counted from 0, are computed again
     in the backward pass (``snn.models.remedies``). ``order_seed``: the seed of the order in which each epoch
     takes the rows (``snn.models.row_order``), None for the order of the file; ``dropout_seed``: what decides
-    which elements are dropped (``snn.models.dropout``). ``run_steps``: the steps of a run, from which the
-    optimiser's schedule follows. Raises ConfigError if a layer does not fit the one
-    before it, or a remedy the network.
+    which elements are dropped (``snn.models.dropout``). ``fidelity``: whether a host-driven step does
+    what the authors' programs do (``snn.strategies.published_step``). ``run_steps``: the steps of a run, from
+    which the optimiser's schedule follows. Raises ConfigError if a layer does not fit the one before it, or a
+    remedy the network.
     """
 
     inputs: Shape
@@ -58,6 +61,7 @@ class Network:
     recompute: tuple[int, ...] = ()
     order_seed: int | None = None
     dropout_seed: int = 0
+    fidelity: str = LEAN
     run_steps: int = 0
 
     def __post_init__(self) -> None:
@@ -151,8 +155,7 @@ def build(settings: Mapping[str, Any], inputs: Shape, **training: Any) -> Networ
     """The network of a cell's section ``network``, for samples of this shape. Raises ConfigError.
 
     ``hidden`` is of an MLP with one output; other networks say ``layers`` and a ``loss``. ``training``: the
-    fields ``reduction``, ``gradient``, ``accumulate``, ``optimizer``, ``order_seed`` and ``dropout_seed``, as
-    ``trained`` makes them.
+    fields that ``trained`` takes from a cell's section ``training``.
     """
     rest = {key: settings[key] for key in ("init", "update_order", "clip_norm")} | training
     rest["recompute"] = remedies.layers(settings)
@@ -168,6 +171,7 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     gradient = gradients.of(training["gradient"], cell["kernel"]["block"])
     seed = cell["network"]["seed"]
     rest = {key: training[key] for key in ("reduction", "accumulate")} | {"dropout_seed": seed}
+    rest["fidelity"] = training.get("fidelity", LEAN)
     if training.get("shuffle") == EPOCH:
         rest["order_seed"] = seed
     return build(cell["network"], inputs, gradient=gradient, optimizer=optimizers.of(training), **rest)

@@ -77,12 +77,13 @@ def layers_again(cell: Cell) -> list[list[int]]:
 
 
 def choices(cell: Cell, group: str) -> list[Change]:
-    """The cell with each other strategy that can be predicted, or each other kernel of its precision."""
+    """The cell with each other kernel of its precision, or each other strategy that can be proposed."""
 
     def fits(choice: Mapping[str, Any]) -> bool:
         if group == "kernel":
             return cell.precision in choice["precisions"]
-        return not factory.own_runtime(choice) and not factory.on_host(choice)
+        kind = factory.class_of(choice)
+        return not (kind.own_runtime or kind.on_host or kind.diagnostic)
 
     others = [groups.load(group, name) for name in groups.names(group) if name != cell[group]["name"]]
     return [Change(f"{group}={choice['name']}", cell | {group: choice}) for choice in others if fits(choice)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
-from snn.profiling.calls import ENDED_BY, METHODS
+from snn.profiling.calls import ENDED_BY, HOST_ARRAYS, METHODS
 from snn.profiling.observed import Call, Ref
 from snn.profiling.tracer import Event, Signature, Trace
 
@@ -153,7 +153,7 @@ class Replay:
             if (argument.nbytes, argument.shape) != (handle.nbytes, handle.shape):
                 words = slice(argument.offset // 4, (argument.offset + argument.nbytes) // 4)
                 array = handle.reshape(-1)[words].reshape(argument.shape or -1)
-            return array if argument.shape else self._backend.managed_buffer(array)
+            return array if argument.shape else self._backend.shared_buffer(array)
         if argument.nbytes != (made_by.nbytes or 0):
             return self._backend.part(handle, argument.offset, argument.nbytes)
         return handle
@@ -171,7 +171,9 @@ class Replay:
         elif call.name == "launch":
             op, buffers, _ = call.arguments
             for name, ref in zip(OPS[op].operands, buffers, strict=True):
-                if self._made_by[ref.number].name == "managed_alloc":
+                if self._made_by[ref.number].name in HOST_ARRAYS and ref.number not in self._written:
+                    self._touch(ref.number)
+                elif self._made_by[ref.number].name == "managed_alloc":
                     if ref.number not in self._on_device and name != "C":
                         self._touch(ref.number)
                     self._on_device.discard(ref.number)

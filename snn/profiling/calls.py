@@ -104,7 +104,7 @@ class EveryCall(Backend):
     graph_end = _call("streams", makes="graph", ended_by="graph_destroy")
     graph_destroy = _call("streams")
 
-    part = managed_buffer = pool_bytes = memory = address = mark = seconds_between = _question()
+    part = shared_buffer = pool_bytes = memory = address = mark = seconds_between = _question()
     training_launch = steps_per_launch = overlap_launches = _question()
 
     def __init__(self, inner: Backend) -> None:
@@ -157,7 +157,7 @@ class NullBackend(EveryCall):
     def overlap_launches(self, on: bool) -> None:
         self._real.overlap_launches(on)
 
-    def managed_buffer(self, array: np.ndarray) -> HostBuffer:
+    def shared_buffer(self, array: np.ndarray) -> HostBuffer:
         return HostBuffer(array)
 
     def pool_bytes(self, pool: object) -> int:

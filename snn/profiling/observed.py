@@ -22,8 +22,8 @@ import numpy as np
 from snn import backends
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
-from snn.config.groups import ROOT
 from snn.errors import LeakError, OutOfMemory
+from snn.files.project import PACKAGES, path_in_clone
 from snn.profiling import calls
 from snn.profiling.calls import HOST, MANAGED, EveryCall, Method
 from snn.profiling.memory import count, size
@@ -123,7 +123,7 @@ class Live:
     def device_memory(self, buffer: Any, nbytes: int = 0, *user: object) -> Ref:
         """Where a device buffer is; it must have room for the bytes that its user, in words, needs."""
         block = self.resources.get(buffer.ref.number) if isinstance(buffer, Memory) else None
-        if block is None or block.made_by.name not in calls.DEVICE_MEMORY:
+        if block is None or not (block.made_by.page_locked or block.made_by.name in calls.DEVICE_MEMORY):
             raise LeakError("a device buffer was used that is not allocated (or was freed before)")
         if nbytes > buffer.ref.nbytes:
             words = " ".join(map(str, user))
@@ -140,7 +140,7 @@ class Live:
             offset = address - block.address
             if offset >= 0 and offset + array.nbytes <= block.nbytes and block.made_by.name in makers:
                 return Ref(block.ref.number, offset, array.nbytes, array.shape)
-        kind = "managed" if "managed_alloc" in makers else "host"
+        kind = "managed" if makers == ("managed_alloc",) else "host"
         raise LeakError(f"a {kind} array was used that is not allocated (or was freed before)")
 
     def find(self, handle: Any, noun: str) -> Resource:
@@ -267,9 +267,11 @@ class ObservedBackend(EveryCall):
         part = Ref(ref.number, ref.offset + offset, nbytes)
         return Memory(part, self.inner.part(buffer.handle, offset, nbytes))
 
-    def managed_buffer(self, array: np.ndarray) -> Memory:
-        ref = self.live.array(array, "managed_alloc")
-        return Memory(ref._replace(shape=()), self.inner.managed_buffer(array))
+    def shared_buffer(self, array: np.ndarray) -> Memory:
+        ref = self.live.array(array, "managed_alloc", *calls.HOST_ARRAYS)
+        if self.live.resources[ref.number].made_by.page_locked is False:
+            raise LeakError("pageable memory was used on the device")
+        return Memory(ref._replace(shape=()), self.inner.shared_buffer(array))
 
     def pool_bytes(self, pool: Any) -> int:
         return self.inner.pool_bytes(self.live.find(pool, "pool").handle)
@@ -284,7 +286,7 @@ class ObservedBackend(EveryCall):
         """A call that ends nothing, and the inner handles: each argument is read by its parameter's name."""
         handles = given.copy()
         nbytes, array = given.get("nbytes"), None
-        page_locked = given.get("page_locked", True) if method.makes == HOST else None
+        page_locked = bool(given.get("page_locked", True)) if method.makes == HOST else None
         if method.makes in (HOST, MANAGED):
             nbytes = 4 * math.prod(given["shape"])
         if "array" in given:
@@ -364,7 +366,7 @@ def held(blocks: Iterable[Resource]) -> str:
 
 # Frames that a call site skips: these two packages, and a strategy's allocating functions by name.
 _PACKAGES = tuple(f"{Path(file).parent}{os.sep}" for file in (__file__, backends.__file__))
-_HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of")
+_HELPERS = ("allocate", "result", "scratch", "discard", "_hold", "_copy_of", "_new", "_scratch")
 
 
 def call_site() -> str:
@@ -385,7 +387,7 @@ def _file(name: str) -> str | None:
     if name.startswith(_PACKAGES):
         return None
     path = Path(name)
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+    return path_in_clone(path) if path.is_relative_to(PACKAGES) else path.name
 
 
 def _address(array: np.ndarray) -> int:

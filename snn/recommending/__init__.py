@@ -6,6 +6,11 @@ it, and contenders get more rounds while there is time (``budget``). ``text`` pr
 
 from pathlib import Path
 
+from snn.files.project import IS_INSTALLED, ROOT
+
+PROJECT = Path.cwd() if IS_INSTALLED else ROOT
+"""The folder in which the workflow runs: the clone, or the current folder if there is no clone."""
+
 SWEEP = "recommend"
 """The name of the sweep, and of its table and figure."""
 

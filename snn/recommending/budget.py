@@ -20,7 +20,6 @@ from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import common_rounds, look, next_look, rounds_needed, share_of_look
 from snn.analysis.verdicts import NOT_SIGNIFICANT
 from snn.config.cell import Cell
-from snn.config.groups import ROOT
 from snn.config.overrides import written
 from snn.errors import ConfigError, MeasurementError
 from snn.files import outputs
@@ -28,7 +27,7 @@ from snn.files.outputs import NOTES
 from snn.grid.sweeps import overrides
 from snn.hardware import environment, locks
 from snn.profiling.memory import count
-from snn.recommending import FOLDER
+from snn.recommending import FOLDER, PROJECT
 from snn.tables import overview
 
 FEWEST_BATCHES = 2
@@ -102,8 +101,8 @@ def run_pilot(cell: Cell, budget: float) -> Pilot:
             "give a larger --budget, or train on fewer rows"
         )
     if status:
-        raise MeasurementError(_why(status, (ROOT / _LOG).read_text(encoding="utf-8", errors="replace")))
-    record = json.loads((ROOT / _RECORD).read_text(encoding="utf-8"))
+        raise MeasurementError(_why(status, (PROJECT / _LOG).read_text(encoding="utf-8", errors="replace")))
+    record = json.loads((PROJECT / _RECORD).read_text(encoding="utf-8"))
     if not record["runs"]:
         raise MeasurementError(f"the reference: {record['status']}: {record['reason']}")
     run = record["runs"][0]
@@ -116,12 +115,12 @@ def run_pilot(cell: Cell, budget: float) -> Pilot:
 def _train(cell: Cell, most: float) -> tuple[int | None, float, float]:
     """Train one epoch of a cell in at most so many seconds, as ``_run``."""
     given: dict[str, Any] = dict(one.partition("=")[::2] for one in overrides(cell))
-    given |= {**_SHORT, "output": written(str(ROOT / _RECORD))}
+    given |= {**_SHORT, "output": written(str(PROJECT / _RECORD))}
     for file in (_RECORD, _LOG, _WAITS):  # of an earlier one, which may have been killed
-        with outputs.reported(ROOT / file):
-            (ROOT / file).unlink(missing_ok=True)
+        with outputs.reported(PROJECT / file):
+            (PROJECT / file).unlink(missing_ok=True)
     command = [sys.executable, "-m", "snn", *(f"{key}={value}" for key, value in given.items())]
-    return _run(command, ROOT / _LOG, ROOT / _WAITS, most)
+    return _run(command, PROJECT / _LOG, PROJECT / _WAITS, most)
 
 
 def _run(command: Sequence[str], log: Path, waits: Path, most: float) -> tuple[int | None, float, float]:
@@ -135,7 +134,7 @@ def _run(command: Sequence[str], log: Path, waits: Path, most: float) -> tuple[i
         log.open("wb") as file,
         subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=PROJECT,
             stdout=subprocess.DEVNULL,
             stderr=file,
             env=environment.of_workflow() | ours,

@@ -18,13 +18,13 @@ from snn.analysis import frame
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.verdicts import REFERENCE
 from snn.config.cell import Cell
-from snn.config.groups import CONFIG, ROOT, read_yaml
+from snn.config.groups import CONFIG, read_yaml
 from snn.errors import SnnError
 from snn.files import outputs
 from snn.grid import fingerprint, more_rounds, naming, plans, sweeps
 from snn.grid.plans import Plan
 from snn.hardware.devices import usable_processors
-from snn.recommending import FOLDER, SWEEP
+from snn.recommending import FOLDER, PROJECT, SWEEP
 from snn.recommending.budget import Length
 from snn.recommending.question import Question
 from snn.tables import overview, recommend, recommendation
@@ -63,10 +63,10 @@ class Grid:
     def present(self) -> dict[str, dict[str, bool]]:
         """Whether the record of each planned round, by cell and path in the project's folder, was measured
         with the current code."""
-        more = more_rounds.read(ROOT / more_rounds.FILE)
+        more = more_rounds.read(PROJECT / more_rounds.FILE)
         return {
             name: {
-                path: source_hash_of(ROOT / path) == _source_hash(cell)
+                path: source_hash_of(PROJECT / path) == _source_hash(cell)
                 for path in naming.record_paths(cell, name, more.get(name, 0))
             }
             for name, cell in self.plan.cells.items()
@@ -84,7 +84,7 @@ class Grid:
         """
         found = {}
         for name, has in self.present().items():
-            paths = [str(ROOT / path) for path, is_there in has.items() if is_there or not only_present]
+            paths = [str(PROJECT / path) for path, is_there in has.items() if is_there or not only_present]
             if paths:
                 source_hash = _source_hash(self.plan.cells[name])
                 found[name] = list(frame.checked(dict.fromkeys(paths, source_hash)).values())
@@ -96,7 +96,7 @@ class Grid:
         An earlier call may have planned more, which it had time for.
         """
         count = {name: [*has.values(), False].index(False) for name, has in self.present().items()}
-        more_rounds.limit({name: max(1, has) for name, has in count.items()}, ROOT / more_rounds.FILE)
+        more_rounds.limit({name: max(1, has) for name, has in count.items()}, PROJECT / more_rounds.FILE)
 
 
 def _source_hash(cell: Cell) -> str:
@@ -154,7 +154,7 @@ def write(
 def shortened(question: Question, backend: str) -> list[Length]:
     """The lengths of the runs of earlier recommendations for the same question, if they were shorter."""
     _, name = _content(question, backend)
-    found = [path.stem.removeprefix(f"{name}-") for path in (ROOT / FOLDER).glob(f"{name}-*.yaml")]
+    found = [path.stem.removeprefix(f"{name}-") for path in (PROJECT / FOLDER).glob(f"{name}-*.yaml")]
     numbers = [map(int, each.split("-")) for each in found if re.fullmatch(r"\d+(-\d+){0,2}", each)]
     return [Length(*each) for each in numbers]
 
@@ -234,14 +234,14 @@ def missing_frameworks(backend: str) -> list[str]:
 
 def _write(path: Path, content: Mapping[str, Any], backend: str) -> Plan:
     grid = {"sweeps": {SWEEP: dict(content)}}
-    with outputs.replaced(ROOT / path) as file:
+    with outputs.replaced(PROJECT / path) as file:
         file.write(("# Written by snn recommend.\n" + yaml.safe_dump(grid, sort_keys=False)).encode())
     try:
-        (plan,) = plans.read(ROOT / path, {"device": backend})
-        sweeps.check_sizes(ROOT / path, plan.sweeps)
+        (plan,) = plans.read(PROJECT / path, {"device": backend})
+        sweeps.check_sizes(PROJECT / path, plan.sweeps)
     except SnnError as error:
-        (ROOT / path).unlink(missing_ok=True)
-        place = rf"^{re.escape(str(ROOT / path))}(, line \d+)?: (sweeps\.{SWEEP}(: |\.))?"
+        (PROJECT / path).unlink(missing_ok=True)
+        place = rf"^{re.escape(str(PROJECT / path))}(, line \d+)?: (sweeps\.{SWEEP}(: |\.))?"
         raise type(error)(re.sub(place, "", str(error))) from error
     return plan
 

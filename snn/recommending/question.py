@@ -61,6 +61,73 @@ class Question:
     words: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class TrainingJob:
+    """A cell to train, the ``settings`` that it was composed from, and the user's table, if any.
+
+    ``model``: the user's PyTorch model whose layers it has, if any; ``job``: that of a table.
+    """
+
+    cell: Cell
+    settings: list[str]
+    table: Table | None
+    device: str
+    model: Any = None
+    job: Any = None
+
+
+def ask_training(
+    settings: Sequence[str],
+    csv: str | None,
+    target: str | None,
+    classify: bool,
+    options: Mapping[str, str | None],
+    usual: Mapping[str, str] | None = None,
+    not_given: Sequence[str] = _NOT_OF_TRAINING,
+) -> TrainingJob:
+    """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
+
+    ``options``: those that are given of dataset, hidden, network, layers, model and device. ``usual``:
+    settings that apply unless they are given; sections in ``not_given`` are rejected.
+    """
+    made, options = None, dict(options)
+    hidden, layers, model = (options.pop(name, None) for name in ("hidden", "layers", "model"))
+    if model is not None:
+        from snn.training import torch_models
+
+        made = torch_models.load_model(model)
+        usual = {"network.init": "pytorch", "network.update_order": "simultaneous", **(usual or {})}
+        layers = ", ".join(map(torch_models.text_of, torch_models.layers_of(made)))
+    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
+    options["network.layers"] = None if layers is None else f"[{layers.strip().strip('[]')}]"
+    base = _texts([*_table_settings(csv, target), *_line(options), *settings], not_given)
+    device = base.pop("device", "auto")
+    if layers is not None:
+        base = _with_layers(base, classify)
+    is_mlp = not _lists_layers(base)
+    for key, text in (usual or {}).items():
+        if is_mlp or key.partition(".")[2] not in MLP_DEFAULTS:
+            base.setdefault(key, text)
+    chooses = classify and layers is None
+    given = _with_outputs(base, 2) if chooses else {**base}
+    if "network.hidden" in given:
+        given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
+    if _takes_images(given):
+        given.setdefault("dataset", "patterns")
+    cell, table, job = compose.composed(_line(given)), None, None
+    if "target" in cell["dataset"]:
+        table = datasets.make(cell["dataset"])
+        if chooses:
+            given = _with_outputs(base, _count_classes(table, cell["dataset"]))
+        rows, _ = datasets.counts(len(table.values), cell["dataset"])
+        given.setdefault("training.batch_size", str(min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))))
+        cell = compose.composed(_line(given))
+        job = job_of(cell, table)
+    elif classify:
+        raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
+    return TrainingJob(cell, _line(given), table, device, made, job)
+
+
 def ask(
     settings: Sequence[str],
     *,
@@ -70,6 +137,7 @@ def ask(
     dataset: str | None,
     hidden: str | None,
     network: str | None,
+    model: str | None,
     budget: str,
     device: str | None,
     all: bool,
@@ -84,27 +152,10 @@ def ask(
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
-    options = {"dataset": dataset, "network": network, "device": device}
-    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
-    base = _texts([*_table_settings(csv, target), *_line(options), *settings])
-    device = base.pop("device", "auto")
-    given = _with_outputs(base, 2) if classify else {**base}
-    if "network.hidden" in given:
-        given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
-    if _takes_images(given):
-        given.setdefault("dataset", "patterns")
-    cell, table = compose.composed(_line(given)), None
-    if "target" in cell["dataset"]:
-        table = datasets.make(cell["dataset"])
-        if classify:
-            given = _with_outputs(base, _count_classes(table, cell["dataset"]))
-        rows, _ = datasets.counts(len(table.values), cell["dataset"])
-        given.setdefault("training.batch_size", str(min(MOST_OF_BATCH, 1 << (rows.bit_length() - 1))))
-        cell = compose.composed(_line(given))
-        job_of(cell, table)
-    elif classify:
-        raise ConfigError("--classify is for a table: give one as --csv FILE --target COLUMN")
-    sweep = overrides.read(_line(given))
+    of_network = {"dataset": dataset, "hidden": hidden, "network": network, "model": model}
+    asked = ask_training(settings, csv, target, classify, of_network | {"device": device})
+    cell, table, device = asked.cell, asked.table, asked.device
+    sweep = overrides.read(asked.settings)
     if path := cell["dataset"].get("path"):
         sweep["dataset.path"] = str(path_of(path).absolute())  # the workflow runs in another folder
     sweep = {key: [value] if isinstance(value, list) else value for key, value in sweep.items()}  # no axis
@@ -112,7 +163,7 @@ def ask(
     folder = path_of(output or f"recommendation-{name or 'csv'}")
     if package := own_runtime(groups.load("strategy", baseline)):
         _check_package(baseline, package)
-    chosen = {"--csv": csv, "--target": target, "--hidden": hidden}
+    chosen = {"--csv": csv, "--target": target, "--hidden": hidden, "--model": model}
     words = [word for name, text in chosen.items() if text is not None for word in (name, text)]
     words += [*["--classify"] * classify, *([f"network={network}"] if network else []), *settings]
     choice = "all" if all else "few"
@@ -148,7 +199,7 @@ def _table_settings(csv: str | None, target: str | None) -> list[str]:
     return ["dataset=csv", f"dataset.path={written(csv)}", f"dataset.target={column}"]
 
 
-def _texts(settings: Sequence[str]) -> dict[str, str]:
+def _texts(settings: Sequence[str], not_given: Sequence[str]) -> dict[str, str]:
     """The text of each value by key. Raises ConfigError for anything but settings of the training job."""
     found: dict[str, str] = {}
     for one in settings:
@@ -159,11 +210,14 @@ def _texts(settings: Sequence[str]) -> dict[str, str]:
             raise ConfigError(
                 f"{shown(one)} is not a setting: {as_option if is_table else overrides.instead([one])}"
             )
-        if key.partition(".")[0] in _NOT_OF_TRAINING and key != "device":
-            raise ConfigError(
-                f"{shown(one)}: snn recommend chooses strategies, the protocol and the device: see --all, "
-                "--budget, --device and --output; a grid compares what you choose"
-            )
+        if key.partition(".")[0] in not_given and key != "device":
+            why = "snn train measures nothing, and writes one file: see --save and --device"
+            if "strategy" in not_given:
+                why = (
+                    "snn recommend chooses strategies, the protocol and the device: see --all, --budget, "
+                    "--device and --output; a grid compares what you choose"
+                )
+            raise ConfigError(f"{shown(one)}: {why}")
         if key in found:
             raise ConfigError(f"{one}: {key} is given twice, {key}={found[key]} before: leave one out")
         found[key] = text
@@ -189,6 +243,22 @@ def _takes_images(texts: Mapping[str, str]) -> bool:
             f"leave out one of the two, or choose dataset={', '.join(images)}"
         )
     return True
+
+
+def _with_layers(texts: Mapping[str, str], classify: bool) -> dict[str, str]:
+    """The settings for a list of layers. Raises ConfigError if they choose another network, too."""
+    for key in ("network", "network.hidden"):
+        if texts.get(key, "layers") != "layers":
+            raise ConfigError(f"{key}={texts[key]}: --layers and --model choose the network: leave out one")
+    loss = {"network.loss": "cross_entropy"} if classify else {}
+    return {**loss, **texts, "network": "layers"}
+
+
+def _lists_layers(texts: Mapping[str, str]) -> bool:
+    """Whether the network is a list of layers, rather than a perceptron."""
+    name = texts.get("network")
+    is_choice = name in groups.names("network")
+    return "network.layers" in texts or (is_choice and "layers" in groups.load("network", str(name)))
 
 
 def _with_outputs(texts: Mapping[str, str], count: int) -> dict[str, str]:

@@ -16,13 +16,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from snn.config.groups import ROOT
 from snn.errors import SnnError
 from snn.files import cache, outputs
 from snn.files.outputs import NOTES
+from snn.files.project import IS_INSTALLED, ROOT
 from snn.grid.sweeps import NEXT, SHORTENED
 from snn.hardware import environment, locks
-from snn.recommending import FOLDER, SWEEP
+from snn.recommending import FOLDER, PROJECT, SWEEP
 from snn.workflow.signals import kill_jobs
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def held() -> Iterator[None]:
 
     Raises LockedError if one is at work, and if nothing can be written.
     """
-    folder = ROOT / FOLDER
+    folder = PROJECT / FOLDER
     last = locks.generation(folder)
     if last is None:
         raise locks.LockedError(
-            f"another snn recommend is at work in {ROOT}, and two would disturb each other's times: "
+            f"another snn recommend is at work in {PROJECT}, and two would disturb each other's times: "
             "start this one when that has ended"
         )
     lock = locks.folder_lock(folder, last)
@@ -95,20 +95,22 @@ def report(grid: "Grid", part: str, following: str = "") -> None:
 def _remove(*made: Path) -> None:
     """Remove these files, so that Snakemake rebuilds them instead of taking another grid's tables."""
     for path in made:
-        with outputs.reported(ROOT / path):
-            (ROOT / path).unlink(missing_ok=True)
+        with outputs.reported(PROJECT / path):
+            (PROJECT / path).unlink(missing_ok=True)
 
 
 def _snakemake(grid: "Grid", arguments: Sequence[str | Path], *config: str) -> float:
     """Run Snakemake and print its progress; return the seconds that its jobs have waited."""
     _remove(_WAITS)
     command = [sys.executable, "-m", "snn.recommending.workflow", "--cores", "1", *map(str, arguments)]
+    if IS_INSTALLED:
+        command += ["--snakefile", str(ROOT / "Snakefile")]
     command += ["--config", f"grid={grid.path}", f"device={grid.plan.device.backend}", f"folder={SWEEP}"]
-    ours = {locks.WAITS: str(ROOT / _WAITS), NOTES: "no"}
+    ours = {locks.WAITS: str(PROJECT / _WAITS), NOTES: "no"}
     with subprocess.Popen(
         [*command, *config],
-        cwd=ROOT,
-        env=environment.of_workflow() | cache.of_snakemake(ROOT) | ours,
+        cwd=PROJECT,
+        env=environment.of_workflow() | cache.of_snakemake(PROJECT) | ours,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -122,7 +124,7 @@ def _snakemake(grid: "Grid", arguments: Sequence[str | Path], *config: str) -> f
         except BaseException:  # a closed pipe, for example
             kill_jobs()
             raise
-    waited = locks.waited(ROOT / _WAITS)
+    waited = locks.waited(PROJECT / _WAITS)
     if run.returncode:
         raise WorkflowError(
             f"the workflow ended with status {run.returncode}, as it says above; its records are kept, "

@@ -16,6 +16,7 @@ FOLDER = "microbenchmarks"
 _POINTS: Mapping[str, Collection[str]] = {
     "memory_access": ("pattern", "value", "access", "useful_bytes", "moved_bytes"),
     "memory_calls": ("kind", "call"),
+    "allocation_size": ("kind", "call", "bytes", "live"),
     "fragmentation": ("trace", "allocator", "kind", "calls", "peak_bytes"),
     "memory_map": ("trace", "allocator"),
     "shapes": ("shape", "batch", "features", "hidden", "outputs", "biases", "strategy"),

@@ -9,6 +9,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.errors import Unsupported
+from snn.files.project import IS_INSTALLED
 from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import (
     ACTIVATIONS,
@@ -21,7 +22,7 @@ from snn.models.layers import (
     Linear,
     MaxPool2d,
 )
-from snn.models.network import Network, draw_weights
+from snn.models.network import LEAN, Network, draw_weights
 from snn.models.optimizers import PLAIN
 
 Progress = Callable[[float, int, float], None]
@@ -76,6 +77,12 @@ class Strategy(ABC):
 
     any_schedule: bool = False
     """Whether it trains with schedules, and clips all gradients together."""
+
+    diagnostic: bool = False
+    """Whether it only tests an explanation of other strategies' times, so that it is never proposed."""
+
+    any_fidelity: bool = False
+    """Whether it can train by the step of the authors' programs (``training.fidelity``)."""
 
     plan: str | None = None
     """How it trains and why, in words, if ``setup`` chooses that."""
@@ -143,6 +150,19 @@ class Strategy(ABC):
             raise Unsupported(
                 f"{setting} is not supported: this strategy's rate is constant and its gradients are not "
                 "clipped together: choose resident, graph, pipelined, synchronous or a host-driven strategy"
+            )
+        fidelity = f"training.fidelity={network.fidelity}"
+        if network.fidelity != LEAN and not self.any_fidelity:
+            raise Unsupported(
+                f"{fidelity} is the step of the paper's programs, whose host matrices are new in each step: "
+                "choose reference, pinned, streams or combined"
+            )
+        is_papers = network.widths and network.update_order == "sequential" and network.optimizer == PLAIN
+        if network.fidelity != LEAN and not (is_papers and network.order_seed is None):
+            raise Unsupported(
+                f"{fidelity} trains what the paper's programs train: multilayer perceptrons without biases, "
+                "with ReLU and the mean squared error, by plain gradient descent in file order, with "
+                "network.update_order=sequential"
             )
         if self.own_step and network.gradient.name != "exact":
             raise Unsupported(
@@ -226,7 +246,7 @@ class Strategy(ABC):
 _OF_PEERS = Linear, Conv2d, MaxPool2d, AvgPool2d, Flatten, LayerNorm, *ACTIVATIONS.values()
 """Layers that all peers implement."""
 
-PEERS = "pip install -r envs/requirements-peers.txt"
+PEERS = "pip install torch jax" if IS_INSTALLED else "pip install -r envs/requirements-peers.txt"
 
 
 def required(package: str, install_command: str = "make env") -> Any:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snn.backends.base import Backend
+from snn.backends.base import REGISTERED, Backend
 from snn.backends.ops import OPS
+from snn.errors import Unsupported
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, STEPS
 from snn.models.remedies import sharing
@@ -106,7 +107,7 @@ class DeviceDriven(Strategy):
         self._buffers.append(buffer)
         return buffer
 
-    def host(self, shape: tuple[int, ...], purpose: str, page_locked: bool = True) -> np.ndarray:
+    def host(self, shape: tuple[int, ...], purpose: str, page_locked: bool | str = True) -> np.ndarray:
         """A host array, until ``close``."""
         array = self.backend.host_alloc(shape, purpose, page_locked)
         self._host.append(array)
@@ -522,10 +523,9 @@ class GraphLoop(Graph):
 
 
 class _Slot(NamedTuple):
-    """A pinned batch and its device buffers, with events of its last copy and of its last use."""
+    """A pinned batch, if copies are staged, and its device buffers, with events of its last copy and use."""
 
-    X: np.ndarray
-    Y: np.ndarray
+    of_host: tuple[np.ndarray, ...]
     on_device: tuple[Any, Any]
     batch: Batch
     copied: Any
@@ -543,11 +543,14 @@ class Pipelined(DeviceDriven):
     before this one. The launches of the step wait for the copies. Nothing is allocated. With
     ``training.shuffle=epoch`` the host computes an epoch's order before its first batch, and writes the
     batch's rows to the slot from wherever they are.
+
+    With ``data`` registered, the data is in memory that ``setup`` has pinned in place (cudaHostRegister), and
+    the copies read it there: the host writes and waits for nothing, and rows are in file order.
     """
 
-    def __init__(self, backend: Backend, buffers: int = 3) -> None:
+    def __init__(self, backend: Backend, buffers: int = 3, data: str = "staged") -> None:
         super().__init__(backend)
-        self._slot_count = buffers
+        self._slot_count, self._registers = buffers, data == REGISTERED
         self._copy_stream: Any = None
         self._events: list[Any] = []
         self._slots: list[_Slot] = []
@@ -558,13 +561,27 @@ class Pipelined(DeviceDriven):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
         self._data, self._batches = (X, Y), Batches(len(X), batch_size, network.order_seed)
+        if self._registers:
+            self._data = tuple(self.host(matrix.shape, "data", REGISTERED) for matrix in (X, Y))
+            for held, matrix in zip(self._data, (X, Y), strict=True):
+                held[...] = matrix
         self._copy_stream = self.backend.stream_create()
         batch = min(batch_size, len(X))
         for _ in range(self._slot_count):
-            x, y = (self.host((batch, matrix.shape[1]), "data") for matrix in (X, Y))
-            on_device = (self.malloc(x.size, "data"), self.malloc(y.size, "data"))
+            of_host = [
+                self.host((batch, matrix.shape[1]), "data") for matrix in (X, Y) if not self._registers
+            ]
+            on_device = (self.malloc(batch * X.shape[1], "data"), self.malloc(batch * Y.shape[1], "data"))
             whole = self.batch(*on_device, batch)
-            self._slots.append(_Slot(x, y, on_device, whole, self._event(), self._event()))
+            self._slots.append(_Slot(tuple(of_host), on_device, whole, self._event(), self._event()))
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        if self._registers and network.order_seed is not None:
+            raise Unsupported(
+                "training.shuffle=epoch gathers the rows of a batch on the host, and with "
+                "strategy.data=registered they are copied from where they are: choose strategy.data=staged"
+            )
 
     def load(self, weights: list[np.ndarray]) -> None:
         self._batches.restart()
@@ -575,8 +592,11 @@ class Pipelined(DeviceDriven):
         for rows in self._batches.epoch():
             slot = self._slots[self._next]
             self._next = (self._next + 1) % self._slot_count
-            backend.event_synchronize(slot.copied)
-            X, Y = copy_rows(self._data, rows, (slot.X, slot.Y))
+            if self._registers:
+                X, Y = rows_of(self._data, rows, ())
+            else:
+                backend.event_synchronize(slot.copied)
+                X, Y = copy_rows(self._data, rows, slot.of_host)
             backend.event_wait(slot.used, self._copy_stream)
             backend.copy_in(slot.on_device[0], X, self._copy_stream)
             backend.copy_in(slot.on_device[1], Y, self._copy_stream)

@@ -45,7 +45,8 @@ def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"strategy._target_ is {choice['_target_']!r}, which is not a class of this program: {error}"
         ) from error
-    return {name: getattr(strategy, name) for name in ("on_host", "own_runtime", "side_by_side")}
+    found = {name: getattr(strategy, name) for name in ("on_host", "own_runtime", "side_by_side")}
+    return found | {"on_host": found["on_host"] or choice.get("on_host") is True}  # a peer's option
 
 
 def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,11 +106,13 @@ class Job:
     """X and Y of the rows that the loss is computed on after each epoch."""
     patience: int | None = None
     """Epochs without a smaller one after which a run ends; it keeps the best weights."""
+    keeps_losses: bool = False
+    """Whether the losses of each epoch are of interest, of a regression, too."""
 
     @property
     def watches_epochs(self) -> bool:
         """Whether each epoch of a run is timed, and its losses recorded."""
-        return self.is_classification or self.validation is not None
+        return self.keeps_losses or self.is_classification or self.validation is not None
 
     @property
     def is_classification(self) -> bool:

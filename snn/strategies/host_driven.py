@@ -14,6 +14,11 @@ from snn.strategies.host_step import HostDriven, Rehearsal, Request
 # ---- ways to do one product
 
 
+def operand_bytes(m: int, k: int, n: int) -> tuple[int, int, int]:
+    """The bytes of A (m, k), B (k, n) and C (m, n)."""
+    return 4 * m * k, 4 * k * n, 4 * m * n
+
+
 def multiply_on_stream(
     backend: Backend, stream: Any, buffers: Sequence[Any], A: np.ndarray, B: np.ndarray, C: np.ndarray
 ) -> None:
@@ -24,6 +29,9 @@ def multiply_on_stream(
     backend.launch("matmul", (dA, dB, dC), (A.shape[0], A.shape[1], B.shape[1]), stream)
     backend.copy_out(C, dC, stream)
 
+
+PER_STREAM = "per stream"
+"""The value of ``tile_rows`` that divides the rows of each product among all streams, one tile each."""
 
 AUTO = "auto"
 """The value of ``tile_rows`` that chooses the number of rows for each product."""
@@ -61,13 +69,13 @@ class _TileBuffer(NamedTuple):
 class TileSlots:
     """Streams, each with a device buffer for a tile of A and one for a tile of C.
 
-    With ``rows`` auto, a product creates no more slots than it has tiles, and only the slots that it uses
-    grow.
+    With ``rows`` auto or per stream, a product creates no more slots than it has tiles, and only the slots
+    that it uses grow.
     """
 
     def __init__(self, backend: Backend, count: int, rows: int | str) -> None:
         self._backend = backend
-        self._auto = rows == AUTO
+        self._choice = rows
         self._max_slots = self._slots_in_use = count
         self._rows = 0 if isinstance(rows, str) else rows
         self._streams: list[Any] = []
@@ -76,8 +84,8 @@ class TileSlots:
 
     def ensure(self, m: int, k: int, n: int) -> None:
         """Create the streams and buffers that A (m, k) and C (m, n) lack, and replace buffers too small."""
-        if self._auto:
-            self._rows = tile_rows(m, k, n)
+        if isinstance(self._choice, str):
+            self._rows = tile_rows(m, k, n) if self._choice == AUTO else -(-m // self._max_slots)
             self._slots_in_use = min(self._max_slots, -(-m // self._rows))
         self._fit(self._A, 4 * self._rows * k)
         self._fit(self._C, 4 * self._rows * n)
@@ -151,6 +159,21 @@ class Reference(HostDriven):
                 self._free_buffer(buffer)
 
 
+class Keepalive(Reference):
+    """The strategy ``reference`` with one more device block of 256 bytes, which ``setup`` allocates.
+
+    Nothing uses the block. It tests a reason for the cost of the reference's allocations: the driver returns
+    its last mapped memory to the system when the last block in it is freed, as after every product of the
+    reference, and maps memory again for the next one. Here a block is always left.
+    """
+
+    diagnostic = True
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self._buffers.append(self.backend.malloc(_ALIGNMENT, "workspace"))
+
+
 class Pinned(Reference):
     """Host-driven training as in the reference, with pinned host matrices.
 
@@ -161,9 +184,7 @@ class Pinned(Reference):
     """
 
     page_locked = True
-
-    def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
-        return self.allocate(shape, "workspace", page_locked=False)
+    pins_scratch = False
 
 
 class Pool(Reference):
@@ -172,17 +193,21 @@ class Pool(Reference):
     ``setup`` creates a pool of device memory and one of pinned host memory, which holds every host matrix.
     Per product: 3 blocks from the device pool, 2 synchronous copies in, 1 launch, 1 device synchronisation, 1
     synchronous copy out, 3 blocks returned. A pool allocates from the system only when it has no free block,
-    so in the loop an allocation costs only the search for a block.
+    so in the loop an allocation costs only the search for a block. With ``host`` pageable, host matrices are
+    those of the reference, so that only the source of device memory differs.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, host: str = "pinned") -> None:
         super().__init__(backend)
         self._pool: Any = None
+        self._pins = host == "pinned"
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self._pool = self.backend.pool_create()
-        self._allocate = lambda shape, purpose, _: self.backend.pool_host_alloc(self._pool, shape, purpose)
-        self._free = partial(self.backend.pool_host_free, self._pool)
+        if self._pins:
+            alloc, free = self.backend.pool_host_alloc, self.backend.pool_host_free
+            self._allocate = lambda shape, purpose, _: alloc(self._pool, shape, purpose)
+            self._free = partial(free, self._pool)
         self._malloc = partial(self.backend.pool_malloc, self._pool)
         self._free_buffer = partial(self.backend.pool_free, self._pool)
         super().setup(network, X, Y, batch_size, rate)
@@ -200,11 +225,12 @@ class AsyncPool(HostDriven):
     ``setup`` creates a stream and makes the driver's pool keep freed memory. Per product, all on that stream:
     3 cudaMallocAsync, 2 copies in, 1 launch, 1 copy out, 3 cudaFreeAsync; then 1 stream synchronisation.
     Every host matrix is pageable, as in the reference, so in each copy the host waits while the driver stages
-    the data.
+    the data. With ``host`` pinned, each is a separate pinned allocation, as in ``combined``.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, host: str = "pageable") -> None:
         super().__init__(backend)
+        self.page_locked = host == "pinned"
         self._pool: Any = None
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -231,28 +257,21 @@ class AsyncPool(HostDriven):
         super().close()
 
 
-class Preallocated(HostDriven):
-    """Host-driven training without allocations in the loop.
+class KeepsMatrices(HostDriven):
+    """A base class that allocates the host matrices of a step once: one for each result and transpose.
 
-    ``setup`` creates one stream and allocates three device buffers, as large as the largest A, B and C, and
-    one pinned host matrix for each result and transpose of a step. Per product: 2 asynchronous copies in, 1
-    launch, 1 asynchronous copy out, 1 stream synchronisation, no allocation.
+    Every step uses them in the same order.
     """
 
-    page_locked = True
     keeps_matrices = True
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        self._step: list[np.ndarray] = []
-        self._next = 0
+    any_fidelity = False
+    _step: Sequence[np.ndarray] = ()
+    _next = 0
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
-        self._stream = self.backend.stream_create()
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
-        for sizes in zip(*step.products, strict=True):
-            self._buffers.append(self.backend.malloc(max(sizes)))
+        self._products = step.products
         self._step = [
             self.allocate((request.elements,), request.purpose, self.page_locked) for request in step.requests
         ]
@@ -262,12 +281,6 @@ class Preallocated(HostDriven):
             return super()._forward(X)
         finally:
             self._next = 0  # a forward pass has the first matrices of a step
-
-    def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
-        try:
-            multiply_on_stream(self.backend, self._stream, self._buffers, A, B, C)
-        finally:
-            self.backend.stream_synchronize(self._stream)
 
     def result(self, shape: tuple[int, ...]) -> np.ndarray:
         matrix = self._step[self._next]
@@ -284,7 +297,54 @@ class Preallocated(HostDriven):
         """Keep the matrix for the next step."""
 
     def close(self) -> None:
-        self._step = []
+        self._step = ()
+        super().close()
+
+
+class Preallocated(KeepsMatrices):
+    """Host-driven training without allocations in the loop.
+
+    ``setup`` creates one stream and allocates three device buffers, as large as the largest A, B and C, and
+    one pinned host matrix for each result and transpose of a step. Per product: 2 asynchronous copies in, 1
+    launch, 1 asynchronous copy out, 1 stream synchronisation, no allocation.
+
+    With several ``streams``, each has a buffer for its share of the rows of A and one for those of C. Per
+    product: 1 synchronous copy of B, as in ``combined``, then on each stream 1 asynchronous copy in, 1
+    launch, 1 asynchronous copy out and 1 synchronisation.
+    """
+
+    page_locked = True
+
+    def __init__(self, backend: Backend, streams: int = 1) -> None:
+        super().__init__(backend)
+        self._slots = TileSlots(backend, streams, PER_STREAM) if streams > 1 else None
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        largest = list(map(max, zip(*(operand_bytes(*product) for product in self._products), strict=True)))
+        if self._slots is None:
+            self._stream = self.backend.stream_create()
+            for nbytes in largest:
+                self._buffers.append(self.backend.malloc(nbytes))
+            return
+        self._buffers.append(self.backend.malloc(largest[1]))
+        for product in self._products:
+            self._slots.ensure(*product)
+
+    def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
+        if self._slots is None:
+            try:
+                multiply_on_stream(self.backend, self._stream, self._buffers, A, B, C)
+            finally:
+                self.backend.stream_synchronize(self._stream)
+            return
+        self._slots.ensure(A.shape[0], A.shape[1], B.shape[1])
+        self.backend.copy_in(self._buffers[0], B)
+        self._slots.multiply(A, self._buffers[0], C)
+
+    def close(self) -> None:
+        if self._slots is not None:
+            self._slots.close()
         super().close()
 
 
@@ -347,6 +407,7 @@ class Workspace(HostDriven):
     """
 
     page_locked = True
+    any_fidelity = False
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -357,7 +418,7 @@ class Workspace(HostDriven):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
         step = Rehearsal(self.backend, network, min(batch_size, len(X)))
-        product = max(sum(map(aligned, sizes)) for sizes in step.products)
+        product = max(sum(map(aligned, operand_bytes(*product))) for product in step.products)
         self._stream = self.backend.stream_create()
         self._buffers.append(self.backend.malloc(product, "workspace"))
         self._host_arena = self.allocate((stack_bytes(step.requests) // 4,), "workspace", self.page_locked)
@@ -452,6 +513,38 @@ class Combined(HostDriven):
         super().close()
 
 
+class CombinedKept(KeepsMatrices, Combined):
+    """The strategy ``combined``, with the results and transposes of a step allocated once, by ``setup``.
+
+    All else is as in ``combined``: B is allocated and freed for each product. It tests a reason for the time
+    that ``combined`` takes with wide layers: the driver's pinned allocations of large results.
+    """
+
+    diagnostic = True
+
+
+class Mapped(KeepsMatrices):
+    """Host-driven training without copies: kernels access pinned host matrices where they are (zero-copy).
+
+    ``setup`` creates one stream, and allocates the host matrices of ``preallocated``, but no device memory.
+    Per product: 1 launch, 1 stream synchronisation. The kernel reads A and B over the bus, as often as caches
+    do not hold them, and writes C over it.
+    """
+
+    page_locked = diagnostic = True
+
+    def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
+        super().setup(network, X, Y, batch_size, rate)
+        self._stream = self.backend.stream_create()
+
+    def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
+        shared, sizes = self.backend.shared_buffer, (A.shape[0], A.shape[1], B.shape[1])
+        try:
+            self.backend.launch("matmul", (shared(A), shared(B), shared(C)), sizes, self._stream)
+        finally:
+            self.backend.stream_synchronize(self._stream)
+
+
 class Managed(HostDriven):
     """Host-driven training with every host matrix in managed memory, without prefetches.
 
@@ -472,12 +565,21 @@ class Managed(HostDriven):
             self.backend.synchronize()
 
     def _launch(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
-        buffer = self.backend.managed_buffer
+        buffer = self.backend.shared_buffer
         operands = buffer(A), buffer(B), buffer(C)
         self.backend.launch("matmul", operands, (A.shape[0], A.shape[1], B.shape[1]))
 
 
 _ADVICE = {"data": ("read_mostly",), "weights": ("preferred_location", "accessed_by")}
+
+
+class ManagedKept(KeepsMatrices, Managed):
+    """The strategy ``managed``, with the results and transposes of a step allocated once, by ``setup``.
+
+    Per product: 1 launch, 1 device synchronisation. Pages migrate as in ``managed``.
+    """
+
+    diagnostic = True
 
 
 class ManagedPrefetch(Managed):
@@ -490,18 +592,22 @@ class ManagedPrefetch(Managed):
 
     CuPy on CUDA 13 prefetches to a device only. The last prefetch then needs the package cuda.bindings.
     Without it the result reaches the host by page faults, as in ``managed``. The strategy is unsupported if
-    the device attribute concurrentManagedAccess is 0.
+    the device attribute concurrentManagedAccess is 0. ``hints`` chooses advice or prefetches alone.
     """
+
+    def __init__(self, backend: Backend, hints: str = "both") -> None:
+        super().__init__(backend)
+        self._advises, self._prefetches = hints != "prefetches", hints != "advice"
 
     def allocate(self, shape: tuple[int, ...], purpose: str, page_locked: bool) -> np.ndarray:
         array = super().allocate(shape, purpose, page_locked)
-        for advice in _ADVICE.get(purpose, ()):
+        for advice in _ADVICE.get(purpose, ()) if self._advises else ():
             self.backend.advise(array, advice)
         return array
 
     def _launch(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
-        for matrix in (A, B, C):
+        for matrix in (A, B, C) if self._prefetches else ():
             self.backend.prefetch_in(matrix)
         super()._launch(A, B, C)
-        if self.backend.prefetches_out:
+        if self._prefetches and self.backend.prefetches_out:
             self.backend.prefetch_out(C)

@@ -1,7 +1,7 @@
 """The training step of host-driven strategies: products through the device, the rest on host matrices."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -13,11 +13,12 @@ from snn.backends.cpu import ops
 from snn.backends.ops import OPS
 from snn.models import host_ops, optimizers
 from snn.models.host_ops import transpose
-from snn.models.network import Network
+from snn.models.network import LEAN, Network
 from snn.models.row_order import Batches, rows_of
 from snn.models.step import Launch, Shape, Step
 from snn.models.training_step import prediction_step, training_step
 from snn.strategies.base import Strategy
+from snn.strategies.published_step import PublishedStep
 
 Arrays = dict[str, np.ndarray]
 """The matrices of a step by the names of its buffers."""
@@ -37,13 +38,16 @@ class HostDriven(Strategy):
     ``close`` also frees what a strategy keeps in ``_buffers`` and ``_stream``.
     """
 
-    any_network = any_optimizer = any_schedule = shuffles = True
+    any_network = any_optimizer = any_schedule = shuffles = any_fidelity = True
 
     purpose: str
     """Purpose of the memory of the results that are computed now."""
 
     page_locked = False
     """Whether every host matrix is pinned when it is allocated."""
+
+    pins_scratch = True
+    """Whether that includes transposes."""
 
     keeps_matrices = False
     """Whether the next step uses the same matrices, so that none is discarded."""
@@ -77,7 +81,7 @@ class HostDriven(Strategy):
 
     def scratch(self, shape: tuple[int, ...]) -> np.ndarray:
         """A matrix for a transpose."""
-        return self.allocate(shape, "workspace", self.page_locked)
+        return self.allocate(shape, "workspace", self.page_locked and self.pins_scratch)
 
     def discard(self, array: np.ndarray) -> None:
         """Free a matrix of ``result`` or ``scratch``."""
@@ -117,10 +121,10 @@ class HostDriven(Strategy):
     def epoch(self) -> None:
         losses = []
         for rows in self._batches.epoch():
-            errors = self._train(*rows_of(self._data, rows, self._taken))
+            step = self._train(*rows_of(self._data, rows, self._taken))
             if self.keeps_losses:
-                losses.append(self.network.loss.value(errors))
-        self._loss = self.network.loss.value(errors)
+                losses.append(self._loss_of(step))
+        self._loss = self._loss_of(step)
         self._losses = np.array(losses)
 
     def loss(self) -> float:
@@ -174,15 +178,22 @@ class HostDriven(Strategy):
 
     def _plan_steps(self, sizes: Iterable[int], tell: Callable[[str], Any] | None = None) -> None:
         """The calls of a step for each number of rows."""
-        steps = {rows: training_step(self.network, rows, self._rate) for rows in sizes}
-        self._steps = {rows: HostStep(self, self.network, step, tell).calls for rows, step in steps.items()}
+        self._steps = {rows: self._step_of(rows, tell) for rows in sizes}
 
-    def _train(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """One step, equations (1) to (4) of the paper; returns the errors E of this batch."""
+    def _step_of(self, rows: int, tell: Callable[[str], Any] | None) -> Sequence[Call]:
+        if self.network.fidelity != LEAN:
+            return PublishedStep(self, self.network, rows, self._rate, tell).calls
+        return HostStep(self, self.network, training_step(self.network, rows, self._rate), tell).calls
+
+    def _train(self, X: np.ndarray, Y: np.ndarray) -> Arrays:
+        """One step, equations (1) to (4) of the paper; returns its matrices that are left."""
         arrays = {**self._parameters, **self._state, "X": X, "Y": Y}
         for call in self._steps[len(X)]:
             call(arrays)
-        return arrays["E"]
+        return arrays
+
+    def _loss_of(self, step: Mapping[str, Any]) -> float:
+        return step["loss"] if "loss" in step else self.network.loss.value(step["E"])
 
     def _hold(self, array: np.ndarray, purpose: str) -> np.ndarray:
         held = self.allocate(array.shape, purpose, self.page_locked)
@@ -375,7 +386,8 @@ class Request(NamedTuple):
 class Rehearsal(HostDriven):
     """One step on zeros, without device or arithmetic, to find the memory that a step asks for.
 
-    ``requests``: its host matrices in order. ``products``: bytes of A, B and C of each product.
+    ``requests``: its host matrices in order. ``products``: m, k and n of each product of A (m, k)
+    and B (k, n).
     """
 
     def __init__(self, backend: Backend, network: Network, rows: int) -> None:
@@ -395,7 +407,7 @@ class Rehearsal(HostDriven):
         )
 
     def multiply(self, A: np.ndarray, B: np.ndarray, C: np.ndarray) -> None:
-        self.products.append((A.nbytes, B.nbytes, C.nbytes))
+        self.products.append((*A.shape, B.shape[1]))
 
     def result(self, shape: tuple[int, ...]) -> np.ndarray:
         return self._request(shape, self.purpose)

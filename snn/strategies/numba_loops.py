@@ -52,13 +52,16 @@ def keeps(numba: Any, parallel: bool) -> bool:
     return place is not None
 
 
-def _compiler(numba: Any, parallel: bool) -> Callable[..., Any]:
-    """A decorator that compiles a loop for these types; ``divided``: for threads, if ``parallel``."""
+def _compiler(numba: Any, parallel: bool, exact: bool = False) -> Callable[..., Any]:
+    """A decorator that compiles a loop for these types; ``divided``: for threads, if ``parallel``.
+
+    ``exact``: in float32 arithmetic without reordering, as C compilers do.
+    """
     kept = keeps(numba, parallel)
 
-    def jit(*types: Any, divided: bool = True) -> Callable[..., Any]:
-        options = {"parallel": parallel and divided, "fastmath": FASTMATH, "cache": kept}
-        return numba.njit(numba.void(*types), **options)
+    def jit(*types: Any, divided: bool = True, returns: Any = numba.void) -> Callable[..., Any]:
+        options = {"parallel": parallel and divided, "fastmath": not exact and FASTMATH, "cache": kept}
+        return numba.njit(returns(*types), **options)
 
     return jit
 
@@ -137,6 +140,72 @@ def perceptron_loops(parallel: bool) -> Arithmetic:
                 W[i, j] -= rate * dW[i, j]
 
     return Arithmetic(forward, gradient, clip, propagate, update)
+
+
+@cache
+def published_loops() -> tuple[Callable[..., Any], ...]:
+    """The host's loops of the authors' programs, one per field of ``HostLoops``. Raises Unsupported."""
+    numba = required("numba")
+    jit, float32 = _compiler(numba, parallel=False, exact=True), numba.float32
+    matrix, zero, one = float32[:, ::1], float32(0), float32(1)
+
+    @jit(matrix, matrix)
+    def copy(A, out):
+        for i in range(A.shape[0]):
+            for j in range(A.shape[1]):
+                out[i, j] = A[i, j]
+
+    @jit(matrix)
+    def relu(Z):
+        for i in range(Z.shape[0]):
+            for j in range(Z.shape[1]):
+                Z[i, j] = max(zero, Z[i, j])
+
+    @jit(matrix, matrix, returns=float32)
+    def loss(P, Y):
+        total = zero
+        for i in range(P.shape[0]):
+            for j in range(P.shape[1]):
+                total += (P[i, j] - Y[i, j]) * (P[i, j] - Y[i, j])
+        return total / float32(P.shape[0])
+
+    @jit(matrix, matrix, matrix)
+    def subtract(P, Y, out):
+        for i in range(P.shape[0]):
+            for j in range(P.shape[1]):
+                out[i, j] = P[i, j] - Y[i, j]
+
+    @jit(float32, matrix)
+    def scale(factor, D):
+        for i in range(D.shape[0]):
+            for j in range(D.shape[1]):
+                D[i, j] *= factor
+
+    @jit(matrix, matrix)
+    def transpose(A, out):
+        for i in range(A.shape[0]):
+            for j in range(A.shape[1]):
+                out[j, i] = A[i, j]
+
+    @jit(matrix, matrix)
+    def derivative(H, out):
+        for i in range(H.shape[0]):
+            for j in range(H.shape[1]):
+                out[i, j] = one if H[i, j] > zero else zero
+
+    @jit(matrix, matrix)
+    def multiply(mask, D):
+        for i in range(D.shape[0]):
+            for j in range(D.shape[1]):
+                D[i, j] *= mask[i, j]
+
+    @jit(float32, matrix, matrix)
+    def update(rate, dW, W):
+        for i in range(W.shape[0]):
+            for j in range(W.shape[1]):
+                W[i, j] -= rate * dW[i, j]
+
+    return copy, relu, loss, subtract, scale, transpose, derivative, multiply, update
 
 
 _ACTIVATIONS = "tanh", "sigmoid", "elu", "leaky_relu", "silu", "gelu"

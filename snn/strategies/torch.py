@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -398,19 +399,29 @@ class TorchLoader(TorchPeer):
     ``setup`` makes the modules, and a DataLoader over the data in pageable host memory. Batches are in file
     order, or a sampler's with ``training.shuffle=epoch``, so that all strategies end with the same weights;
     the report's program draws its own order. Each epoch starts ``workers`` processes, which collate samples
-    to batches, and ends them; with none the process that trains does it. With ``pin_memory`` a thread copies
-    each batch to pinned memory. Per step: 2 blocking copies to the device, forward, ``backward``, an SGD
-    step, and ``loss.item()``, which waits for the device. Everything comes from PyTorch's allocators. As in
-    the report, cuDNN is deterministic and does not time its algorithms.
+    to batches, and ends them; with none the process that trains does it. With ``images`` each sample is
+    an item of ``Images``, else a row of a tensor. With ``pin_memory`` a thread copies each batch to pinned
+    memory. Per step: 2 blocking copies to the device, forward, ``backward``, an SGD step, and
+    ``loss.item()``, which waits for the device. Everything comes from PyTorch's allocators. As in the report,
+    cuDNN is deterministic and does not time its algorithms.
     ``predict`` uses a DataLoader of the same kind.
     """
 
     as_published = True
     further_layers = BatchNorm1d, BatchNorm2d
 
-    def __init__(self, backend: Backend, workers: int = 4, pin_memory: bool = False) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        workers: int = 4,
+        pin_memory: bool = False,
+        images: bool = False,
+        on_host: bool = False,
+    ) -> None:
         super().__init__(backend)
-        self._workers, self._pin_memory = workers, pin_memory
+        if on_host and not backend.is_processor:
+            raise Unsupported("strategy.on_host=true is for device=cpu, or for a sweep on a GPU's host")
+        self._workers, self._pin_memory, self._images = workers, pin_memory, images
         self._sampler: _Sampler | None = None
         self._losses: list[float] = []
 
@@ -426,6 +437,10 @@ class TorchLoader(TorchPeer):
             raise Unsupported(
                 "autograd propagates errors through the weights of the forward pass, so "
                 f"network.update_order={network.update_order} is not possible: choose simultaneous"
+            )
+        if self._images and (network.loss is not CROSS_ENTROPY or len(network.inputs) != 3):
+            raise Unsupported(
+                "strategy.images=true is for images with a class each: choose such a data set, or false"
             )
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
@@ -493,26 +508,56 @@ class TorchLoader(TorchPeer):
     def predict(self, X: np.ndarray) -> np.ndarray:
         self._model.eval()
         with self._torch.no_grad(), translated(self._torch), _workers_of(self._load_from(X)) as batches:
-            outputs = [self._model(x.to(self._device)).cpu().numpy() for (x,) in batches]
+            outputs = [self._model(x.to(self._device)).cpu().numpy() for x, *_ in batches]
         self._model.train()
         return np.concatenate(outputs)
 
     def weights(self) -> list[np.ndarray]:
-        found = zip(_tensors(self._model), self.network.shapes, strict=True)
-        return [np.array(_turned(W.detach().cpu().numpy(), shape), order="C") for W, shape in found]
+        found = zip(tensors(self._model), self.network.shapes, strict=True)
+        return [np.array(turned(W.detach().cpu().numpy(), shape), order="C") for W, shape in found]
 
     def _load_from(self, X: np.ndarray, *targets: Any, sampler: Any = None) -> Any:
         """A DataLoader over rows of data and their targets, in their order or a sampler's."""
-        data = self._torch.utils.data
-        inputs = self._torch.from_numpy(X.reshape(len(X), *self.network.inputs))
+        data, pixels = self._torch.utils.data, X.reshape(len(X), *self.network.inputs)
+        if self._images:
+            samples: Any = Images(pixels, targets[0].numpy() if targets else np.zeros(len(X)))
+        else:
+            samples = data.TensorDataset(self._torch.from_numpy(pixels), *targets)
         return data.DataLoader(
-            data.TensorDataset(inputs, *targets),
+            samples,
             batch_size=self._batch,
             shuffle=False,
             sampler=sampler,
             num_workers=self._workers,
             pin_memory=self._pin_memory,
         )
+
+
+class Images:
+    """A data set as torchvision's MNIST with ``ToTensor``: each sample is made of a PIL image.
+
+    A sample costs what it costs there: an element of a tensor of bytes, an image, a copy of it, another order
+    of its dimensions, and a division by 255. ``pixels`` are float32, (rows, 1, height, width). Raises
+    Unsupported without Pillow, and for several channels or pixels that are not whole 255ths of 1.
+    """
+
+    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
+        torch = required("torch", PEERS)
+        required("PIL.Image", "pip install pillow")
+        values = np.rint(pixels * 255).astype(np.uint8)
+        if pixels.shape[1] != 1 or (values / np.float32(255) != pixels).any():
+            raise Unsupported("images must have one channel, and pixels that are whole 255ths of 1")
+        self._pixels, self._labels = torch.from_numpy(values[:, 0]), torch.from_numpy(labels.astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def __getitem__(self, i: int) -> tuple[Any, int]:
+        torch, Image = import_module("torch"), import_module("PIL.Image")
+        image, label = Image.fromarray(self._pixels[i].numpy()), int(self._labels[i])
+        width, height = image.size
+        pixels = torch.from_numpy(np.array(image, np.uint8, copy=True)).view(height, width, 1)
+        return pixels.permute(2, 0, 1).contiguous().to(torch.float32).div(255), label
 
 
 class _Sampler(Orders):
@@ -552,23 +597,23 @@ def modules(torch: Any, network: Network) -> list[Any]:
         elif isinstance(layer, BatchNorm):
             made.append(getattr(nn, type(layer).__name__)(shape[0], EPS, MOMENTUM))
         else:
-            made.append(getattr(nn, type(layer).__name__)())
+            made.append(getattr(nn, type(layer).__name__)(*vars(layer).values()))
     return [*made, nn.Flatten()] if len(network.layer_shapes[-1]) > 1 else made
 
 
 def set_parameters(torch: Any, model: Any, weights: Sequence[np.ndarray]) -> None:
     """Copy a network's weights, as ``draw_weights`` returns them, to a model of its ``modules``."""
     with torch.no_grad():
-        for tensor, W in zip(_tensors(model), weights, strict=True):
-            tensor.copy_(torch.from_numpy(np.ascontiguousarray(_turned(W, tensor.shape))))
+        for tensor, W in zip(tensors(model), weights, strict=True):
+            tensor.copy_(torch.from_numpy(np.ascontiguousarray(turned(W, tensor.shape))))
 
 
-def _tensors(model: Any) -> list[Any]:
+def tensors(model: Any) -> list[Any]:
     """The tensors of a network's parameters: of each module its own, then its running means."""
     found = [one for module in model for one in (*module.parameters(), *module.buffers())]
     return [one for one in found if one.is_floating_point()]  # a batch norm also counts its batches
 
 
-def _turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+def turned(parameter: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """A parameter in the shape of PyTorch or of the network, which transpose a linear layer's."""
     return parameter.T if parameter.ndim == len(shape) == 2 else parameter.reshape(shape)

@@ -4,12 +4,15 @@ And what accounts for the difference between two cells, in sentences: from the l
 both. Parts of a time add up; that one is shorter does not show what made it so.
 """
 
+import re
+from collections import Counter
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import pandas as pd
 
-from snn.analysis.grouping import is_empty
+from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import over_baselines
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE
@@ -78,7 +81,7 @@ def _prediction(low: float, high: float, factor: float) -> str:
     return DIFFERS if high < 1 / factor or low > factor else INCONCLUSIVE
 
 
-attribution = attribution_neurons = attribution_depth = cells_table(
+attribution = attribution_neurons = attribution_depth = attribution_allocation = cells_table(
     "Time breakdown of one training, and the time predicted from per-call costs",
     "strategy dataset network",
     _breakdown,
@@ -110,6 +113,70 @@ def _timeline(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresho
 
 
 timeline = Table("Two steps of training, call by call", _timeline)
+
+
+# ---- the calls of one step, each timed alone
+
+PASSES = ("forward", "dgrad", "weights")
+"""Parts of a step: forward pass and loss; gradients of layers' inputs; those of weights, and updates."""
+
+_LOSS = ("error", "matmul_error", "softmax_cross_entropy")
+"""Calls that end the forward pass: they compute the gradient of the outputs."""
+
+_BACKWARD = {
+    "weights": re.compile(r"matmul_tn|conv2d_wgrad|(fma_|clipped_)?update|sum_(squares|parts|rows)"),
+    "dgrad": re.compile(r"matmul(_nt)?(_mask)?$|mask$|conv2d_dgrad|max_pool2d_gradient|keep_first"),
+}
+_NOT_LAUNCHED = re.compile(r"copy_(in|out)$|event_")
+
+
+def step_calls(row: Mapping[str, Any]) -> list[tuple[str, str, str, float]]:
+    """Each call of one traced step: pass, name, size, and µs on the device, the median over rounds.
+
+    A call was timed alone, between two events, which add to it. Empty unless a step consists of launches,
+    copies and events alone, and each launch is known to belong to one pass.
+    """
+    trace = row["trace"] or {"events": [], "steps": 1}
+    step = [(name, tuple(size)) for name, size, *_ in trace["events"]][
+        : len(trace["events"]) // trace["steps"]
+    ]
+    step = [call for call in step if not _NOT_LAUNCHED.match(call[0])]
+    losses = [i for i, (name, _) in enumerate(step) if name in _LOSS]
+    if not losses:
+        return []
+    timed: dict[Any, list[float]] = {}
+    for call in row["calls"]:
+        timed.setdefault((call["call"], tuple(call["size"])), []).append(call["device_us"])
+    found = []
+    for i, (name, size) in enumerate(step):
+        passes = [one for one, names in _BACKWARD.items() if names.match(name)]
+        if i > losses[0] and not passes:
+            return []
+        of = passes[0] if i > losses[0] else "forward"
+        found.append((of, name, "x".join(map(_number, size)), median(timed[name, size])))
+    return found
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _calls(cells: pd.DataFrame, paper: Mapping[str, Any], thresholds: Thresholds) -> pd.DataFrame:
+    """One row per call and size, in the order of a step."""
+    shown = ["strategy", "dataset", "network", "kernel", "precision"]
+    shown += varied(cells, settings(cells, ("kernel", "training")), shown)
+    rows: list[tuple[Any, ...]] = []
+    for cell in cells.to_dict("records"):
+        calls = step_calls(cell)
+        in_all = sum(us for *_, us in calls)
+        for (*names, us), count in Counter(calls).items():
+            measured = (count, us, count * us / in_all if in_all else None)
+            rows.append((*(cell[key] for key in shown), *names, *measured, cell["device"], cell["backend"]))
+    columns = [*shown, "pass", "call", "size", "calls", "device_us", "share", "device", "backend"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+kernel_calls = cnn_calls = cnn_block_calls = Table("The calls of one step, each timed alone", _calls)
 
 
 # ---- what accounts for the difference between two cells

@@ -80,11 +80,11 @@ def _block(row: Row) -> list[int]:
     return [int(size) for size in row["kernel.block"].split("-")]
 
 
-def _over(is_baseline: Callable[[Row], bool]) -> Callable[[pd.DataFrame], list[int]]:
-    """The number of the baseline that does the same work as each row; -1 if none does."""
+def _over(is_baseline: Callable[[Row], bool], *alike: str) -> Callable[[pd.DataFrame], list[int]]:
+    """The number of the baseline that does the same work as each row, also in ``alike``; -1 if none does."""
 
     def numbers(rows: pd.DataFrame) -> list[int]:
-        points = texts(rows, ("dataset", "gradient", "reduction", "learning_rate"))
+        points = texts(rows, ("dataset", "gradient", "reduction", "learning_rate", *alike))
         return first_at(points, [i for i, row in enumerate(rows.to_dict("records")) if is_baseline(row)])
 
     return numbers
@@ -211,19 +211,22 @@ def _loader_rows(cells: pd.DataFrame) -> pd.DataFrame:
         ran_on=cells["backend"].map(_RAN_ON),
         workers=cells["strategy.workers"],
         pin_memory=cells["strategy.pin_memory"].astype(object),
+        images=[row.get("strategy.images") is True for row in cells.to_dict("records")],
     )
 
 
 _measured_loader = cells_table(
     "The CNN report's PyTorch program by its loader's settings (Tables 1 and 2)",
-    "dataset ran_on workers pin_memory mean_s std_s step_us",
+    "dataset ran_on workers pin_memory",
+    lambda rows: rows.frame[["images"] if rows.frame["images"].any() else []],
+    "mean_s std_s step_us",
     *_RATIO,
     f"{_SCORES} test_s test_std_s runs",
     lambda rows: _beside(rows, _counterpart, [*_NUMBERS, "published_device"]),
     *_END,
     rows=_loader_rows,
     # The fewest workers, and no pinned memory: what the report compares with.
-    over=_over(lambda row: (row["workers"], row["pin_memory"]) == (2, False)),
+    over=_over(lambda row: (row["workers"], row["pin_memory"]) == (2, False), "images", "ran_on"),
 )
 
 
@@ -235,9 +238,8 @@ def _loader(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -
     rest = []
     for dataset in dict.fromkeys(row["dataset"] for row in listed):
         for one in _published_loaders(published, dataset):
-            backend = next(name for name, where in _RAN_ON.items() if where == one["ran_on"])
             is_there = one["ran_on"] in set(table["ran_on"])
-            why = "not in the sweep" if is_there else f"--config device={backend} measures it"
+            why = "not in the sweep" if is_there else "the sweep cnn_pytorch measures it on a GPU's host"
             rest += [one | {"reason": f"published only: {why}"}] if one not in shown else []
     if rest:
         if "reason" not in table:
@@ -246,7 +248,7 @@ def _loader(cells: pd.DataFrame, published: Published, thresholds: Thresholds) -
     return table.astype(dict.fromkeys(_NUMBERS, float) | {"workers": "Int64"})
 
 
-cnn_loader = Table(_measured_loader.title, _loader, _measured_loader.pairs)
+cnn_loader = cnn_pytorch = Table(_measured_loader.title, _loader, _measured_loader.pairs)
 
 
 # ---- Figures 3 and 4: the naive program by block size

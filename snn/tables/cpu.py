@@ -77,7 +77,7 @@ def _over(column: str, baseline: str) -> str:
     return column.replace("speedup", f"speedup_over_{baseline}")
 
 
-cpu = cnn_cpu = cells_table(
+cpu = cnn_cpu = cnn_pytorch_cpu = cells_table(
     "CPU and GPU of the same machine",
     "strategy options dataset network kernel",
     lambda rows: rows.frame[["precision"] if rows.frame["precision"].nunique() > 1 else []],

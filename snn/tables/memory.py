@@ -1,5 +1,7 @@
 """Device memory: the peak by purpose, and ways to train in less of it, with the time that these take."""
 
+from statistics import median
+
 import pandas as pd
 
 from snn.analysis.frame import mean_loss
@@ -7,6 +9,7 @@ from snn.analysis.grouping import first_at, is_empty, settings, texts
 from snn.analysis.speedups import EVIDENCE, SPEEDUP
 from snn.analysis.verdicts import BASELINE
 from snn.profiling.memory import PURPOSES
+from snn.tables.sweep import with_options
 from snn.tables.table import DEVICE, Row, Rows, cells_table, copy, each, optional, status, step_times
 
 _MEMORY = "memory."
@@ -20,6 +23,40 @@ def _by_purpose(rows: Rows) -> pd.DataFrame:
 
 memory = cells_table(
     "Peak memory by purpose", "strategy dataset", _by_purpose, "status reason device backend"
+)
+
+
+# ---- what all processes hold of the device, as the driver gives it: also of peers, whose calls nobody counts
+
+
+def _in_use(rows: Rows) -> pd.DataFrame:
+    """Bytes before training, and what it added: the median and the most over the rounds that have samples."""
+    found = []
+    for rounds in rows.frame["in_use"]:
+        added = [most - before for before, most in rounds]
+        found.append(
+            {
+                "before_bytes": int(median(before for before, _ in rounds)),
+                "added_bytes": int(median(added)),
+                "most_added_bytes": max(added),
+            }
+            if rounds
+            else {}
+        )
+    names = ["before_bytes", "added_bytes", "most_added_bytes"]
+    return pd.DataFrame(found, rows.frame.index, names).astype("Int64")
+
+
+peers_memory = cnn_peers_memory = cells_table(
+    "Device memory that training takes, by the driver",
+    "network dataset strategy",
+    lambda rows: rows.frame[["options"] if any(rows.frame["options"]) else []],
+    "kernel precision runtime",
+    _in_use,
+    optional(_MEMORY, "peak_bytes"),
+    status,
+    DEVICE,
+    rows=with_options,
 )
 
 

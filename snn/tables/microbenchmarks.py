@@ -137,6 +137,34 @@ def _call(reading: Reading, unit: str, values: list[float]) -> Row:
 memory_calls = readings_table("Time of memory calls", _calls)
 
 
+# ---- allocation_size
+
+_KNEE = 3.0  # times the time of the smallest size
+
+
+def _allocation_sizes(readings: Readings) -> list[Row]:
+    """One row per call, live blocks, kind and size, with the size at which that call becomes expensive.
+
+    ``knee_bytes`` is the least size from which on each size takes more than ``_KNEE`` times as long as the
+    smallest; None if the largest does not.
+    """
+    rows = []
+    for kinds in _group(readings, "call", "live", "kind").values():
+        for series in kinds.values():
+            found = [_call(one, "us", [1e6 * seconds for seconds in one.seconds]) for one in series]
+            timed = sorted((row for row in found if row["median"]), key=lambda row: row["bytes"])
+            knee = None
+            for row in reversed(timed):
+                if row["median"] <= _KNEE * timed[0]["median"]:
+                    break
+                knee = row["bytes"]
+            rows += [{**row, "knee_bytes": knee} for row in found]
+    return rows
+
+
+allocation_size = readings_table("Time of allocations by size", _allocation_sizes)
+
+
 # ---- fragmentation
 
 

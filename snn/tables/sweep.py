@@ -1,4 +1,4 @@
-"""The table of any sweep, and four special tables: peers, members, learning rates, precisions."""
+"""The table of any sweep, and five special tables: peers, kernels, members, learning rates, precisions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -21,6 +21,7 @@ from snn.measurement.student import student_quantile
 from snn.models.members import LISTS
 from snn.records.origin import Origin
 from snn.tables import table
+from snn.tables.attribution import PASSES, step_calls
 from snn.tables.overview import options_of
 from snn.tables.table import DEVICE, Column, Row, Rows, Table, cells_table, status
 
@@ -115,6 +116,52 @@ peers = cnn_peers = cells_table(
     rows=with_options,
     over=_best_peers,
     factors=with_best,
+)
+
+
+# ---- kernels: what each technique gains over `naive`, with the strategy unchanged
+
+
+def _with_naive(cells: pd.DataFrame) -> pd.DataFrame:
+    """The rows of strategies and networks that were measured with ``naive``."""
+    return cells[np.array(_naive(cells)) >= 0].reset_index(drop=True)
+
+
+def _naive(cells: pd.DataFrame) -> list[int]:
+    """The number of the row with ``naive`` that trains the same by the same strategy; -1 without one."""
+    points = texts(cells, settings(cells, ("dataset", "network", "strategy", "training")))
+    return first_at(points, np.flatnonzero((cells["kernel.name"] == "naive") & ~cells["on_host"]))
+
+
+def _of_the_study(rows: Rows) -> pd.DataFrame:
+    """The kernel study's speedup of its full combination, next to the kernel that has all of it."""
+    published, has_all = rows.published, rows.frame["kernel"] == "tiled_fused"
+    if not published:
+        return rows.frame[[]]
+    columns = {"published_speedup": published["full_over_baseline"], "published_device": published["device"]}
+    return pd.DataFrame({name: has_all.map({True: value}) for name, value in columns.items()})
+
+
+def _passes(rows: Rows) -> pd.DataFrame:
+    """µs of a step's calls by their pass; empty unless ``step_calls`` knows them."""
+    found: list[dict[str, float]] = []
+    for row in rows.frame.to_dict("records"):
+        calls = step_calls(row)
+        found.append({f"{one}_us": sum(us for of, *_, us in calls if of == one) for one in PASSES if calls})
+    return pd.DataFrame(found, rows.frame.index, [f"{one}_us" for one in PASSES])
+
+
+kernel_gains = cnn_kernel_gains = cells_table(
+    "Kernels over naive, with the same strategy",
+    "strategy dataset network kernel mean_s std_s runs",
+    table.ratio(),
+    "verdict note",
+    _of_the_study,
+    _passes,
+    status,
+    DEVICE,
+    rows=_with_naive,
+    over=_naive,
 )
 
 

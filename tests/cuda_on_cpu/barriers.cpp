@@ -32,16 +32,20 @@ void named_barrier(int number, int threads)
     wait(State::block_barrier, threads, -number);
 }
 
+void named_arrive(int number, int) { ++worker->arrived[number]; }
+
 // Lets those threads go on that wait at a named barrier for each other only, and orders what they did before whatever any
 // thread of the block does after it.
 bool Worker::release_named()
 {
     for (const Fiber& first : fibers) {
-        if (first.state != State::block_barrier || first.line > 0 || first.mask == fibers.size()) continue;
+        if (first.state != State::block_barrier || first.line > 0) continue;
+        if (first.mask == fibers.size() && arrived[-first.line] == 0) continue;
         const auto waits = [&](const Fiber& it) {
             return it.state == State::block_barrier && it.line == first.line && it.mask == first.mask;
         };
-        if (std::count_if(fibers.begin(), fibers.end(), waits) != (int)first.mask) continue;
+        if (std::count_if(fibers.begin(), fibers.end(), waits) + arrived[-first.line] != (int)first.mask) continue;
+        arrived[-first.line] = 0;
         for (Fiber& it : fibers)
             if (&it != &first && waits(it)) it.state = State::ready;
         const_cast<Fiber&>(first).state = State::ready;

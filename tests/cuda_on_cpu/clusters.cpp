@@ -35,7 +35,8 @@ void copies_done()
 
 struct MBarrier {
     int32_t bytes;  // still to come
-    uint16_t arrivals, phase;
+    uint16_t arrivals;
+    uint8_t phase, seen;  // whether a thread of the block knows of the phase
 };
 static_assert(sizeof(MBarrier) == 8);
 
@@ -45,23 +46,29 @@ void change(unsigned address, int bytes, int arrivals)
     MBarrier& it = *(MBarrier*)resolve(address);
     it.bytes += bytes;
     it.arrivals -= arrivals;
-    if (it.bytes == 0 && it.arrivals == 0) it.arrivals = 1, it.phase ^= 1;
+    if (it.bytes == 0 && it.arrivals == 0) it.arrivals = 1, it.phase ^= 1, it.seen = 0;
 }
 
-void mbarrier_init(unsigned mbarrier) { *(MBarrier*)resolve(mbarrier) = {0, 1, 0}; }
+void mbarrier_init(unsigned mbarrier) { *(MBarrier*)resolve(mbarrier) = {0, 1, 0, 1}; }
 void mbarrier_expect(unsigned mbarrier, unsigned bytes) { change(mbarrier, bytes, 1); }
 
 // What another block writes is not looked at for races: it cannot know this block's barriers.
 void send(unsigned to, const float* values, int count, unsigned mbarrier)
 {
+    if (to % (4 * count)) fail(text("sends %d bytes to a place that is not aligned to them", 4 * count));
     std::memcpy(resolve(to), values, 4 * count);
     change(mbarrier, -4 * count, 0);
 }
 
+// The first thread to know orders what its block did before whatever the block does after, as at a named barrier.
 bool mbarrier_try_wait(unsigned mbarrier, unsigned parity)
 {
     const std::lock_guard<std::mutex> guard(worker->job.lock);
-    return ((MBarrier*)resolve(mbarrier))->phase != parity;
+    MBarrier& it = *(MBarrier*)resolve(mbarrier);
+    if (it.phase == parity) return false;
+    worker->block_interval += !it.seen;
+    it.seen = 1;
+    return true;
 }
 
 void publish(unsigned long long* to, unsigned long long value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }

@@ -61,6 +61,7 @@ enum class Shuffle { from, up, down, across };
 
 void block_barrier(int line);
 void named_barrier(int number, int threads);  // reached in any line, by so many threads of the block
+void named_arrive(int number, int threads);   // counts as one of them, without waiting
 void grid_barrier(int line = __builtin_LINE());  // of a cooperative launch; no intrinsic of CUDA does it
 void warp_barrier(unsigned mask, int line);
 uint64_t shuffle(Shuffle how, unsigned mask, uint64_t value, int argument, int width, int line);

@@ -226,6 +226,7 @@ void Worker::run_block()
     std::memset(shared_begin, 0xff, shared_end - shared_begin);  // 0xffffffff is not a number
     worker = this;
     block_interval = 0;
+    std::fill(std::begin(arrived), std::end(arrived), 0);
     std::fill(warp_interval.begin(), warp_interval.end(), 0);
     for (Fiber& fiber : fibers) fiber.state = State::ready;
     if (!job.workers.empty()) job.workers[block_number] = this;

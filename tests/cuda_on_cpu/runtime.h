@@ -112,6 +112,7 @@ struct Worker {
     uint3 block{};
     uint64_t block_number = 0;
     uint32_t block_interval = 0;
+    int arrived[16] = {};  // threads that wait for nobody, at each named barrier
     char *image_begin, *shared_begin, *shared_end;
 
     explicit Worker(Job& job);

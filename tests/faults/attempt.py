@@ -148,7 +148,7 @@ def _without_work() -> Iterator[None]:
             patches.enter_context(mock.patch.object(where, name, side_effect=Accepted))
         patches.enter_context(mock.patch.object(quadratic, "make", make_small))
         for module in (candidates, workflow):
-            patches.enter_context(mock.patch.object(module, "ROOT", Path.cwd()))
+            patches.enter_context(mock.patch.object(module, "PROJECT", Path.cwd()))
         yield
 
 

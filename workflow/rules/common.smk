@@ -9,7 +9,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
-sys.path.insert(0, str(workflow.basedir))
+# A clone's Snakefile finds its package here; that of an installed package, and that of `snn init`, find it by themselves.
+if (Path(workflow.basedir) / "snn").is_dir():
+    sys.path.insert(0, str(workflow.basedir))
 
 from snn.grid import (
     catalogue,
@@ -23,6 +25,7 @@ from snn.grid import (
 from snn.config import groups
 from snn.config.cell import ANY
 from snn.errors import SnnError, one_line
+from snn.files.project import IS_INSTALLED, ROOT
 from snn.hardware import environment
 from snn.hardware.locks import (
     END_WITH_PARENT,
@@ -38,10 +41,16 @@ def refuse(message):
     sys.exit(f"snn: {one_line(message)}")
 
 
-if Path.cwd().resolve() != Path(workflow.basedir).resolve():
+# The Snakefile of an installed package works in any folder.
+HERE, BASE = Path.cwd().resolve(), Path(workflow.basedir).resolve()
+if HERE != BASE and not (IS_INSTALLED and BASE == ROOT):
     refuse(
         f"start snakemake in {workflow.basedir}: results are written where it starts, "
         "and a cell's code is found there"
+    )
+if "{" in os.path.relpath(ROOT, HERE):
+    refuse(
+        f"{ROOT}: Snakemake takes braces in the path of an input for a wildcard: install snn into a folder without them"
     )
 
 end_at_once()
@@ -132,7 +141,7 @@ if "gpu" in workflow.global_resources:
 for NUMBER in range(GPUS):
     workflow.register_resource(f"gpu_{NUMBER}", 1)
 
-PAPER_DEVICE = groups.read_yaml(Path("config/paper/gpu.yaml"))["device"]
+PAPER_DEVICE = groups.read_yaml(groups.CONFIG / "paper/gpu.yaml")["device"]
 
 # What a cell's process needs to know about this one. It sets its number of threads itself.
 os.environ[END_WITH_PARENT] = str(os.getpid())
@@ -166,6 +175,11 @@ if PYTHON != sys.executable:  # else Snakemake is left as it is
 
 # Ctrl-C ends this process, which ends its jobs (snn/workflow/signals.py): no traceback from each of them.
 shell.prefix("set -euo pipefail; trap '' INT; ")
+
+
+def of_project(path):
+    """A file of the project as an input: relative, so that a clone can be moved."""
+    return os.path.relpath(ROOT / path, HERE)
 
 
 def quick(function):
@@ -279,7 +293,9 @@ def shown(path, entry, caption):
 
     # A figure with a table's name has a separate caption.
     names = (f"{caption}_{form}", caption, f"any_{form}")
-    caption = next(one for one in names if Path(f"workflow/report/{one}.rst").exists())
+    caption = next(
+        one for one in names if (ROOT / f"workflow/report/{one}.rst").exists()
+    )
     return report(
         path,
         # Categories are sorted by name.

@@ -13,8 +13,8 @@ def is_recommended(folder):
 rule build_overview:
     input:
         records=all_records,
-        verdicts="config/verdicts.yaml",
-        neighbours="config/neighbours.yaml",
+        verdicts=of_project("config/verdicts.yaml"),
+        neighbours=of_project("config/neighbours.yaml"),
         figure=lambda wildcards: (
             [f"results/figures/{wildcards.of}{SWEEP}.svg"]
             if is_recommended(wildcards.of)
@@ -45,7 +45,7 @@ rule build_overview:
 rule build_gpu:
     input:
         limits=limits_input,
-        paper="config/paper/gpu.yaml",
+        paper=of_project("config/paper/gpu.yaml"),
     output:
         csv="results/tables/{of}gpu.csv",
         page=page("gpu"),
@@ -70,7 +70,7 @@ rule build_datasets:
         tables=lambda wildcards: [
             naming.dataset_path(cell) for cell in trainings_of(wildcards.of)
         ],
-        paper="config/paper/datasets.yaml",
+        paper=of_project("config/paper/datasets.yaml"),
     output:
         csv="results/tables/{of}datasets.csv",
         page=page("datasets"),
@@ -91,7 +91,7 @@ rule build_datasets:
 
 rule build_configuration:
     input:
-        verdicts="config/verdicts.yaml",
+        verdicts=of_project("config/verdicts.yaml"),
     output:
         csv="results/tables/{of}configuration.csv",
         page=page("configuration"),

@@ -22,10 +22,10 @@ for TABLE in (*OWN_TABLES, catalogue.TIDY):
             f"build_{TABLE}"
         input:
             lambda wildcards: records_of(wildcards.table, wildcards.of),
-            paper=[ENTRY.published] if ENTRY.published else [],
+            paper=of_project(ENTRY.published) if ENTRY.published else [],
             limits=limits_input if ENTRY.with_limits else [],
-            verdicts="config/verdicts.yaml",
-            neighbours="config/neighbours.yaml",
+            verdicts=of_project("config/verdicts.yaml"),
+            neighbours=of_project("config/neighbours.yaml"),
         output:
             csv="results/tables/{of}{table}.csv",
             page=shown("results/tables/{of}{table}.html", ENTRY, caption=TABLE),

@@ -14,6 +14,6 @@ refuse_plainly()
 files, params = snakemake.input, snakemake.params
 limits = [read_limits(Path(path), params.limits_hash) for path in files.limits]
 records, verdicts = frame.checked(params.records), read_yaml(Path(files.verdicts))
-beside = params.axes or (read_yaml(Path(files.paper[0])) if files.paper else {})
+beside = params.axes or (read_yaml(Path(files.paper)) if files.paper else {})
 table, title = build(params.form, records, beside, verdicts, limits, params.primary)
 write(table, snakemake.output.csv, snakemake.output.page, title.format(snakemake.wildcards.table))

@@ -19,28 +19,37 @@ constexpr int ROW_TILES = CHUNK / 8;
 __device__ constexpr int m_tiles(int i) { return WIDTH[i] / 16; }       // of Z_i, and of W_i
 __device__ constexpr int k_tiles(int i) { return WIDTH[i - 1] / 8; }    // of W_i
 
+// Few outputs are computed without tensor cores, from the layer before in registers.
+constexpr bool NARROW = OUTPUTS <= 4 && L > 1 && !CROSS_ENTROPY && !SEQUENTIAL;
+constexpr int LAST = NARROW ? L - 1 : L;   // layer whose gradient alone is stored
+// In a cluster the owners find the gradients of later layers, and of few outputs, while the workers go on to earlier ones.
+constexpr int OWN_FROM = LAST / 2 + 1 > 2 ? LAST / 2 + 1 : 2;
+
 // How M x N tiles are divided among warps: M_EACH x N_EACH for each. WHOLE: a warp has all tiles down.
-__device__ constexpr int cost_of(int m, int n, int down)
+__device__ constexpr int cost_of(int m, int n, int down, int warps)
 {
-    return 64 * up(m, down) * up(n, WARPS / down) + 2 * up(m, down) + up(n, WARPS / down);
+    return 64 * up(m, down) * up(n, warps / down) + 2 * up(m, down) + up(n, warps / down);
 }
-__device__ constexpr int best_down(int m, int n)
+__device__ constexpr int best_down(int m, int n, int warps)
 {
     int best = 1;
-    for (int down = 2; down <= WARPS; down *= 2)
-        if (cost_of(m, n, down) < cost_of(m, n, best)) best = down;
+    for (int down = 2; down <= warps; down *= 2)
+        if (cost_of(m, n, down, warps) < cost_of(m, n, best, warps)) best = down;
     return best;
 }
-template <int M_, int N_, bool WHOLE>
+template <int M_, int N_, bool WHOLE, int COUNT = WARPS>
 struct Share {
-    static constexpr int DOWN = WHOLE ? 1 : best_down(M_, N_), ACROSS = WARPS / DOWN;
+    static constexpr int DOWN = WHOLE ? 1 : best_down(M_, N_, COUNT), ACROSS = COUNT / DOWN;
     static constexpr int M = up(M_, DOWN), N = up(N_, ACROSS);
 
     int down, across;
 
     __device__ explicit Share(int warp) : down(warp % DOWN), across(warp / DOWN) {}
 
-    __device__ bool has_some() const { return down * M < M_ && across * N < N_; }
+    __device__ bool has_some() const
+    {
+        return down * M < M_ && across * N < N_ && (COUNT % DOWN == 0 || across < ACROSS);
+    }
     __device__ bool has(int m, int n) const { return has_m(m) && has_n(n); }
     __device__ bool has_m(int m) const { return M_ % M == 0 || down * M + m < M_; }
     __device__ bool has_n(int n) const { return N_ % N == 0 || across * N + n < N_; }
@@ -48,7 +57,7 @@ struct Share {
     __device__ int n_tile(int n) const { return N_ % N == 0 ? across * N + n : smaller(across * N + n, N_ - 1); }
 };
 template <int I> using Neurons = Share<m_tiles(I), ROW_TILES, I == L>;
-template <int I> using Weights = Share<m_tiles(I), k_tiles(I), false>;
+template <int I> using Weights = Share<m_tiles(I), k_tiles(I), false, (CLUSTER > 1 && I >= OWN_FROM ? OWNER_WARPS : WARPS)>;
 
 // An item is the four weights at a lane's place in a tile. In a narrow output layer only some lanes have one.
 __device__ constexpr int lanes_of(int i) { return i == L && OUTPUTS < 8 ? 4 * OUTPUTS : 32; }
@@ -65,7 +74,7 @@ constexpr int PARAMETERS = first_parameter(L) + (WIDTH[L - 1] + BIAS[L]) * WIDTH
 // In a cluster each block owns a part of every layer's items, and of the biases (layer 0), four at a time. A slot is a warp's
 // part of one layer. The last layer's slots come first, as its gradients do.
 __device__ constexpr int all_of(int i) { return i > 0 ? items_of(i) : NEURONS / 4; }
-__device__ constexpr int owned_of(int i) { return up(all_of(i), CLUSTER); }
+__device__ constexpr int owned_of(int i) { return to_multiple(up(all_of(i), CLUSTER), 4); }
 __device__ constexpr int first_slot(int i) { return i == L ? 0 : first_slot(i + 1) + up(owned_of(i + 1), 32); }
 constexpr int SLOTS = first_slot(0) + up(owned_of(0), 32), SLOTS_EACH = up(SLOTS, larger(OWNER_WARPS, 1));
 
@@ -74,28 +83,34 @@ __device__ constexpr int tiles_before(int i) { return i > 0 ? tiles_before(i - 1
 __device__ constexpr int weights_before(int i) { return i > 1 ? weights_before(i - 1) + m_tiles(i - 1) * k_tiles(i - 1) : 0; }
 __device__ constexpr int slopes_before(int i) { return i > 1 ? slopes_before(i - 1) + NEEDS_Z(i - 1) * m_tiles(i - 1) : 0; }
 
-constexpr int DZ_APART = APART ? (tiles_before(L) + m_tiles(L) - tiles_before(1)) * ROW_TILES * TILE : 0;   // from H_i to dZ_i
+constexpr int DZ_APART = APART ? (tiles_before(LAST) + m_tiles(LAST) - tiles_before(1)) * ROW_TILES * TILE : 0;   // from H_i
+using Hidden = Neurons<larger(L - 1, 1)>;   // of which NARROW outputs are sums
 constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 
 struct Shared {
     float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights in float32; with CLUSTER above 1 their owners hold them
     float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // from each block, for the items that this block owns
-    float X[2][CHUNK][X_LINE], Y[2][CHUNK][Y_LINE];        // of this chunk and the next
+    float4 hidden[NARROW && CLUSTER > 1 ? m_tiles(L - 1) * ROW_TILES * 32 : 1];   // H_{L-1} by tiles and lanes
+    float X[CLUSTER > 1 ? 1 : 2][CHUNK][X_LINE], Y[CLUSTER > 1 ? 4 : 2][CHUNK][Y_LINE];   // of this chunk and the next ones
+    unsigned found[2][CLUSTER > 1 ? CHUNK : 2];            // rows of chunks to come
     unsigned W[CLUSTER > 1 ? 2 : 1][(weights_before(L) + m_tiles(L) * k_tiles(L)) * TILE];   // of even and odd steps
-    unsigned H_0[2][m_tiles(0) * ROW_TILES * TILE];        // of this chunk and the next
-    unsigned H[((tiles_before(L) - tiles_before(1)) * (1 + APART) + m_tiles(L)) * ROW_TILES * TILE];   // H_1, ..., dZ_L; dZ_1, ...
+    unsigned H_0[CLUSTER > 1 ? 3 : 2][m_tiles(0) * ROW_TILES * TILE];   // of this chunk and the next
+    unsigned H[((tiles_before(LAST) - tiles_before(1)) * (1 + APART) + m_tiles(LAST)) * ROW_TILES * TILE];   // H_1, ..., dZ_LAST; dZ_1, ...
+    float outputs[NARROW ? WARPS : 1][NARROW ? CHUNK : 1][NARROW ? OUTPUTS : 1];   // sums over the neurons of some warps
+    float narrow_dW[NARROW ? WARPS : 1][NARROW ? OUTPUTS : 1][NARROW ? WIDTH[larger(L - 1, 0)] : 1];   // sums over their rows
+    float dz_of_outputs[NARROW && CLUSTER > 1 ? CHUNK : 4][NARROW && CLUSTER > 1 ? OUTPUTS : 1];
+    float narrow_db[NARROW ? WARPS : 2][NARROW ? OUTPUTS : 1];
     float slopes[slopes_before(L) * ROW_TILES * 128 + 4];
     float biases[NEURONS];
     float largest_sent[2][CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? SLOTS : 1];   // |weight| of each slot, of even and odd steps
     int largest_H[3][L + 1], largest_dZ[3][L + 1];         // bits of |.|: of the chunk before, of this and of the next
     int largest_W[3][L + 1];                               // of three steps
     int expected[2][L + 1];                                // bytes at each mbarrier
-    int misfit;                                            // whether weights are beyond their scale
+    int misfit[2];                                         // whether weights are beyond their scale, in even and odd steps
     float pace[2][3];                                      // of even and odd steps
     unsigned long long arrived[2][L + 1];                  // mbarriers: gradients; parameters. 0: biases
-    unsigned long long checked;                            // mbarrier: all blocks know whether weights are beyond their scale
-    unsigned short tables[ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order
+    unsigned short tables[CLUSTER > 1 ? 2 : 1][ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order, and of the next one's
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 

@@ -3,12 +3,12 @@
 
 constexpr int ROUNDS = 8;
 
-// Writes a table of 8 << right numbers; called by all threads.
-template <int BITS, int COUNT>
-__device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch)
+// Writes numbers first, first + apart, ... of a table of 8 << right numbers.
+template <int BITS>
+__device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch, int first, int end, int apart)
 {
     constexpr int RIGHT = BITS - BITS / 2;
-    for (int i = threadIdx.x; i < ROUNDS << RIGHT; i += COUNT) {
+    for (int i = first; i < end; i += apart) {
         const int round = i >> RIGHT;
         F[i] = philox(i & (1 << RIGHT) - 1, round, epoch, seed, 0).of[0] & ((1u << (round % 2 ? RIGHT : BITS / 2)) - 1);
     }

@@ -15,7 +15,10 @@
 //              APART, has a separate place, which saves a barrier.
 //   update     CLUSTER 1: a warp updates the weights whose gradient it has; m and v stay in its registers.
 //              Otherwise: each block owns some weights. It receives their gradients from all blocks (st.async), adds them
-//              up in the order of ranks, updates, and sends the new weights to all blocks.
+//              up in the order of ranks, updates, and sends the new weights to all blocks. Its warps are workers, which go
+//              forwards and backwards, and owners, which find the gradients of later layers beside them (OWN_FROM),
+//              update, and prepare the rows of steps to come. One owner looks whether new weights fit their scales.
+//   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
 //   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before. With ORDER_BITS, an epoch's
@@ -30,10 +33,10 @@
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
-// Races that no tool sees, between blocks of a cluster. A block's place for gradients is written again only by a block that
-// has received all new parameters of that layer, so after the owner has read it. Weights have two places, which steps use in
+// Races that no tool sees, between blocks of a cluster. A block sends gradients once it has received all new parameters of the
+// step before (AHEAD, ERROR), so after their owners have read its earlier ones. Weights have two places, which steps use in
 // turn: one is written again two steps later, after the owners have received a gradient that the block computed from what it
-// read there. A block's biases are written after it has sent their gradients, the first layer's last.
+// read there. A block's biases are written after it has sent all gradients, those of the first layer last.
 
 #include "../../activation_functions.cuh"
 #include "../../output_losses.cuh"
@@ -52,7 +55,33 @@ __device__ void named_barrier(int number, int threads)
 {
     asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory");
 }
+__device__ void named_arrive(int number, int threads)   // without waiting for the others
+{
+    asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(threads) : "memory");
+}
 #endif
+
+// To 3 roundings and without branches. exp's and division's approximations are exact enough unless |x| is small; there, x times
+// a polynomial of x^2 that was fitted to tanh.
+__device__ float fast_tanh(float x)
+{
+    const float size = fabsf(x), square = x * x;
+    float sum = -0.00589394523f;
+    sum = sum * square + 0.020794617f;
+    sum = sum * square - 0.0537832938f;
+    sum = sum * square + 0.133319154f;
+    sum = sum * square - 0.333332986f;
+    const float large = copysignf(1.0f - __fdividef(2.0f, __expf(2.0f * size) + 1.0f), x);
+    return size < 0.6f ? x * square * sum + x : large;
+}
+__device__ float value_of(int f, float z)
+{
+    return f == IDENTITY ? z : f == TANH ? fast_tanh(z) : f == SIGMOID ? __fdividef(1.0f, 1.0f + __expf(-z)) : activated(f, z);
+}
+
+// Numbers of barriers in a cluster's blocks. AHEAD: the owners have looked at the weights and prepared the next rows. ERROR + I:
+// dZ_I is written. FOUND: so are the gradients that the owners compute.
+constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12;
 
 // ---- of each layer, in registers
 
@@ -76,10 +105,12 @@ struct Training {
     float x_scale;
     Formula formula;
     int rank, member;
-    int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
+    int thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
+    int warp = thread / 32 - (OWNERS > 0 && thread >= WORKERS ? WARPS : 0);   // of the workers or of the owners
     Places place;
     int step = 0, batch = 0, chunk = 0, count = 0, turn = 0, now = 0;   // count: rows of this batch; turn: of three; now: of two
-    int next_batch = 0, next_chunk = 0;
+    int of_Y = 0, found = 1;   // the places of Y, and of rows that were found before
+    int next_batch = 0, next_chunk = 0, made = 0;   // made: numbers of the next epoch's tables
     unsigned next_epoch = 0;
     float decay, rate;
     unsigned seed;
@@ -87,6 +118,7 @@ struct Training {
 
     Gradient<L> gradient;
     State<CLUSTER == 1 ? L : 0> state;
+    float hidden[Hidden::M][Hidden::N][4], dz_of_outputs[Hidden::N][2][OUTPUTS];   // H and the outputs' dZ of last_layers
 
     template <int I> __device__ unsigned* W() const { return shared.W[CLUSTER > 1 ? step % 2 : 0] + weights_before(I) * TILE; }
     template <int I>
@@ -95,12 +127,13 @@ struct Training {
         if constexpr (I == 0) return shared.H_0[now];
         else return shared.H + (tiles_before(I) - tiles_before(1)) * ROW_TILES * TILE;
     }
-    template <int I> __device__ unsigned* dZ() const { return H<I>() + (I < L && APART ? DZ_APART : 0); }
+    template <int I> __device__ unsigned* dZ() const { return H<I>() + (I < LAST && APART ? DZ_APART : 0); }
     template <int I> __device__ float* slopes() const { return shared.slopes + slopes_before(I) * ROW_TILES * 128; }
     template <int I> __device__ float* biases() const { return shared.biases + first_bias(I); }
     // Otherwise the compiler would compute once what depends on a thread's place, and keep it in registers throughout.
     __device__ void forget_place()
     {
+        if (CLUSTER > 1) return;
 #ifndef CUDA_ON_CPU
         asm volatile("" : "+r"(thread));
 #endif
@@ -111,7 +144,7 @@ struct Training {
     __device__ void sync() const   // of the workers
     {
         if constexpr (OWNERS == 0) __syncthreads();
-        else named_barrier(1, WORKERS);
+        else named_barrier(OF_WORKERS, WORKERS);
     }
 
     // The largest number of a matrix is noted by all warps, and known after a barrier.
@@ -128,17 +161,24 @@ struct Training {
         if (CLUSTER == 1 && chunk == 0) shared.largest_W[(step + 2) % 3][thread] = 0;
     }
     __device__ int before() const { return turn > 0 ? turn - 1 : 2; }
+    template <int I = L>
+    __device__ void follow_numbers()   // scales of this chunk, unless its numbers do not fit
+    {
+        up_of_dZ[I] = up_for(shared.largest_dZ[before()][I]);
+        if constexpr (I > 1) up_of_H[I - 1] = up_for(shared.largest_H[before()][I - 1]), follow_numbers<I - 1>();
+    }
 
     // ---- data
 
     __device__ int rows_of(int of_batch) const { return smaller(BATCH, rows - of_batch * BATCH); }
 
-    // One chunk is trained, the next is being copied, and the rows of the one after that are looked up.
-    __device__ void look_ahead()
+    __device__ bool look_ahead()   // whether an epoch begins
     {
-        if (++next_chunk < CHUNKS) return;
+        if (++next_chunk < CHUNKS) return false;
         next_chunk = 0, next_batch = batch_after(next_batch, batches);
-        if (next_batch == 0 && ORDER_BITS) make_order(++next_epoch);
+        if (next_batch > 0 || ORDER_BITS == 0) return false;
+        ++next_epoch;
+        return true;
     }
 
     // This block's rows of an epoch in the order of training, in device memory; two epochs take turns.
@@ -151,7 +191,7 @@ struct Training {
 
     __device__ void make_order(unsigned of_epoch)
     {
-        make_tables<ORDER_BITS, WORKERS>(shared.tables, seed, of_epoch);
+        make_tables<ORDER_BITS>(shared.tables[0], seed, of_epoch, thread, TABLE, WORKERS);
         sync();
         unsigned* const to = order_of(of_epoch);
         constexpr int TOGETHER = 4;   // walks that do not wait for each other
@@ -162,7 +202,7 @@ struct Training {
                 const int line = smaller(first + i * WORKERS, batches * ROWS - 1);
                 at[i] = place_of_row(line / ROWS, line % ROWS);
             }
-            find_rows_at<ORDER_BITS>(shared.tables, at, rows);
+            find_rows_at<ORDER_BITS>(shared.tables[0], at, rows);
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
                 if (first + i * WORKERS < batches * ROWS) to[first + i * WORKERS] = at[i];
@@ -175,9 +215,17 @@ struct Training {
         return of_batch * BATCH + smaller(rank * ROWS + line, rows_of(of_batch) - 1);
     }
 
-    static constexpr int X_PARTS = WIDTH[0] / 4, PARTS = X_PARTS + Y_LINE / 4, FETCHES = up(CHUNK * PARTS, WORKERS);
-    int fetched[FETCHES];   // rows whose parts this thread copies next
+    static constexpr int CREW = OWNERS > 0 ? OWNERS : WORKERS;   // threads that copy rows
+    static constexpr int X_PARTS = WIDTH[0] / 4, PARTS = X_PARTS + Y_LINE / 4, FETCHES = up(CHUNK * PARTS, CREW);
+    int fetched[CLUSTER > 1 ? 1 : FETCHES];   // rows whose parts this thread copies next
+    __device__ int of_crew() const { return OWNERS > 0 ? thread - WORKERS : thread; }
 
+    // CLUSTER 1: one chunk is trained, the next is being copied, and the rows of the one after that are looked up.
+    __device__ void look_further()
+    {
+        if (look_ahead()) make_order(next_epoch);
+        find_rows(next_batch, next_chunk, next_epoch);
+    }
     __device__ void find_rows(int of_batch, int of_chunk, unsigned of_epoch)
     {
 #pragma unroll
@@ -188,27 +236,99 @@ struct Training {
         }
     }
 
-    __device__ void fetch_rows(int to)
+    template <class RowOf>
+    __device__ void copy_rows(float (*to_X)[X_LINE], float (*to_Y)[Y_LINE], RowOf row_of)   // row_of(line, fetch)
     {
 #pragma unroll
         for (int f = 0; f < FETCHES; ++f) {
-            const int i = thread + f * WORKERS, line = i / PARTS, part = i % PARTS;
-            if (CHUNK * PARTS % WORKERS && i >= CHUNK * PARTS) break;
+            const int i = of_crew() + f * CREW, line = i / PARTS, part = i % PARTS;
+            if (CHUNK * PARTS % CREW && i >= CHUNK * PARTS) break;
             const bool of_X = part < X_PARTS;
-            float* const there = of_X ? &shared.X[to][line][4 * part] : &shared.Y[to][line][4 * (part - X_PARTS)];
+            float* const there = of_X ? &to_X[line][4 * part] : &to_Y[line][4 * (part - X_PARTS)];
             const float* const from = of_X ? X + 4 * part : Y + 4 * (part - X_PARTS);
-            copy_async(shared_address(there), from + (size_t)fetched[f] * (of_X ? WIDTH[0] : WIDTH[L]));
+            copy_async(shared_address(there), from + (size_t)row_of(line, f) * (of_X ? WIDTH[0] : WIDTH[L]));
         }
+    }
+    __device__ void fetch_rows(int to)
+    {
+        copy_rows(shared.X[to], shared.Y[to], [&](int, int f) { return fetched[f]; });
     }
 
     __device__ void take_X(int which)   // of this chunk or the next
     {
-        for (int tile = warp; tile < m_tiles(0) * ROW_TILES; tile += WARPS) {
+        for (int tile = warp; tile < m_tiles(0) * ROW_TILES; tile += CREW / 32) {
             const int feature = tile / ROW_TILES * 16 + g, row = tile % ROW_TILES * 8 + 2 * t;
             float v[4];
-            for (int i = 0; i < 4; ++i) v[i] = shared.X[which][row + i % 2][feature + i / 2 * 8];
+            for (int i = 0; i < 4; ++i) v[i] = shared.X[CLUSTER > 1 ? 0 : which][row + i % 2][feature + i / 2 * 8];
             write_tile(shared.H_0[which] + tile * TILE + lane, v, x_scale);
         }
+    }
+
+    // In a cluster, by the owners: while a chunk is trained, the next one has been split and the one after that is split. Then a
+    // fourth is copied, whose rows have been found, and those of a fifth are found.
+
+    static constexpr int TABLE = ORDER_BITS ? ROUNDS << RIGHT_BITS : 0;
+    __device__ void make_next_tables(int numbers)
+    {
+        const int end = smaller(made + numbers, TABLE);
+        make_tables<larger(ORDER_BITS, 1)>(shared.tables[CLUSTER > 1 ? (next_epoch + 1) % 2 : 0], seed, next_epoch + 1,
+                                           made + of_crew(), end, CREW);
+        made = end;
+    }
+
+    __device__ void find_next_rows(int to)
+    {
+        for (int line = CREW - 1 - of_crew(); line < CHUNK; line += CREW) {   // the last owners have the most time
+            unsigned row[1] = {(unsigned)place_of_row(next_batch, next_chunk * CHUNK + line)};
+            if constexpr (ORDER_BITS > 0) find_rows_at<ORDER_BITS>(shared.tables[CLUSTER > 1 ? next_epoch % 2 : 0], row, rows);
+            if (MEMBER_ROWS)
+                row[0] = reinterpret_cast<const unsigned*>(workspace + workspace_floats)[(size_t)member * rows + row[0]];
+            shared.found[to][line] = row[0];
+        }
+        if (ORDER_BITS) make_next_tables(up(TABLE, batches * CHUNKS));
+        if (look_ahead()) made = 0;
+    }
+    __device__ void copy_found(int from, int to_Y)
+    {
+        copy_rows(shared.X[0], shared.Y[to_Y], [&](int line, int) { return shared.found[from][line]; });
+    }
+
+    __device__ void begin_rows()
+    {
+        if (ORDER_BITS) {
+            --next_epoch;
+            make_next_tables(TABLE);
+            ++next_epoch, made = 0;
+            make_next_tables(TABLE);
+            sync_owners();
+        }
+        for (int i = 0; i < 3; ++i) {
+            find_next_rows(i % 2);
+            if (i > 0) {
+                copies_done();
+                sync_owners();
+                take_X(i - 1);
+            }
+            sync_owners();
+            copy_found(i % 2, i);
+        }
+        find_next_rows(1);
+    }
+    __device__ void prepare_rows()
+    {
+        copies_done();
+        sync_owners();
+        take_X(before());
+        sync_owners();
+        copy_found(found, (of_Y + 3) % 4);
+    }
+    __device__ void sync_owners() const { named_barrier(OF_OWNERS, OWNERS); }
+    __device__ void sync_both() const { named_barrier(OF_BOTH, THREADS); }
+    __device__ void go_on()
+    {
+        turn = turn < 2 ? turn + 1 : 0;
+        if (CLUSTER > 1) now = turn, of_Y = (of_Y + 1) % 4, found = 1 - found;
+        else of_Y = now = 1 - now;
     }
 
     // ---- forward
@@ -246,7 +366,7 @@ struct Training {
         outputs_of<I>([&](const S& share, int m, int n, const float (&z)[4]) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                float value = F[I] == IDENTITY ? z[i] : activated(F[I], z[i]);
+                float value = value_of(F[I], z[i]);
                 if (F[I] == SIGMOID && share.m_tile(m) * 16 + g + i / 2 * 8 >= REAL_WIDTH[I]) value = 0.0f;
                 h[m][n][i] = value, largest = fmaxf(largest, fabsf(value));
                 if (NEEDS_Z(I) && share.has(m, n)) slope_of<I>(share, m, n, i) = differentiated(F[I], 1.0f, z[i]);
@@ -263,13 +383,14 @@ struct Training {
 
     // Writes to H_I's or dZ_I's place with the scale of the step before, and again if the largest number does not fit.
     template <int I, int M, int N>
-    __device__ void put(unsigned* to, int (&places)[3][L + 1], const float (&v)[M][N][4], float largest, float& up)
+    __device__ void put(unsigned* to, int (&places)[3][L + 1], const float (&v)[M][N][4], float largest, float& up,
+                        bool ahead = false)
     {
         int& most = places[turn][I];
-        up = up_for(places[before()][I]);
         write<I>(to, v, up);
         note(most, largest);
-        sync();
+        if (ahead) named_barrier(AHEAD, WORKERS + 32);
+        else sync();
         if (__builtin_expect(!fits(most, up), 0)) {
             up = up_for(most);
             write<I>(to, v, up);
@@ -314,7 +435,7 @@ struct Training {
                     dz[m][n][i] = z[i];
                 } else {
                     const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
-                    const OfOutput its = of_output<Loss::LOSS>(z[i], real ? shared.Y[now][line][neuron] : z[i]);
+                    const OfOutput its = of_output<Loss::LOSS>(z[i], real ? shared.Y[of_Y][line][neuron] : z[i]);
                     if (real) error_of(in_batch)[neuron] = its.loss;
                     dz[m][n][i] = real ? scale() * its.slope : 0.0f;
                 }
@@ -323,6 +444,193 @@ struct Training {
         });
         if constexpr (CROSS_ENTROPY) softmax(dz, largest);
         put<L>(dZ<L>(), shared.largest_dZ, dz, largest, up_of_dZ[L]);
+    }
+
+    // ---- few outputs
+
+    // The last two layers, forwards and backwards: H_P, Z_L, dZ_L and dZ_P of P = L - 1.
+    __device__ void last_layers(bool again)
+    {
+        constexpr int P = larger(L - 1, 1);
+        using S = Hidden;
+        const S share(warp);
+        float (&h)[S::M][S::N][4] = hidden, (&dz)[S::N][2][OUTPUTS] = dz_of_outputs;
+        float slope[S::M][S::N][4], of_output_layer[S::M][2][OUTPUTS], errors[S::M][S::N][4];
+        outputs_of<P>([&](const S&, int m, int n, const float (&z)[4]) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                h[m][n][i] = value_of(F[P], z[i]);
+                if (F[P] == SIGMOID && share.m_tile(m) * 16 + g + i / 2 * 8 >= REAL_WIDTH[P]) h[m][n][i] = 0.0f;
+                if (NEEDS_Z(P)) slope[m][n][i] = differentiated(F[P], 1.0f, z[i]);
+            }
+        });
+        if (share.has_some()) {
+#pragma unroll
+            for (int m = 0; m < S::M; ++m)
+#pragma unroll
+                for (int i = 0; i < 2 * OUTPUTS; ++i)
+                    of_output_layer[m][i % 2][i / 2] = share.has_m(m) ? output_weight(2 * share.m_tile(m) + i % 2, i / 2) : 0.0f;
+#pragma unroll
+            for (int n = 0; n < S::N; ++n)
+#pragma unroll
+                for (int i = 0; i < 2 * OUTPUTS; ++i) {
+                    const int j = i % 2, output = i / 2;
+                    float sum = 0.0f;
+#pragma unroll
+                    for (int m = 0; m < S::M; ++m)
+                        sum += of_output_layer[m][0][output] * h[m][n][j] + of_output_layer[m][1][output] * h[m][n][2 + j];
+                    sum = over_column(sum);
+                    if (g == 0 && share.has_n(n)) shared.outputs[share.down][share.n_tile(n) * 8 + 2 * t + j][output] = sum;
+                }
+        }
+        sync();
+        float largest = 0.0f;
+        if (share.has_some()) {
+#pragma unroll
+            for (int n = 0; n < S::N; ++n)
+#pragma unroll
+                for (int i = 0; i < 2 * OUTPUTS; ++i) {
+                    const int j = i % 2, output = i / 2, line = share.n_tile(n) * 8 + 2 * t + j;
+                    const int in_batch = rank * ROWS + chunk * CHUNK + line;
+                    const bool real = in_batch < count && share.has_n(n);
+                    float z = BIAS[L] ? biases<L>()[output] : 0.0f;
+#pragma unroll
+                    for (int down = 0; down < up(m_tiles(P), S::M); ++down) z += shared.outputs[down][line][output];
+                    const OfOutput its = of_output<Loss::LOSS>(z, real ? shared.Y[of_Y][line][output] : z);
+                    if (real && share.down == 0 && g == 0) error_of(in_batch)[output] = its.loss;
+                    dz[n][j][output] = real ? scale() * its.slope : 0.0f;
+                }
+            if constexpr (CLUSTER == 1) sum_gradient();
+            else leave_to_owners();
+#pragma unroll
+            for (int m = 0; m < S::M; ++m)
+#pragma unroll
+                for (int n = 0; n < S::N; ++n)
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        float error = 0.0f;
+#pragma unroll
+                        for (int output = 0; output < OUTPUTS; ++output)
+                            error += of_output_layer[m][i / 2][output] * dz[n][i % 2][output];
+                        if (NEEDS_Z(P)) error *= slope[m][n][i];
+                        else if (F[P] != IDENTITY) error = differentiated(F[P], error, h[m][n][i]);
+                        errors[m][n][i] = error, largest = fmaxf(largest, fabsf(error));
+                    }
+        }
+        if (CLUSTER == 1 && L == 2) copies_done();
+        put<P>(dZ<P>(), shared.largest_dZ, errors, largest, up_of_dZ[P], CLUSTER > 1 && P == 1 && !again);
+    }
+
+    // Of the last layer, over a warp's rows.
+    __device__ void sum_gradient()
+    {
+        using S = Hidden;
+        const S share(warp);
+        if (!share.has_some()) return;
+#pragma unroll
+        for (int output = 0; output < OUTPUTS; ++output) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int n = 0; n < S::N; ++n) sum += dz_of_outputs[n][0][output] + dz_of_outputs[n][1][output];
+            sum = over_line(sum);
+            if (lane == 0 && share.down == 0) shared.narrow_db[share.across][output] = sum;
+#pragma unroll
+            for (int m = 0; m < S::M; ++m)
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    sum = 0.0f;
+#pragma unroll
+                    for (int n = 0; n < S::N; ++n)
+#pragma unroll
+                        for (int j = 0; j < 2; ++j) sum += dz_of_outputs[n][j][output] * hidden[m][n][2 * half + j];
+                    sum = over_line(sum);
+                    const int neuron = share.m_tile(m) * 16 + 8 * half + g;
+                    if (t == 0 && share.has_m(m)) shared.narrow_dW[share.across][output][neuron] = sum;
+                }
+        }
+    }
+
+    // In a cluster, the owners do that.
+    __device__ void leave_to_owners() const
+    {
+        using S = Hidden;
+        const S share(warp);
+#pragma unroll
+        for (int n = 0; n < S::N; ++n) {
+            if (!share.has_n(n)) continue;
+#pragma unroll
+            for (int m = 0; m < S::M; ++m) {
+                const float (&h)[4] = hidden[m][n];
+                float4& place = shared.hidden[(share.m_tile(m) * ROW_TILES + share.n_tile(n)) * 32 + lane];
+                if (share.has_m(m)) place = make_float4(h[0], h[1], h[2], h[3]);
+            }
+            for (int i = 0; i < 2 * OUTPUTS && share.down == 0 && g == 0; ++i)
+                shared.dz_of_outputs[share.n_tile(n) * 8 + 2 * t + i % 2][i / 2] = dz_of_outputs[n][i % 2][i / 2];
+        }
+    }
+    __device__ void sum_over_rows()
+    {
+        for (int m = warp; m < m_tiles(larger(L - 1, 1)); m += OWNER_WARPS)
+#pragma unroll
+            for (int output = 0; output < OUTPUTS; ++output) {
+                float sum[2] = {}, db = 0.0f;
+#pragma unroll
+                for (int n = 0; n < ROW_TILES; ++n) {
+                    const float4 h = shared.hidden[(m * ROW_TILES + n) * 32 + lane];
+                    const int row = n * 8 + 2 * t;
+                    const float first = shared.dz_of_outputs[row][output], second = shared.dz_of_outputs[row + 1][output];
+                    sum[0] += first * h.x + second * h.y, sum[1] += first * h.z + second * h.w, db += first + second;
+                }
+                for (int half = 0; half < 2; ++half) {
+                    sum[half] = over_line(sum[half]);
+                    if (t == 0) shared.narrow_dW[0][output][m * 16 + 8 * half + g] = sum[half];
+                }
+                db = over_line(db);
+                if (m == 0 && lane == 0) shared.narrow_db[0][output] = db;
+            }
+    }
+
+    // A lane's weight between input 8 tile + g and an output.
+    __device__ float output_weight(int tile, int output) const
+    {
+        if constexpr (CLUSTER > 1) {
+            const unsigned* const line = W<L>() + tile * TILE + 4 * output + g / 2;
+            const float2 big = floats_of(line[0]), small = floats_of(line[64]);
+            return (g % 2 ? big.y + small.y : big.x + small.x) * down_for(up_of_W[L]);
+        } else {
+            return reinterpret_cast<const float*>(shared.items + first_item(L) + tile * lanes_of(L) + 4 * output + g / 2)[g % 2];
+        }
+    }
+    __device__ static float over_line(float v)
+    {
+        for (int apart = 1; apart < 4; apart *= 2) v += __shfl_xor_sync(0xffffffff, v, apart);
+        return v;
+    }
+
+    // The last layer's gradient, from the sums of several warps.
+    __device__ void take_gradient()
+    {
+        using S = Weights<L>;
+        constexpr int SUMS = CLUSTER > 1 ? 1 : up(ROW_TILES, Hidden::N);
+        const S share(warp);
+        Gradient<L>& its = gradient;
+        if (!share.has_some()) return;
+        const bool first = CHUNKS == 1 || chunk == 0, real = g < OUTPUTS;
+#pragma unroll
+        for (int n = 0; n < S::N; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                float sum = 0.0f;
+#pragma unroll
+                for (int across = 0; across < SUMS; ++across)
+                    if (real && i < 2) sum += shared.narrow_dW[across][g][8 * share.n_tile(n) + 2 * t + i];
+                its.dW[0][n][i] = (first ? 0.0f : its.dW[0][n][i]) + sum;
+            }
+        float sum = 0.0f;
+#pragma unroll
+        for (int across = 0; across < SUMS; ++across)
+            if (real && t == 0) sum += shared.narrow_db[across][g];
+        its.db[0] = (first ? 0.0f : its.db[0]) + sum;
     }
 
     // Z of whole rows to their gradients. A row's outputs are in the lanes of one t.
@@ -345,7 +653,7 @@ struct Training {
                 exponentials = over_column(exponentials);
                 const float log_sum = logf(exponentials);
                 each_output(z, n, j, [&](float& v, int neuron) {
-                    const float target = shared.Y[now][line][neuron];
+                    const float target = shared.Y[of_Y][line][neuron];
                     loss += target * (log_sum - (v - largest));
                     v = real ? scale() * (expf(v - largest) / exponentials - target) : 0.0f;
                     most = fmaxf(most, fabsf(v));
@@ -418,6 +726,29 @@ struct Training {
         }
     }
 
+    // By owners, once dZ_FIRST is written.
+    static constexpr int FIRST = LAST >= OWN_FROM ? LAST : L;
+    template <int I = FIRST>
+    __device__ void find_gradients(bool last)
+    {
+        if constexpr (I >= OWN_FROM) {
+            if (I < FIRST) named_barrier(ERROR + I, THREADS);
+            if constexpr (!NARROW || I < L) {
+                up_of_dZ[I] = scale_for(shared.largest_dZ[turn][I], shared.largest_dZ[before()][I]);
+                up_of_H[I - 1] = scale_for(shared.largest_H[turn][I - 1], shared.largest_H[before()][I - 1]);
+                find_gradient<I>();
+                if (last) send_gradient<I>();
+            }
+            if constexpr (NARROW && I == FIRST) {
+                sum_over_rows();
+                sync_owners();
+                take_gradient();
+                if (last) send_gradient<L>();
+            }
+            find_gradients<I - 1>(last);
+        }
+    }
+
     template <int I>
     __device__ void propagate(float (&dz)[Neurons<I - 1>::M][Neurons<I - 1>::N][4], float& largest)
     {
@@ -454,9 +785,6 @@ struct Training {
         forget_place();
         find_gradient<I>();
         forget_place();
-        if constexpr (CLUSTER > 1) {
-            if (last) send_gradient<I>();
-        }
         if (I == 1) take_X(1 - now);
         if constexpr (SEQUENTIAL) {
             update<I>();
@@ -469,9 +797,40 @@ struct Training {
             if (!SEQUENTIAL && !APART) sync();   // H_{i-1} has been read
             put<I - 1>(dZ<I - 1>(), shared.largest_dZ, dz, largest, up_of_dZ[I - 1]);
         }
-        if constexpr (CLUSTER == 1 && !SEQUENTIAL) {
+        if constexpr (!SEQUENTIAL) {
             forget_place();
             if (last) update<I>();   // all warps have read W_i
+        }
+    }
+
+    // In a cluster, where the owners find the gradients.
+    template <int I>
+    __device__ void propagate_from(bool again)
+    {
+        if (I == LAST && FIRST == L && I < L) named_arrive(ERROR + L, THREADS);
+        if constexpr (I > 1) {
+            if (I >= OWN_FROM) named_arrive(ERROR + I, THREADS);
+            float dz[Neurons<I - 1>::M][Neurons<I - 1>::N][4], largest = 0.0f;
+            propagate<I>(dz, largest);
+            put<I - 1>(dZ<I - 1>(), shared.largest_dZ, dz, largest, up_of_dZ[I - 1], I == 2 && !again);
+            propagate_from<I - 1>(again);
+        }
+    }
+    template <int I = FIRST - 1>
+    __device__ void let_propagate() const   // by owners
+    {
+        if constexpr (I >= OWN_FROM && I < LAST) {
+            named_barrier(ERROR + I, THREADS);
+            let_propagate<I - 1>();
+        }
+    }
+    template <int I = 1>
+    __device__ void find_first_gradients(bool last)
+    {
+        if constexpr (I < smaller(OWN_FROM, L + 1)) {
+            find_gradient<I>();
+            if (last) send_gradient<I>();
+            find_first_gradients<I + 1>(last);
         }
     }
 
@@ -603,9 +962,11 @@ struct Training {
         });
     }
 
-    // The layer of a slot (0: biases); a lane's item, and whether it has one.
+    // The layer of a slot (0: biases); a lane's item, and whether it has one. Four neighbours have two lines of a tile, which have
+    // four words in each of four matrices. After update_slot's exchange, a lane sends one line of one matrix, and a warp's lanes
+    // send lines that follow each other: it has the line of the item `sent` and hears of it from lane `source`.
     struct Slot {
-        int layer, item;
+        int layer, item, sent, matrix, source;
         bool real;
     };
     template <int I = L>
@@ -613,20 +974,22 @@ struct Training {
     {
         if constexpr (I > 0)
             if (number >= first_slot(I - 1)) return slot_of<I - 1>(number);
-        const int in_layer = 32 * (number - first_slot(I)) + lane;
-        return {I, rank * owned_of(I) + in_layer, number < SLOTS && in_layer < owned_by(I, rank)};
+        const int before = 32 * (number - first_slot(I)), first = rank * owned_of(I) + before;
+        const int left = number < SLOTS ? owned_by(I, rank) - before : 0, lines = larger(smaller(left, 32) / 4, 1);
+        const int line = lane % lines, matrix = lane / lines % 4;
+        return {I, first + lane, first + 4 * line, matrix, 4 * line + matrix, lane < left};
     }
 
-    // Word or float i of an item's place, the same in each block.
+    // Where a lane sends four words or floats, the same in each block.
     template <int I = L>
-    __device__ unsigned place_of(const Slot& slot, int i) const
+    __device__ unsigned place_of(const Slot& slot) const
     {
         if constexpr (I > 0) {
-            if (slot.layer != I) return place_of<I - 1>(slot, i);
-            const int tile = slot.item / lanes_of(I), in_tile = slot.item % lanes_of(I);
-            return shared_address(W<I>() + tile * TILE + 32 * i + in_tile);
+            if (slot.layer != I) return place_of<I - 1>(slot);
+            const int tile = slot.sent / lanes_of(I), in_tile = slot.sent % lanes_of(I);
+            return shared_address(W<I>() + tile * TILE + 32 * slot.matrix + in_tile);
         } else {
-            return shared_address(shared.biases + 4 * slot.item + i);
+            return shared_address(shared.biases + 4 * slot.item);
         }
     }
     // Its place in W, in device memory.
@@ -654,17 +1017,6 @@ struct Training {
         if constexpr (I > 1)
             if (bias < first_bias(I)) return parameter_of_bias<I - 1>(bias);
         return BIAS[I] ? first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + bias - first_bias(I) : -1;
-    }
-
-    // The largest weight of layer I in this step's messages; called by a whole warp.
-    template <int I>
-    __device__ int largest_sent(int of_step) const
-    {
-        constexpr int COUNT = up(owned_of(I), 32);
-        float most = 0.0f;
-        for (int i = lane; i < CLUSTER * COUNT; i += 32)
-            most = fmaxf(most, shared.largest_sent[of_step % 2][i / COUNT][first_slot(I) + i % COUNT]);
-        return (int)__reduce_max_sync(0xffffffff, __float_as_uint(most));
     }
 
     template <int I = L>
@@ -763,7 +1115,6 @@ struct Training {
         if constexpr (CLUSTER > 1) {
             if (thread < L + 1) {
                 for (int which = 0; which < 2; ++which) mbarrier_init(barrier_of(which, thread));
-                if (thread == 0) mbarrier_init(shared_address(&shared.checked));
                 mbarriers_made();
                 for (int which = 0; which < 2; ++which) {
                     shared.expected[which][thread] = bytes_of(which, thread);
@@ -782,17 +1133,19 @@ struct Training {
             each_state([&](int from, float (&to)[larger(STATES, 1)]) {
                 for (int kind = 0; kind < STATES; ++kind) to[kind] = memory[kind * (4 * ITEMS + NEURONS) + from];
             });
-        up_of_H[0] = x_scale;
-        if (ORDER_BITS) make_order(next_epoch);
-        find_rows(next_batch, 0, next_epoch);
-        fetch_rows(0);
-        look_ahead();
-        find_rows(next_batch, next_chunk, next_epoch);
-        if (CLUSTER == 1 && thread == 0) set_pace(0);
-        copies_done();
-        sync();
-        take_X(0);
-        sync();
+        if constexpr (CLUSTER > 1) {
+            sync_both();   // the first rows have come
+        } else {
+            if (ORDER_BITS) make_order(next_epoch);
+            find_rows(next_batch, 0, next_epoch);
+            fetch_rows(0);
+            look_further();
+            if (thread == 0) set_pace(0);
+            copies_done();
+            sync();
+            take_X(0);
+            sync();
+        }
         for (; step < steps; ++step) {
             count = rows_of(batch);
             for (chunk = 0; chunk < CHUNKS; ++chunk) train_chunk();
@@ -802,7 +1155,7 @@ struct Training {
             each_state([&](int to, const float (&from)[larger(STATES, 1)]) {
                 for (int kind = 0; kind < STATES; ++kind) memory[kind * (4 * ITEMS + NEURONS) + to] = from[kind];
             });
-        else if (steps > 0) await_parameters(steps - 1);
+        else if (steps > 0) await_parameters(steps - 1), named_barrier(FOUND, THREADS);
         save_scales(steps);
     }
 
@@ -816,52 +1169,68 @@ struct Training {
     __device__ void train_chunk()
     {
         forget_place();
-        clear_next();
         if (CLUSTER > 1 && chunk == 0 && step > 0) {
             follow_scales();
-            await_parameters(step - 1);
-            if (thread < L + 1) expect(1, thread);
+            follow_numbers();
+            named_barrier(FOUND, THREADS);
+            mbarrier_wait(barrier_of(1, 0), (step - 1) % 2, {"biases", 0}, step);
         }
+        clear_next();
+        if (CLUSTER == 1 || chunk > 0 || step == 0) follow_numbers();
         if (CLUSTER == 1 && thread == WORKERS - 1 && chunk == 0) set_pace(step + 1);
+        const bool last = chunk == CHUNKS - 1;
         forward_from<1>(false);
-        if constexpr (CLUSTER > 1)
-            if (chunk == 0 && step > 0) {
-                mbarrier_wait(shared_address(&shared.checked), (step - 1) % 2, "checked", step);
-                if (__builtin_expect(shared.misfit, 0)) {
-                    renew();
-                    forward_from<1>(true);
-                }
+        if constexpr (CLUSTER > 1) {
+            propagate_from<LAST>(false);
+            if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
+                renew();
+                forward_from<1>(true);
+                propagate_from<LAST>(true);
             }
-        backward_from<L>(chunk == CHUNKS - 1);
-        sync();
-        if constexpr (CLUSTER == 1 && !SEQUENTIAL) {
-            if (chunk == CHUNKS - 1) settle_all();
+            find_first_gradients(last);
+            if (!last) sync_both();   // else the wait for new weights does
+        } else {
+            backward_from<L>(last);
+            sync();
+            if (!SEQUENTIAL && last) settle_all();
         }
-        turn = turn < 2 ? turn + 1 : 0, now = 1 - now;
+        go_on();
     }
 
     template <int I>
     __device__ void forward_from(bool again)
     {
         forget_place();
-        if constexpr (I < L) forward<I>();
-        else last_layer();
-        if (I == 1 && !again) {
+        if (CLUSTER > 1 && chunk == 0 && step > 0) mbarrier_wait(barrier_of(1, I), (step - 1) % 2, {"weights", I}, step);
+        if (CLUSTER == 1 && I == 1) {
             fetch_rows(1 - now);
-            look_ahead();
-            find_rows(next_batch, next_chunk, next_epoch);
+            look_further();
         }
-        if constexpr (I < L) forward_from<I + 1>(again);
+        if constexpr (NARROW && I == L - 1) {
+            if (CLUSTER > 1 && chunk == 0 && step > 0) mbarrier_wait(barrier_of(1, L), (step - 1) % 2, {"weights", L}, step);
+            last_layers(again);
+        } else if constexpr (I < L) {
+            forward<I>();
+        } else {
+            last_layer();
+        }
+        if constexpr (I < LAST) forward_from<I + 1>(again);
     }
 
     template <int I>
     __device__ void backward_from(bool last)
     {
-        if (I == smaller(2, L)) {   // before a barrier
+        if (I == smaller(2, L) && !(NARROW && L == 2)) {   // before a barrier
             copies_done();
             if (L == 1) sync();
         }
-        backward<I>(last);
+        if constexpr (NARROW && I == L) {
+            take_gradient();
+            forget_place();
+            if (last) update<L>();
+        } else {
+            backward<I>(last);
+        }
         if constexpr (I > 1) backward_from<I - 1>(last);
     }
 
@@ -886,23 +1255,23 @@ struct Training {
     // All threads of all blocks, if weights did not fit: write the operands again from the weights in device memory.
     __device__ void renew()
     {
-        __syncthreads();
+        sync_both();
         if (thread <= L) {
             shared.largest_W[step % 3][thread] = 0;
             shared.largest_H[turn][thread] = shared.largest_dZ[turn][thread] = 0;
         }
         cluster_barrier();
         load_weights();
-        __syncthreads();
+        sync_both();
         write_weights();
         cluster_barrier();
-        __syncthreads();
+        sync_both();
     }
 
     // ---- what an owner does
 
     float own[SLOTS_EACH][4], own_state[SLOTS_EACH][4][larger(STATES, 1)];
-    int largest_own[L + 1];   // weights of each layer, of all blocks
+    float own_largest[up(SLOTS, 32)];
 
     Slot slots[SLOTS_EACH];
     unsigned places[SLOTS_EACH], told[SLOTS_EACH], gradient_barriers[SLOTS_EACH], barriers[SLOTS_EACH];   // in shared memory
@@ -929,9 +1298,9 @@ struct Training {
     {
 #pragma unroll
         for (int s = 0; s < SLOTS_EACH; ++s) {
-            const int number = warp - WARPS + s * OWNER_WARPS;
+            const int number = warp + s * OWNER_WARPS;
             slots[s] = slot_of(number);
-            places[s] = place_of(slots[s], 0), told[s] = shared_address(&shared.largest_sent[0][rank][smaller(number, SLOTS - 1)]);
+            places[s] = place_of(slots[s]), told[s] = shared_address(&shared.largest_sent[0][rank][smaller(number, SLOTS - 1)]);
             gradient_barriers[s] = barrier_of(0, slots[s].layer), barriers[s] = barrier_of(1, slots[s].layer);
         }
         each_own([&](const Slot& slot, int s) {
@@ -942,28 +1311,36 @@ struct Training {
                     own_state[s][i][kind] = memory[kind * (4 * ITEMS + NEURONS) + place_in_memory(slot) + i];
             }
         });
-        take_largest();
+        begin_rows();
+        sync_both();
         for (; step < steps; ++step) {
-            if (step > 0) {
-                await_parameters(step - 1);
-                const bool is_misfit = have_misfits();
-                if (warp == WARPS && lane == 0) {
-                    shared.misfit = is_misfit;
-                    mbarrier_expect(shared_address(&shared.checked), 0);   // arrives
+            for (chunk = 0; chunk < CHUNKS; ++chunk) {
+                if (warp == OWNER_WARPS - 1) {
+                    if (chunk == 0 && step > 0) look_at_weights();
+                    named_arrive(AHEAD, WORKERS + 32);
                 }
-                if (__builtin_expect(is_misfit, 0)) {
+                named_barrier(ERROR + FIRST, THREADS);
+                if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
+                    let_propagate();
                     write_own();
                     renew();
-                    take_largest();
+                    named_barrier(ERROR + FIRST, THREADS);
                 }
-            }
-            turn = turn < 2 ? turn + 1 : 0;
-            const Pace now = formula.pace(rate, decay, step);
+                find_gradients(chunk == CHUNKS - 1);
+                if (chunk < CHUNKS - 1) sync_both();
+                else named_arrive(FOUND, THREADS);
+                prepare_rows();   // while gradients are on their way
+                if (chunk == CHUNKS - 1) {
+                    const Pace pace = formula.pace(rate, decay, step);
 #pragma unroll
-            for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, now);
-            if (warp == WARPS && lane < L + 1) {
-                mbarrier_wait(barrier_of(0, lane), step % 2, {"gradient", (unsigned)lane}, step);
-                expect(0, lane);
+                    for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace);
+                    if (warp == 0 && lane < L + 1) {
+                        mbarrier_wait(barrier_of(0, lane), step % 2, {"gradient", (unsigned)lane}, step);
+                        expect(0, lane);
+                    }
+                }
+                find_next_rows(1 - found);
+                go_on();
             }
         }
         write_own();
@@ -988,6 +1365,21 @@ struct Training {
         return place + (slot.layer > 0 && step % 2 == 0 ? (unsigned)sizeof shared.W[0] : 0);
     }
 
+    // Word i of lane t of four neighbours becomes word t of lane i.
+    __device__ void transpose_in_fours(unsigned (&v)[4]) const
+    {
+#pragma unroll
+        for (int apart = 1; apart < 4; apart *= 2)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                if (i & apart) continue;
+                unsigned &low = v[i], &high = v[i + apart];
+                const bool is_high = lane & apart;
+                const unsigned received = __shfl_xor_sync(0xffffffff, is_high ? low : high, apart);
+                (is_high ? low : high) = received;
+            }
+    }
+
     __device__ void update_slot(int s, const Pace& now)
     {
         const Slot& slot = slots[s];
@@ -996,7 +1388,7 @@ struct Training {
         float sum[4] = {}, largest = 0.0f;
 #pragma unroll
         for (int from = 0; from < CLUSTER; ++from) {
-            const float4 v = shared.gradients[from][32 * (warp - WARPS + s * OWNER_WARPS) + lane];
+            const float4 v = shared.gradients[from][32 * (warp + s * OWNER_WARPS) + lane];
             sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
         }
         if (slot.real)
@@ -1005,48 +1397,60 @@ struct Training {
                 own[s][i] = formula.updated(own[s][i], sum[i], own_state[s][i], now);
                 largest = fmaxf(largest, fabsf(own[s][i]));
             }
-        const float up = slot.layer > 0 ? up_for(largest_own_of(slot.layer)) : 1.0f;
+        const float up = slot.layer > 0 ? up_for(shared.largest_W[step % 3][slot.layer]) : 1.0f;
         const Parts16 first(own[s][0] * up, own[s][1] * up), second(own[s][2] * up, own[s][3] * up);
-        const unsigned words[4] = {first.big, second.big, first.small, second.small};
+        unsigned words[4] = {first.big, second.big, first.small, second.small};
         const unsigned most = __reduce_max_sync(0xffffffff, __float_as_uint(largest));
+        transpose_in_fours(words);
 #pragma unroll
-        for (int to = 0; to < CLUSTER; ++to) {
-            const unsigned place = in_block(to_layer(slot, places[s]), to), barrier = in_block(barriers[s], to);
-            if (slot.layer > 0) {
+        for (int i = 0; i < 4; ++i) words[i] = __shfl_sync(0xffffffff, words[i], slot.source);
+        float message[4];
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const float word[1] = {__uint_as_float(words[i])};
-                    if (slot.real) send(place + 128 * i, word, barrier);
-                }
-            } else if (slot.real) {
-                send(place, own[s], barrier);
+        for (int i = 0; i < 4; ++i) message[i] = slot.layer > 0 ? __uint_as_float(words[i]) : own[s][i];
+        if (slot.real)
+#pragma unroll
+            for (int i = 0; i < CLUSTER; ++i) {
+                const int to = (rank + i) % CLUSTER;   // not all to the same block at a time
+                send(in_block(to_layer(slot, places[s]), to), message, in_block(barriers[s], to));
             }
-        }
         if (slot.layer > 0 && lane < CLUSTER) {
             const float v[1] = {__uint_as_float(most)};
             send(in_block(told[s] + step % 2 * (int)sizeof shared.largest_sent[0], lane), v, in_block(barriers[s], lane));
         }
     }
 
-    template <int I = L>
-    __device__ int largest_own_of(int layer) const
+    // Whether weights of the step before are beyond their scale; one warp looks.
+    __device__ void look_at_weights()
     {
-        if constexpr (I > 1) return layer == I ? largest_own[I] : largest_own_of<I - 1>(layer);
-        else return largest_own[1];
+        await_parameters(step - 1);
+        if (lane < L + 1) expect(1, lane);
+        largest_of_slots();
+        const bool is_misfit = have_misfits();
+        if (lane == 0) shared.misfit[step % 2] = is_misfit;
+    }
+    // Of a lane's slots, over all blocks.
+    __device__ void largest_of_slots()
+    {
+#pragma unroll
+        for (int i = 0; i < up(SLOTS, 32); ++i) {
+            const int slot = 32 * i + lane;
+            own_largest[i] = 0.0f;
+#pragma unroll
+            for (int from = 0; from < CLUSTER; ++from)
+                if (slot < SLOTS) own_largest[i] = fmaxf(own_largest[i], shared.largest_sent[(step - 1) % 2][from][slot]);
+        }
     }
     template <int I = L>
-    __device__ void take_largest()
+    __device__ bool have_misfits() const
     {
-        largest_own[I] = shared.largest_W[step % 3][I];
-        if constexpr (I > 1) take_largest<I - 1>();
-    }
-    template <int I = L>
-    __device__ bool have_misfits()
-    {
-        const int most = largest_sent<I>(step - 1);
-        const bool is_misfit = !fits(most, up_for(largest_own[I]));
-        largest_own[I] = most;
-        if (warp == WARPS && lane == 0) shared.largest_W[step % 3][I] = most;
+        constexpr int BEGIN = first_slot(I), END = first_slot(I - 1);
+        float largest = 0.0f;
+#pragma unroll
+        for (int i = BEGIN / 32; i < up(END, 32); ++i)
+            if (32 * i + lane >= BEGIN && 32 * i + lane < END) largest = fmaxf(largest, own_largest[i]);
+        const int most = __reduce_max_sync(0xffffffff, __float_as_uint(largest));
+        const bool is_misfit = !fits(most, up_for(shared.largest_W[(step + 2) % 3][I]));
+        if (lane == 0) shared.largest_W[step % 3][I] = most;
         if constexpr (I > 1) return have_misfits<I - 1>() || is_misfit;
         else return is_misfit;
     }
@@ -1066,8 +1470,9 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persi
                       CLUSTER > 1 ? (int)cluster_rank() : 0, member};
     training.rate = its[0], training.decay = its[1], training.seed = __float_as_uint(its[2]);
     training.batch = training.next_batch = first, training.next_epoch = epoch;
+    training.up_of_H[0] = x_scale;
     training.begin();
-    if (OWNERS == 0 || training.warp < WARPS) training.work(steps);
+    if (OWNERS == 0 || training.thread < WORKERS) training.work(steps);
     else if constexpr (OWNERS > 0) training.serve(steps);
     if constexpr (CLUSTER > 1) cluster_barrier();   // a block must not end while others write to its memory
     training.end(steps);

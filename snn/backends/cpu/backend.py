@@ -75,12 +75,15 @@ class CpuBackend(Backend):
         return HostBuffer(buffer.words[offset // 4 : -(-(offset + nbytes) // 4)])
 
     def host_alloc(
-        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool | str = True
     ) -> np.ndarray:
         return self._words(math.prod(shape), _OF_HOST).reshape(shape)
 
     def host_free(self, array: np.ndarray) -> None:
         """Nothing to do: NumPy frees an array when the last reference goes away."""
+
+    def shared_buffer(self, array: np.ndarray) -> HostBuffer:
+        return HostBuffer(array.reshape(-1))
 
     def copy_in(self, buffer: HostBuffer, array: np.ndarray, stream: int | None = None) -> None:
         buffer.words[: array.size] = array.ravel()
@@ -123,7 +126,7 @@ class CpuBackend(Backend):
     pool_host_alloc = pool_host_free = pool_bytes = _no_pools
 
     _not_managed = _refused("managed memory needs a CUDA device")
-    managed_alloc = managed_free = managed_buffer = _not_managed
+    managed_alloc = managed_free = _not_managed
     advise = prefetch_in = prefetch_out = _not_managed
 
     def memory(self) -> tuple[int, int]:

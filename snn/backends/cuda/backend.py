@@ -10,6 +10,7 @@ import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends import kernel_source
+from snn.backends.base import REGISTERED
 from snn.backends.cuda import loops
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.cuda.memory import (
@@ -19,6 +20,7 @@ from snn.backends.cuda.memory import (
     ManagedMemory,
     address_of,
     as_array,
+    in_own_pages,
 )
 from snn.backends.cuda.persistent import Trainer, naming_waits
 from snn.backends.launches import Steps, TrainingLaunch, TrainingShape, check_precision
@@ -51,6 +53,7 @@ class CudaBackend(ManagedMemory):
         self.precision, self._root = precision, root
         self._trainers: dict[TrainingShape, Trainer] = {}
         self._page_locked: set[int] = set()
+        self._registered: set[int] = set()
         super().__init__(index)
 
     def malloc(self, nbytes: int, purpose: str | None = None) -> int:
@@ -68,12 +71,18 @@ class CudaBackend(ManagedMemory):
         return buffer + offset
 
     def host_alloc(
-        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool = True
+        self, shape: tuple[int, ...], purpose: str = "workspace", page_locked: bool | str = True
     ) -> np.ndarray:
         if not page_locked:
             return np.empty(shape, dtype=np.float32)
+        nbytes = 4 * math.prod(shape)
         try:
-            address = runtime.hostAlloc(4 * math.prod(shape), runtime.hostAllocDefault)
+            if page_locked == REGISTERED:
+                array = in_own_pages(nbytes).view(np.float32).reshape(shape)
+                runtime.hostRegister(address_of(array), nbytes, 0)
+                self._registered.add(address_of(array))
+                return array
+            address = runtime.hostAlloc(nbytes, runtime.hostAllocDefault)
         except runtime.CUDARuntimeError as error:
             if error.status not in _REFUSED_PAGE_LOCK:
                 raise
@@ -84,7 +93,10 @@ class CudaBackend(ManagedMemory):
 
     def host_free(self, array: np.ndarray) -> None:
         address = address_of(array)
-        if address in self._page_locked:
+        if address in self._registered:
+            self._registered.remove(address)
+            runtime.hostUnregister(address)
+        elif address in self._page_locked:
             self._page_locked.remove(address)
             runtime.freeHost(address)
 

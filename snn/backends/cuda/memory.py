@@ -28,6 +28,16 @@ def as_array(address: int, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(_Memory(address, shape))
 
 
+_PAGE = 4096
+
+
+def in_own_pages(nbytes: int) -> np.ndarray:
+    """Ordinary memory of so many bytes that shares no page with other memory."""
+    whole = np.empty(nbytes + 2 * _PAGE, np.uint8)
+    start = -address_of(whole) % _PAGE
+    return whole[start : start + nbytes]
+
+
 def address_of(array: np.ndarray) -> int:
     """The address of an array's data."""
     return array.__array_interface__["data"][0]
@@ -76,7 +86,10 @@ class ManagedMemory(Backend):
         self._budget.give(self._sizes.pop(address))
         runtime.free(address)
 
-    def managed_buffer(self, array: np.ndarray) -> int:
+    def shared_buffer(self, array: np.ndarray) -> int:
+        # Pinned memory has the same address on the device, by unified addressing.
+        if self.pageable_fallbacks:
+            raise Unsupported("the system could not pin a host array, so that kernels cannot access it")
         return address_of(array)
 
     def advise(self, array: np.ndarray, advice: str) -> None:

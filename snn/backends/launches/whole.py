@@ -28,6 +28,7 @@ _SOURCE = "kernels/persistent/whole/whole.cu"
 _CLUSTERS = (16, 8, 4, 2, 1)
 _COST = {1: 1.0, 2: 0.92, 4: 0.79, 8: 0.72, 16: 0.72}
 """Time of a step by blocks per network, relative to one block: about, for 11-64-64-1 on an NVIDIA H100."""
+_NARROW = 4  # most outputs that are computed without tensor cores
 _CROWDED = 1.03  # the same with fewer registers per thread, without another block on the SM (NVIDIA H200)
 _MOST_KEPT = 100  # floats of gradients and state that a thread keeps in registers
 _MOST_LAYERS, _MOST_OUTPUTS = 8, 64
@@ -112,7 +113,8 @@ class WholeShape(LayeredShape):
             yield f"no whole network in a block: {reason}"
             return
         for blocks in _CLUSTERS:
-            if blocks > 1 and (device.capability < (9, 0) or self.sequential or blocks > self._most_blocks):
+            few = len(self.layers) == 1 or blocks > self._most_blocks
+            if blocks > 1 and (device.capability < (9, 0) or self.sequential or few):
                 continue
             for together in (1,) if self.members == 1 or blocks > 1 else (1, 2, 4):
                 yield fitting(self._configuration(blocks, together, device), device)
@@ -141,8 +143,8 @@ class WholeShape(LayeredShape):
 
     @property
     def _most_blocks(self) -> int:
-        """Blocks of a cluster that have eight rows each."""
-        return max(1, self.batch // 8)
+        """Blocks of a cluster that have eight rows each; if they are few, four are enough."""
+        return max(1, min(8, self.batch // 4), self.batch // 8)
 
     @property
     def _warps(self) -> int:
@@ -154,8 +156,8 @@ class WholeShape(LayeredShape):
         self, blocks: int, together: int, device: DeviceCapability
     ) -> LaunchConfiguration | str:
         available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
-        plan = _Plan(self, blocks, apart=together == 1 and not self.sequential)
-        if plan.shared_bytes > available:
+        plan = _Plan(self, blocks, apart=blocks > 1 or (together == 1 and not self.sequential))
+        if plan.shared_bytes > available and blocks == 1:
             plan = _Plan(self, blocks)
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
             plan = plan.with_fewer_rows()
@@ -233,8 +235,7 @@ class _Plan:
         self.chunk = chunk or round_up(own, 8)
         rows = round_up(own, self.chunk)
         self.chunks, self.lines = rows // self.chunk, blocks * rows
-        few = self.chunk == 8  # rows, with which more warps have nothing to do
-        self.warps = WARPS // 2 if few else shape._warps
+        self.warps = WARPS // 2 if blocks > 1 or self.chunk == 8 else shape._warps
         self.order_bits = sum(bits_of(shape.data_rows)) if shape.shuffled else 0
 
         layers, outputs = len(pairs), shape.outputs
@@ -243,9 +244,9 @@ class _Plan:
         items = [a * b for a, b in zip(tiles, lanes, strict=True)]
         neurons = sum(n for _, n in pairs)
         self.memory = states * (4 * sum(items) + neurons) + 3 * blocks * (layers + 1)
-        owned = [math.ceil(count / blocks) for count in (*items, neurons // 4)]
+        owned = [round_up(math.ceil(count / blocks), 4) for count in (*items, neurons // 4)]
         slots = sum(math.ceil(count / 32) for count in owned)
-        self.owner_warps = min(slots, 7 if few else 4) if blocks > 1 else 0
+        self.owner_warps = (8 if max(tiles) >= 16 else 4) if blocks > 1 else 0
         if blocks > 1:
             self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states)
         else:
@@ -253,24 +254,31 @@ class _Plan:
             self.kept = sum(4 * math.ceil(count / self.warps) * gradients for count in tiles)
 
         row_tiles, widths = self.chunk // 8, shape.padded_widths
+        narrow = outputs <= _NARROW and layers > 1 and not shape.sequential
+        narrow = narrow and shape.loss != "softmax_cross_entropy"
+        stored = widths[1 : layers + 1 - narrow]
         with_z = [n for (_, n), layer in zip(pairs, shape.layers, strict=True) if layer.activation in KEEP_Z]
         right = self.order_bits - self.order_bits // 2
         floats = [
             4 * (sum(items) if blocks == 1 else 1),
             4 * (blocks * 32 * slots if blocks > 1 else 1),
-            2 * self.chunk * (widths[0] + 4),
-            2 * self.chunk * round_up(outputs, 4),
+            4 * (widths[-2] // UNIT * row_tiles * 32 if narrow and blocks > 1 else 1),
+            self.chunk * outputs if narrow and blocks > 1 else 4,
+            (1 if blocks > 1 else 2) * self.chunk * (widths[0] + 4),
+            (4 if blocks > 1 else 2) * self.chunk * round_up(outputs, 4),
+            2 * (self.chunk if blocks > 1 else 2),
             (2 if blocks > 1 else 1) * sum(tiles) * _TILE,
-            2 * widths[0] // UNIT * row_tiles * _TILE,
-            (sum(widths[1:-1]) * (1 + apart) + widths[-1]) // UNIT * row_tiles * _TILE,
+            (3 if blocks > 1 else 2) * widths[0] // UNIT * row_tiles * _TILE,
+            (sum(stored[:-1]) * (1 + apart) + stored[-1]) // UNIT * row_tiles * _TILE,
+            self.warps * outputs * (self.chunk + widths[-2] + 1) if narrow else 4,
             sum(with_z) // UNIT * row_tiles * _TILE + 4,
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
-            3 * 3 * (layers + 1) + 2 * (layers + 1) + 1 + 6,
+            3 * 3 * (layers + 1) + 2 * (layers + 1) + 2 + 6,
         ]
-        barriers = 8 * (2 * (layers + 1) + 1)
-        tables = 2 * (ROUNDS << right if self.order_bits else 4)
+        barriers = 8 * 2 * (layers + 1)
+        tables = 2 * (2 if blocks > 1 else 1) * (ROUNDS << right if self.order_bits else 4)
         self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + barriers + tables, 16)
 
     def with_fewer_rows(self) -> "_Plan":
-        return _Plan(self.shape, self.blocks, round_up(self.chunk // 2, 8))
+        return _Plan(self.shape, self.blocks, round_up(self.chunk // 2, 8), self.apart and self.blocks > 1)

@@ -1,0 +1,112 @@
+"""``snn train``: train a network on a table once, by the fastest strategy, and save it."""
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from snn import datasets
+from snn.config.choices import BESIDE_THE_CELL
+from snn.errors import ConfigError
+from snn.files import outputs
+from snn.files.outputs import say
+from snn.hardware import devices
+from snn.measurement.accuracy import accuracy, errors
+from snn.models import saved
+from snn.models.network import network_label
+from snn.models.saved import SavedNetwork
+from snn.recommending.question import TrainingJob, ask_training
+from snn.strategies.factory import Job
+from snn.training import torch_models
+from snn.training.fit import AUTO, Fit, check_single, fit
+
+USUAL: Mapping[str, str] = {
+    "network.bias": "true",
+    "network.init": "pytorch",
+    "network.update_order": "simultaneous",
+    "training.optimizer": "adam",
+    "training.learning_rate": "0.001",
+    "training.shuffle": "epoch",
+}
+"""Settings that apply unless they are given: those of PyTorch programs."""
+
+DIVERGED = 3
+_SECONDS = 1.0
+"""Least time between two lines of progress."""
+
+
+def train(
+    settings: tuple[str, ...], csv: str, target: str, classify: bool, save: str, **options: str | None
+) -> int:
+    """Train, save and print the score; 0, or 3 if the loss is not finite, when nothing is saved."""
+    given = [one for one in settings if one != f"strategy={AUTO}"]
+    asked = ask_training(given, csv, target, classify, options, USUAL, ("protocol", *BESIDE_THE_CELL))
+    cell, table = asked.cell, asked.table
+    if table is None or asked.job is None:
+        raise ConfigError("snn train needs a table: --csv FILE --target COLUMN")
+    keys = {one.partition("=")[0] for one in given}
+    is_chosen = "strategy" in keys
+    if others := [key for key in sorted(keys) if key.startswith(("kernel", "strategy.")) and not is_chosen]:
+        raise ConfigError(
+            f"{others[0]} is given without strategy=NAME: strategy=auto chooses the kernel, too"
+        )
+    check_single(cell["strategy"])
+    path = outputs.checked(save, datasets.inputs(cell["dataset"]), "--save")
+    datasets.say_remarks(table)
+    job = replace(asked.job, strategy=cell["strategy"] if is_chosen else {}, keeps_losses=True)
+    device = devices.find(asked.device)
+    devices.say_unused_gpu(asked.device, device)
+    rows = f"{len(job.X)} rows of {job.X.shape[1]} features"
+    say(f"{network_label(cell['network'])} on {rows}, {job.epochs} epochs, on {device.name}", sys.stderr)
+    initial = torch_models.weights_of(asked.model, job.network) if asked.model is not None else None
+    kernel = cell["kernel"] if is_chosen else None
+    found = fit(job, device.backend, kernel, cell.precision, initial, _Progress(job))
+    losses = found.losses or found.final_losses
+    if not np.isfinite(losses[-1]):
+        say(f"snn: the loss is {losses[-1]}: choose a smaller training.learning_rate", sys.stderr)
+        return DIVERGED
+    print(f"{found.strategy}: {found.seconds:.3g} s, {_score(job, found.weights)}")
+    saved.write(path, _described(asked, job, found))
+    print(f"{save}: snn predict {save} NEW.csv > predictions.csv")
+    return 0
+
+
+def _described(asked: TrainingJob, job: Job, found: Fit) -> SavedNetwork:
+    settings = {key: value for key, value in asked.cell.items() if key not in BESIDE_THE_CELL}
+    settings["strategy"] = {**job.strategy, "name": found.strategy}
+    assert asked.table is not None
+    return SavedNetwork(job.network, found.weights, asked.table.columns, settings)
+
+
+def _score(job: Job, weights: list[np.ndarray]) -> str:
+    """The score on the rows that were held out, in words."""
+    test = job.test
+    if test is None:
+        return "no rows were held out (dataset.held_out)"
+    if job.is_classification:
+        return f"accuracy {accuracy(job.network, weights, test.X, test.targets):.4g} on {_rows(test.X)}"
+    found = errors(job.network, weights, *test)
+    r2 = "undefined" if found.r2 is None else f"{found.r2:.4g}"
+    return f"R² {r2}, root mean squared error {found.rmse:.4g} on {_rows(test.X)}"
+
+
+def _rows(X: np.ndarray) -> str:
+    return f"{len(X)} rows that were held out"
+
+
+class _Progress:
+    """Prints epochs and losses to standard error, at most every second, and the last one."""
+
+    def __init__(self, job: Job) -> None:
+        self._epochs, self._last = job.epochs, time.monotonic()
+
+    def __call__(self, done: float, loss: float | None, validation_loss: float | None) -> None:
+        now = time.monotonic()
+        if now - self._last < _SECONDS and done < self._epochs:
+            return
+        self._last = now
+        losses = {"loss": loss, "validation loss": validation_loss}
+        said = [f"{name} {value:.6g}" for name, value in losses.items() if value is not None]
+        say(", ".join([f"epoch {done:.0f} of {self._epochs}", *said]), sys.stderr)

@@ -1,0 +1,1 @@
+"""Training a network once, without measuring it: from arrays to weights."""
