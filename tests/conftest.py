@@ -8,6 +8,7 @@ import shutil
 import sys
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from random import SystemRandom
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -36,6 +37,9 @@ from snn.hardware import devices  # noqa: E402
 from snn.strategies.factory import class_of, own_runtime, side_by_side  # noqa: E402
 
 hypothesis.settings.register_profile("default", deadline=None)  # a test does not look at the clock
+hypothesis.settings.register_profile("thorough", deadline=None)
+SHARE, FEWEST = 3, 3
+"""One in so many of a test's examples is tried, but at least so many; ``thorough`` tries all of them."""
 
 os.environ.update(cache.of_snakemake(ROOT))
 
@@ -94,15 +98,23 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error::pandas.errors.Pandas4Warning")
 
 
-def pytest_collection_modifyitems(items):
+def pytest_report_header():
+    reason = _why_no_gpu()
+    return f"Tests marked gpu are left out: {reason}" if reason else None
+
+
+def pytest_collection_modifyitems(config, items):
+    for test in {
+        getattr(item.obj, "__func__", item.obj) for item in items if hasattr(item.obj, "hypothesis")
+    }:
+        if not _is_thorough(config):
+            _try_fewer(test)
     for test in {item.obj for item in items if "name" in getattr(item, "fixturenames", ())}:
         if hasattr(test, "hypothesis"):
             test.hypothesis.inner_test = _skipping(test.hypothesis.inner_test)
-    reason = _why_no_gpu()
-    if reason:
-        for item in items:
-            if "gpu" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason=reason))
+    if _why_no_gpu():
+        config.hook.pytest_deselected(items=[item for item in items if "gpu" in item.keywords])
+        items[:] = [item for item in items if "gpu" not in item.keywords]
     items.sort(key=lambda item: _turn(_group(item.nodeid)))
 
 
@@ -148,12 +160,21 @@ def _flock(path: Path, kind: int):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """A test marked `alone` waits until no other runs; who comes later waits at the door, behind it."""
-    runs = not item.get_closest_marker("gpu") or not _why_no_gpu()
     with ExitStack() as room:
         with _flock(ROOT / "pyproject.toml", fcntl.LOCK_EX):
-            kind = fcntl.LOCK_EX if runs and item.get_closest_marker("alone") else fcntl.LOCK_SH
+            kind = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
             room.enter_context(_flock(Path(__file__), kind))
         return (yield)
+
+
+def _is_thorough(config):
+    return config.getoption("hypothesis_profile") not in (None, "default")
+
+
+def _try_fewer(test):
+    tried = test._hypothesis_internal_use_settings
+    fewer = min(tried.max_examples, max(FEWEST, tried.max_examples // SHARE))
+    test._hypothesis_internal_use_settings = hypothesis.settings(tried, max_examples=fewer)
 
 
 def _skipping(test):
@@ -202,6 +223,13 @@ def further(*case):
 def as_command(*first):
     """A function that runs ``snn`` with these words and those that it gets; it returns the status."""
     return lambda words: cli.main([*first, *words])
+
+
+@pytest.fixture(scope="session")
+def share(pytestconfig):
+    """A function that returns one in ``SHARE`` elements of a list, from a random one on; or all of them."""
+    step = 1 if _is_thorough(pytestconfig) else SHARE
+    return lambda cases: [*cases][SystemRandom().randrange(step) :: step]
 
 
 @pytest.fixture

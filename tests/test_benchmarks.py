@@ -62,7 +62,7 @@ def started(command):
 @pytest.mark.parametrize(
     "command",
     [
-        "sampling_cost.py --device cpu --epochs 500 --pairs 2",
+        "sampling_cost.py --device cpu --epochs 100 --pairs 2",
         "sensitivity.py --device cpu --repetitions 1 --rounds 2 --runs 2 --epochs 2",
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
         "members.py --device cpu --members 100 --epochs 1 --hidden 2,2 --by ensemble",

@@ -95,7 +95,7 @@ def test_a_cell_is_measured_beside_a_training_and_its_record_says_so():
 
 def test_a_cell_and_its_neighbour_end_together_and_leave_no_record(start):
     """The neighbour killed; the cell killed, which Linux tells its neighbour."""
-    (bereft, _), (killed, _) = cells = start(4), start(60)
+    (bereft, _), (killed, _) = cells = start(2), start(60)
     neighbour_at_work(bereft).kill()
 
     neighbour = neighbour_at_work(killed)

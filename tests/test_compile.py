@@ -1,7 +1,6 @@
 """Every source in kernels/ compiles for each GPU generation, without spilling registers; no GPU is needed.
 
-A build takes a second or two. Those that are marked `kernels` are left to `make kernels`; what the language
-refuses in them is found here.
+A build takes a second or two, and is left to `make kernels`; what the language rejects is found here.
 """
 
 import ctypes
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import compiled
 import pytest
-from conftest import ROOT, further
+from conftest import ROOT
 from kernel_builds import (
     ACCESS,
     LAYERS,
@@ -149,8 +148,6 @@ CASES = [
     *zip(filter(of_networks, convolutions()), itertools.cycle(OF_CUDA_13)),
     *((build, OLDEST) for build in convolutions() if is_uneven(build)),
 ]
-FIRST = {case[0].source: case for case in reversed(CASES)}
-"""A build of each source."""
 
 
 @pytest.mark.parametrize(("build", "architecture"), CASES, ids=str)
@@ -159,11 +156,8 @@ def test_a_source_is_in_the_language_of_the_compiler(build, architecture):
     log_of(build, architecture, "-fdevice-syntax-only")
 
 
-@pytest.mark.parametrize(
-    ("build", "architecture"),
-    [case if case == FIRST[case[0].source] else further(*case) for case in CASES],
-    ids=str,
-)
+@pytest.mark.kernels
+@pytest.mark.parametrize(("build", "architecture"), CASES, ids=str)
 def test_a_source_compiles_and_keeps_its_variables_in_registers(build, architecture):
     log = log_of(build, architecture, "--ptxas-options=-v")
     sizes = (

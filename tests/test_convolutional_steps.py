@@ -43,8 +43,15 @@ LONG = {
 
 
 @on_cpu
-@pytest.mark.parametrize("limits", [H200, FEW], ids=["many SMs", "four"])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        *((name, H200) for name in SMALL),
+        *((name, FEW) for name in ("square", "uneven")),
+        *(further(name, FEW) for name in ("threes", "unpooled", "one")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else f"{value.multiprocessors} SMs",
+)
 def test_the_kernel_and_numpy_train_as_the_oracle(name, limits, random):
     shape, rate = SMALL[name], 0.05
     rows, epochs = shape.batch + 1, 2

@@ -120,7 +120,7 @@ def test_a_named_barrier_is_reached_in_any_line_by_all_of_the_block(kernel):
         ("B[0] = A[n + 1];", "reads 4 bytes out of bounds, 8 bytes past the end of argument 0, at k.cu:4"),
         ("B[0] = A[-1];", "reads 4 bytes out of bounds, 4 bytes before argument 0"),
         ("__shared__ float t[8]; t[n / 8] = 1; B[0] = t[n / 8];", r"uses index 8 of 'float \[8\]' in line 4"),
-        ("*(float4*)(B + 1) = make_float4(1, 2, 3, 4);", "in line 4, which is not aligned to 16 bytes"),
+        ("*(float4*)(B + 1) = make_float4(1, 2, 3, 4);", "writes what is not aligned to 16 bytes at k.cu:4"),
         ("extern __shared__ float s[]; s[n] = 1; B[0] = s[n];", "beyond the shared memory that the launch"),
     ],
 )

@@ -155,7 +155,7 @@ PERCEPTRONS = {
     "grid at once clipped": ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5),
 }
 FURTHER = (
-    *("two layers", "two layers at once"),
+    *("cluster in parts", "two layers", "two layers at once", "grid of one layer at once"),
     *("three layers", "three layers at once", "three layers at once clipped"),
     *("grid", "grid clipped", "grid at once"),
 )
@@ -219,8 +219,9 @@ def family_of(name):
 @pytest.mark.parametrize(
     ("name", "batches"),
     [
-        *((name, 3) for name in ("classifier", "in turn", "deep", "regression", "square", "uneven")),
-        *(("adam", 3), ("adam", 1), ("shuffled", 2), ("momentum", 3), ("adam on images", 3)),
+        *(("classifier", 3), ("deep", 3), ("uneven", 3), ("adam", 3), ("shuffled", 2)),
+        *(further(name, 3) for name in ("in turn", "regression", "square", "momentum", "adam on images")),
+        further("adam", 1),
     ],
 )
 def test_so_does_a_network_of_layers(name, batches, random):

@@ -100,7 +100,7 @@ def test_they_are_not_the_work_of_a_plain_training(records):
 
 
 BF16 = "precision=bf16 kernel=tensor_core"
-DEEP = ("dataset=large", "network.hidden=[512,512,512,512]", "training.batch_size=4096")
+DEEP = ("dataset=large", "network.hidden=[512,512,512,512]", "training.batch_size=2048")
 
 
 def plan_of(tmp_path, *arguments):
@@ -112,11 +112,11 @@ def plan_of(tmp_path, *arguments):
 
 
 def test_the_plan_says_what_each_remedy_saves_and_costs(tmp_path, capsys):
-    settings = ("dataset.rows=20000", "network.update_order=simultaneous", "strategy=graph")
+    settings = ("dataset.rows=10000", "network.update_order=simultaneous", "strategy=graph")
     found, remedies = plan_of(tmp_path, *DEEP, *settings, "--free", "4GiB")
     saved = [one["saves_bytes"] for one in found["remedies"]]
     assert saved == sorted(saved, reverse=True)
-    output = 4 * 4096 * 512
+    output = 4 * 2048 * 512
     again = remedies["network.recompute=[1,3]"]
     assert again["saves_bytes"] == pytest.approx(2 * output, rel=0.1)  # an output and its gradient
     assert "MFLOP again, " in again["cost"] and "% of a step's" in again["cost"]
@@ -126,13 +126,13 @@ def test_the_plan_says_what_each_remedy_saves_and_costs(tmp_path, capsys):
         assert "more launches" in one["cost"]
     assert "everything is held in float32" in remedies[BF16]["cost"]
     assert "strategy=synchronous" in remedies
-    assert found["largest_batch"] == 20000
-    _, others = plan_of(tmp_path, *DEEP, "dataset.rows=4096", "strategy=reference", "--free", "4GiB")
+    assert found["largest_batch"] == 10000
+    _, others = plan_of(tmp_path, *DEEP, "dataset.rows=2048", "strategy=reference", "--free", "4GiB")
     assert not any("accumulate" in one or "recompute" in one for one in others)  # it has no launches
 
 
 def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
-    usual = (*DEEP, "dataset.rows=8192", "strategy=resident", "kernel=tiled_fused", "--free", "620MiB")
+    usual = (*DEEP, "dataset.rows=4096", "strategy=resident", "kernel=tiled_fused", "--free", "609MiB")
     found, remedies = plan_of(tmp_path, *usual)
     assert not found["fits"]
     settings = [one for setting, one in remedies.items() if "training.accumulate" in setting]
@@ -147,7 +147,7 @@ def test_what_is_said_of_a_remedy_is_what_the_plan_of_it_says(tmp_path, capsys):
 
 
 def test_what_another_kernel_saves_is_not_ascribed_to_bf16(tmp_path, capsys):
-    images = ("dataset=mnist", "dataset.rows=200", "network=cnn", "training.batch_size=100")
+    images = ("dataset=mnist", "dataset.rows=100", "network=cnn", "training.batch_size=100")
     images += ("strategy=resident", "--free", "15GiB")
     found, remedies = plan_of(tmp_path, *images)
     fused, of_fused = plan_of(tmp_path, *images, "kernel=tiled_fused")

@@ -74,7 +74,7 @@ TRAININGS = [
     ("one_layer", (1, 1, 1), 1, 3, "sequential", None, 2),
     ("one_layer", (13, 200, 1), 140, 300, "sequential", None, 2),  # in two parts
     # Two hidden layers that divide evenly, with more rows than neurons and the other way round.
-    ("two_layers", (20, 60, 64, 1), 70, 100, "sequential", None, 2),
+    further("two_layers", (20, 60, 64, 1), 70, 100, "sequential", None, 2),
     ("two_layers", (32, 64, 190, 1), 33, 50, "sequential", 0.5, 2),
     further("two_layers", (9, 128, 62, 1), 64, 100, "simultaneous", None, 1),
     ("two_layers", (9, 128, 62, 1), 64, 100, "simultaneous", 0.5, 1),
@@ -84,16 +84,16 @@ TRAININGS = [
     further("three_layers", (9, 120, 380, 250, 1), 90, 90, "sequential", None, 1),
     ("three_layers", (20, 120, 120, 250, 1), 20, 30, "sequential", 0.5, 1),
     ("three_layers", (9, 250, 256, 256, 1), 64, 100, "simultaneous", 0.5, 1),
-    ("three_layers", (20, 120, 120, 250, 1), 20, 30, "simultaneous", None, 1),
+    further("three_layers", (20, 120, 120, 250, 1), 20, 30, "simultaneous", None, 1),
     # Every depth in both orders, with clipping and without; the deepest in all four.
     ("grid", (20, 24, 1), 32, 70, "sequential", 0.5, 2),
-    ("grid", (20, 24, 1), 32, 70, "simultaneous", None, 2),
-    ("grid", (20, 24, 40, 1), 32, 70, "sequential", None, 2),
+    further("grid", (20, 24, 1), 32, 70, "simultaneous", None, 2),
+    further("grid", (20, 24, 40, 1), 32, 70, "sequential", None, 2),
     ("grid", (20, 24, 40, 1), 32, 70, "simultaneous", 0.5, 2),
     further("grid", (33, 24, 40, 17, 1), 40, 90, "sequential", None, 2),
     ("grid", (33, 24, 40, 17, 1), 40, 90, "sequential", 0.5, 2),
     further("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", None, 2),
-    ("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5, 2),
+    further("grid", (33, 24, 40, 17, 1), 40, 90, "simultaneous", 0.5, 2),
     ("grid", (1, 1, 1, 1), 1, 5, "sequential", None, 2),
 ]
 
@@ -162,17 +162,17 @@ def check(
 
 
 @pytest.mark.parametrize(
-    "kernel, layers, batch, rows",
+    "kernel, layers, batch, rows, clip",
     [
-        ("one_layer", (20, 24, 1), 32, 70),
-        ("one_layer", (13, 200, 1), 140, 300),
-        ("two_layers", (20, 60, 64, 1), 70, 100),
-        ("three_layers", (20, 120, 120, 250, 1), 20, 30),
-        ("grid", (20, 24, 40, 1), 32, 70),
+        ("one_layer", (20, 24, 1), 32, 70, None),
+        ("one_layer", (13, 200, 1), 140, 300, None),
+        ("two_layers", (32, 64, 190, 1), 33, 50, 0.5),
+        ("three_layers", (20, 120, 120, 250, 1), 20, 30, None),
+        ("grid", (20, 24, 1), 32, 70, 0.5),
     ],
 )
-def test_what_is_not_a_number_ends_as_such(kernel, layers, batch, rows, random):
-    *_, buffers, shape, steps = made(layers, batch, rows, 1, "sequential", None, random)
+def test_what_is_not_a_number_ends_as_such(kernel, layers, batch, rows, clip, random):
+    *_, buffers, shape, steps = made(layers, batch, rows, 1, "sequential", clip, random)
     buffers[0][0, 3, 2] = np.nan
     launched(plan_for(shape, SMALL if kernel == "grid" else H200, kernel), buffers, steps)
     assert np.isnan(buffers[3][: rows % batch]).all()
@@ -219,7 +219,7 @@ def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
     for buffer in buffers[:3]:
         buffer.reshape(-1)[:3].view(np.uint32)[...] = bits
     launched(plan_for(shape, H200, "three_layers"), buffers, steps)
-    assert np.isnan(buffers[3][: 50 % 20]).all()
+    assert np.isnan(buffers[3][: 30 % 20]).all()
 
 
 class Emulated(CpuBackend):
@@ -259,7 +259,8 @@ def trained_by_launches(layers, batch, rows, weights, X, Y, order, epochs, most=
 @pytest.mark.parametrize(
     "layer, scale, order",
     [
-        *((layer, 1e-9, "sequential") for layer in range(3)),
+        *((layer, 1e-9, "sequential") for layer in (0, 2)),
+        further(1, 1e-9, "sequential"),
         *(further(2, scale, "sequential") for scale in (1e-3, 1e-4, 1e-5)),
         *(further(layer, 1e-9, "simultaneous") for layer in (0, 2)),
         (2, 1e-4, "simultaneous"),

@@ -63,11 +63,11 @@ def rehearsed_once():
     return remembered
 
 
-def test_the_prediction_is_what_was_measured_to_the_byte(rehearsed_once):
+def test_the_prediction_is_what_was_measured_to_the_byte(rehearsed_once, share):
     """What strategies asked for on an H200, and the pages that it took but for the driver's pool."""
     found = [*measured("nvidia-h200/cnn"), *measured("nvidia-h200/networks")]
     assert len(found) > 70
-    for record in found:
+    for record in share(found):
         cell = record["cell"]
         needs = rehearsed_once(Cell(cell), H200)
         device = record["memory"]["device"]

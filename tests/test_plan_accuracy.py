@@ -22,7 +22,7 @@ from snn.planning.plan import planned, predicted
 
 H200 = gpus.named("NVIDIA H200")
 MIB = 1 << 20
-SMALL = plan_draws.Ranges(rows=(120, 500), images=(100, 180), widths=(4, 40), filters=(1, 3))
+SMALL = plan_draws.Ranges(rows=(120, 200), images=(100, 110), widths=(4, 40), filters=(1, 3))
 
 
 class LikeH200(Captures):

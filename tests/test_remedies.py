@@ -276,11 +276,11 @@ needs_compiler = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this 
 @needs_compiler
 @pytest.mark.parametrize(
     ("network", "layers", "batch", "rows"),
-    [(*CASES[0][::3], 16, 21), (*CASES[1][::3], 8, 13)],
+    [(*CASES[0][::3], 16, 21), (*CASES[1][::3], 4, 5)],
     ids=["mlp", "cnn"],
 )
 def test_the_sources_train_the_same_weights(network, layers, batch, rows):
-    """One batch and a smaller one, of which the last micro-batch is smaller, too."""
+    """One batch and a smaller one, of which the last micro-batch of ``mlp`` is smaller, too."""
     backend = EmulatedBackend(groups.load("kernel", "tiled_fused"))
 
     def trained(**changed):

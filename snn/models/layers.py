@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from inspect import isabstract
 from math import prod
 from typing import Any, ClassVar
@@ -542,6 +543,11 @@ def parse(text: object) -> Layer:
 
     Raises ConfigError, with the valid forms.
     """
+    return _parse(text) if isinstance(text, str) else _parse.__wrapped__(text)
+
+
+@lru_cache  # a grid has thousands of layers, but few different ones
+def _parse(text: object) -> Layer:
     known = layer_types()
     name, *words = str(text).split() or [""]
     given = f"network.layers: {shown(text)} is not"

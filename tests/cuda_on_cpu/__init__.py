@@ -37,7 +37,7 @@ COMMON = [
 ]
 KERNEL = [
     *("-Og", "-ffp-contract=off", "-fno-tree-loop-distribute-patterns", "-Wno-unknown-pragmas"),
-    *("-fsanitize=thread,bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0"),
+    *("-fsanitize=thread,bounds", "--param", "tsan-instrument-func-entry-exit=0"),
 ]
 LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []  # half of the time
 GUARD_BYTES = 4096

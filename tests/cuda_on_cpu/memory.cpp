@@ -4,7 +4,8 @@
 //   - races: two accesses to the same word, one of them a write, with no barrier between them. (Of the
 //     readers of a word only the last is known, with whether there were others; accesses to less than
 //     four bytes are not looked at.)
-// -fsanitize=bounds,alignment adds indices beyond a fixed array and misaligned vectors.
+//   - misaligned numbers and vectors.
+// -fsanitize=bounds adds indices beyond a fixed array.
 
 #include "runtime.h"
 
@@ -114,12 +115,15 @@ inline __attribute__((always_inline)) void track(Worker& here, const Range& rang
          where);
 }
 
-inline __attribute__((always_inline)) void look_at(void* pointer, size_t bytes, Kind kind, void* where)
+inline __attribute__((always_inline)) void look_at(void* pointer, size_t bytes, Kind kind, void* where,
+                                                   size_t alignment)
 {
     Worker* const here = worker;
     if (!here || !here->running) return;
     char* const address = (char*)pointer;
     if (address >= here->stacks && address + bytes <= here->stacks_end) return;
+    if ((size_t)address % alignment)
+        fail(text("%s what is not aligned to %zu bytes", kind == Kind::read ? "reads" : "writes", bytes), where);
     const auto holds = [&](const Range& range) { return address >= range.begin && address + bytes <= range.end; };
     if (!holds(here->ranges[here->recent])) {
         size_t found = 0;
@@ -131,7 +135,7 @@ inline __attribute__((always_inline)) void look_at(void* pointer, size_t bytes, 
     if (range.words) track(*here, range, address, bytes, kind, where);
 }
 
-void access(void* pointer, size_t bytes, Kind kind, void* where) { look_at(pointer, bytes, kind, where); }
+void access(void* pointer, size_t bytes, Kind kind, void* where) { look_at(pointer, bytes, kind, where, 1); }
 
 uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint32_t operand)
 {
@@ -142,7 +146,7 @@ uint32_t atomic(uint32_t* address, uint32_t (*change)(uint32_t, uint32_t), uint3
     return old;
 }
 
-// As g++ lays out what it passes for -fsanitize=bounds,alignment.
+// As g++ lays out what it passes for -fsanitize=bounds.
 struct Type {
     uint16_t kind, info;
     char name[];
@@ -152,26 +156,20 @@ struct OutOfBounds {
     uint32_t line, column;
     const Type *array, *index;
 };
-struct Mismatch {
-    const char* file;
-    uint32_t line, column;
-    const Type* type;
-    uint8_t log_alignment, kind;
-};
 
 }  // namespace cuda_on_cpu
 
 using namespace cuda_on_cpu;
 
-#define HOOK(how, name, bytes, kind) \
-    void __tsan_##name##bytes(void* p) { how(p, bytes, kind, __builtin_return_address(0)); }
-#define HOOKS(bytes)                                  \
-    HOOK(look_at, read, bytes, Kind::read)            \
-    HOOK(look_at, write, bytes, Kind::write)          \
-    HOOK(access, volatile_read, bytes, Kind::read)    \
-    HOOK(access, volatile_write, bytes, Kind::write)  \
-    HOOK(access, unaligned_read, bytes, Kind::read)   \
-    HOOK(access, unaligned_write, bytes, Kind::write)
+#define HOOK(name, bytes, kind, alignment) \
+    void __tsan_##name##bytes(void* p) { look_at(p, bytes, kind, __builtin_return_address(0), alignment); }
+#define HOOKS(bytes)                                     \
+    HOOK(read, bytes, Kind::read, bytes)                 \
+    HOOK(write, bytes, Kind::write, bytes)               \
+    HOOK(volatile_read, bytes, Kind::read, bytes)        \
+    HOOK(volatile_write, bytes, Kind::write, bytes)      \
+    HOOK(unaligned_read, bytes, Kind::read, 1)           \
+    HOOK(unaligned_write, bytes, Kind::write, 1)
 
 extern "C" {
 HOOKS(1)
@@ -188,11 +186,5 @@ void __tsan_func_exit() {}
 void __ubsan_handle_out_of_bounds(OutOfBounds* data, size_t index)
 {
     fail(text("uses index %ld of %s in line %u", (long)index, data->array->name, data->line));
-}
-
-void __ubsan_handle_type_mismatch_v1(Mismatch* data, size_t address)
-{
-    fail(text("uses %s at 0x%zx in line %u, which is not aligned to %d bytes", data->type->name, address,
-              data->line, 1 << data->log_alignment));
 }
 }
