@@ -15,7 +15,7 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.measurement import energy, runs
 from snn.measurement.runs import measure
 from snn.recommending import text
-from snn.tables import recommend
+from snn.tables import overview, recommend, recommendation
 
 WATTS, PERIOD = 400.0, 0.1
 
@@ -83,3 +83,6 @@ def test_tables_have_the_joules_of_rows_that_were_measured():
     low, mean, high = table.loc["graph", ["joules_ci_low", "joules", "joules_ci_high"]]
     assert low < mean < high and mean == 30 and table["joules"].isna()["reference"]
     assert "30 J (" in text.table(table.reset_index())
+    points = [frame_of(*given)]
+    answer = recommendation.build(points, overview.build(points, THRESHOLDS))
+    assert ("joules" in answer) and answer["joules"].isna().all() == (answer["strategy"].item() != "graph")

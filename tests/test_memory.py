@@ -120,9 +120,10 @@ def test_the_peak_by_kind_is_the_peak(name, backend):
     kind = factory.class_of(job.strategy)
     where = locked if issubclass(kind, HostDriven) else device
     if where["peak_bytes"]:
-        padded = 16 * 16 + 16 * 16 + 16
-        members = job.strategy.get("starts", 1)
-        assert where["peak_by_kind"]["weights"] == 4 * members * (padded if kind.at_once else 20 + 15 + 3)
+        padded = {2 * 16 * 16 + n for n in (16, 16 * 16)}  # one launch; some kernels pad the output, too
+        each, rest = divmod(where["peak_by_kind"]["weights"], 4 * job.strategy.get("starts", 1))
+        assert rest == 0
+        assert each in padded if kind.at_once and name != "graph_loop" else each == 20 + 15 + 3
         assert where["peak_by_kind"]["data"] >= 4 * JOB.X.shape[1]
 
 

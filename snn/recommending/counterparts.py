@@ -5,10 +5,10 @@ PAGE = "docs/howto/from_the_answer_to_your_code.md"
 _SECTIONS = {
     "reference": ("a DataLoader and .to(device)", "reference synchronous torch_loader"),
     "pinned": ("pin_memory=True and non_blocking=True", "pinned"),
-    "pipelined": ("copy the next batch on a second stream", "streams combined pipelined"),
+    "pipelined": ("copy the next batch on a second stream", "streams combined combined_kept pipelined"),
     "preallocated": (
         "nothing to change, its allocator does that",
-        "preallocated workspace pool async_pool managed managed_prefetch",
+        "preallocated workspace pool async_pool keepalive managed managed_kept managed_prefetch mapped",
     ),
     "resident": ("keep the data on the GPU", "resident torch_eager"),
     "graph": ("torch.cuda.graph around an epoch", "graph graph_pdl graph_loop torch_graph"),

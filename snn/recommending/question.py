@@ -163,7 +163,7 @@ def ask(
     folder = path_of(output or f"recommendation-{name or 'csv'}")
     if package := own_runtime(groups.load("strategy", baseline)):
         _check_package(baseline, package)
-    chosen = {"--csv": csv, "--target": target, "--hidden": hidden}
+    chosen = {"--csv": csv, "--target": target, "--hidden": hidden, "--model": model}
     words = [word for name, text in chosen.items() if text is not None for word in (name, text)]
     words += [*["--classify"] * classify, *([f"network={network}"] if network else []), *settings]
     choice = "all" if all else "few"

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
+from snn.analysis.frame import ENERGY
 from snn.analysis.grouping import is_empty
 from snn.analysis.verdicts import BASELINE, NOT_SIGNIFICANT, OK, REFERENCE, SAME, SIGNIFICANT
 from snn.tables import overview
@@ -166,7 +167,8 @@ def build(points: Sequence[pd.DataFrame], table: pd.DataFrame) -> pd.DataFrame:
         for cells, (i, row) in zip(points, table.iterrows(), strict=True)
         if i in asked
     ]
-    return pd.DataFrame(rows, columns=["case", "answer", *_WINNER, *kept])
+    energy = ENERGY if any(cells["joules"].notna().any() for cells in points) else ()
+    return pd.DataFrame(rows, columns=["case", "answer", *_WINNER, *energy, *kept])
 
 
 def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
@@ -185,7 +187,7 @@ def _winner(cells: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     else:
         than = row["runner_up"]
         why = f"Compared with {than}, as there is no reference: {reason(winner, by_name[than])}"
-    chosen = {"strategy_status": winner["status"], "plan": winner["plan"]}
+    chosen = {"strategy_status": winner["status"], "plan": winner["plan"], **winner[[*ENERGY]]}
     for group, name in (("strategy", winner["strategy"]), ("kernel", winner["kernel"])):
         options = overview.options_of(winner, cells, group)
         chosen[group] = name + (f" ({', '.join(options)})" if name and options else "")
