@@ -37,7 +37,7 @@ test: dev ## the tests; those that need a GPU are skipped without one
 	$(BIN)/python -m pytest
 
 kernels: dev ## the tests of kernels in more shapes, for more GPUs
-	$(BIN)/python -m pytest -m kernels --dist load
+	$(BIN)/python -m pytest -m kernels --dist load --hypothesis-profile thorough
 
 strangers: dev ## some tests as on another machine: CPU, folder, user, language, time zone
 	$(BIN)/python tests/strangers.py --quick
