@@ -389,7 +389,11 @@ OF_TABLES = ("pandas", "matplotlib")
         ("--help", LARGE),
         ("list strategies", LARGE),
         ("completion fish", LARGE),
-        ("run device=cpu training.epochs=1 protocol=glance output={}/record.json", OF_TABLES),
+        (
+            "run device=cpu training.epochs=1 protocol=glance protocol.warmup_seconds=0 "
+            "protocol.max_warmup_seconds=0 output={}/record.json",
+            OF_TABLES,
+        ),
         ("prepare dataset=small output={}/small.npy", OF_TABLES),
         ("plan dataset=small --device NVIDIA-H200", OF_TABLES),
     ],

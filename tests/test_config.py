@@ -137,7 +137,8 @@ def test_hydras_own_groups_are_left_out():
 def test_a_cell_from_the_command_line(tmp_path):
     output = tmp_path / "deep" / "cell.json"
     settings = ("dataset=small", "strategy=combined", "network.hidden=[8]", "training.epochs=2", "device=cpu")
-    command = [sys.executable, "-m", "snn", *settings, "protocol.runs=3", f"output={output}"]
+    settings += ("protocol.runs=3", "protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0")
+    command = [sys.executable, "-m", "snn", *settings, f"output={output}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     record = json.loads(output.read_text())

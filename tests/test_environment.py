@@ -85,6 +85,7 @@ def test_the_commit_is_that_of_the_project_also_in_a_hook_of_another_repository(
 
 
 CELL = ["device=cpu", "training.epochs=1", "protocol.runs=1", "protocol.warmup_seconds=0"]
+CELL += ["protocol.max_warmup_seconds=0"]
 
 
 def test_an_exported_number_of_threads_changes_nothing(tmp_path):

@@ -94,6 +94,7 @@ def test_each_cell_takes_a_free_gpu_sees_no_other_and_names_its_neighbours(holds
 def test_a_cell_on_the_cpu_shares_the_host_with_no_other(holds, tmp_path):
     """The one that comes later waits, on whichever device the earlier one is."""
     on_cpu = [sys.executable, "-m", "snn", "device=cpu", "training.epochs=1", "protocol=glance"]
+    on_cpu += ["protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"]
     with device_lock(CPU), lock_file("cpu").open() as of_another, pytest.raises(BlockingIOError):
         fcntl.flock(of_another, fcntl.LOCK_SH | fcntl.LOCK_NB)
     on_gpu = holds("GPU-a")

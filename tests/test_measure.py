@@ -44,6 +44,7 @@ JOB = Job(
     learning_rate=0.01,
 )
 RULES = Round(runs=4, min_runs=2)
+COLD = ("protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0")
 
 
 def job_with(name, **changed):
@@ -167,7 +168,7 @@ SMALL_CNN = ("network=cnn", "network.layers=[conv2d 2 3,relu,maxpool2d 2,linear 
 @pytest.mark.parametrize("chosen", [("network=three_hidden",), ("dataset=patterns", *SMALL_CNN)])
 def test_the_loss_before_training_is_that_of_the_first_step(chosen):
     """A training of one batch, whose loss is taken before its update."""
-    rows = ("dataset.rows=64", "training.batch_size=64", "training.epochs=1", "protocol.runs=1")
+    rows = ("dataset.rows=64", "training.batch_size=64", "training.epochs=1", "protocol.runs=1", *COLD)
     config = compose.composed(["device=cpu", "strategy=resident", *chosen, *rows])
     job = job_of(config, datasets.make(config["dataset"]))
     (run,) = runs.measure(job, of_round(config["protocol"], 1), CpuBackend()).runs
@@ -177,7 +178,7 @@ def test_the_loss_before_training_is_that_of_the_first_step(chosen):
 def test_a_huge_loss_is_measured_beside_that_of_the_untrained_network():
     """Clipped steps that are far too long leave a finite loss: the record's readings tell, its status not."""
     large = ("network=three_hidden", "network.init=he_uniform", "training.learning_rate=1e3")
-    few = ("dataset.rows=256", "training.epochs=3", "protocol.runs=1", "protocol.warmup_seconds=0")
+    few = ("dataset.rows=256", "training.epochs=3", "protocol.runs=1", *COLD)
     record = cell.run(compose.composed(["device=cpu", "strategy=resident", *large, *few]))
     assert record["status"] == "ok" and record["runs"][0]["final_loss"] > 1e6 * record["untrained_loss"]
     status, reason = ended(record, groups.read_yaml(ROOT / "config/verdicts.yaml"))

@@ -123,7 +123,12 @@ def test_nothing_is_asked_of_the_backend_and_nothing_is_said_to_be_zero(name, ba
 
 @pytest.mark.parametrize("name", PEERS)
 def test_a_cell_leaves_a_record_without_ledger_or_explanation(name):
-    settings = ["training.epochs=2", "protocol.runs=2", "protocol.warmup_seconds=0"]
+    settings = [
+        "training.epochs=2",
+        "protocol.runs=2",
+        "protocol.warmup_seconds=0",
+        "protocol.max_warmup_seconds=0",
+    ]
     settings += ["network.update_order=simultaneous"] if name == "torch_loader" else []
     found = cell.run(composed(["device=cpu", f"strategy={name}", "dataset=small", *settings]))
     schema = json.loads((ROOT / "snn/records/record.schema.json").read_text())

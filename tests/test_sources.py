@@ -150,10 +150,11 @@ SAYS_WHAT_WAS_MEASURED = {
 
 
 def test_what_a_cells_process_runs_is_a_source_or_only_says_what_was_measured():
+    warmups = ["protocol.warmup_seconds=0", "protocol.max_warmup_seconds=0"]
     run = [
         "import json, sys",
         "from snn.__main__ import main",
-        f"main({['device=cpu', 'training.epochs=1', 'protocol.runs=1', 'protocol.warmup_seconds=0']})",
+        f"main({['device=cpu', 'training.epochs=1', 'protocol.runs=1', *warmups]})",
         "loaded = [module.__file__ for name, module in sys.modules.items() if name.startswith('snn.')]",
         "print(json.dumps([name for name in loaded if name]), file=sys.stderr)",
     ]
