@@ -223,6 +223,6 @@ BY_PASSES = ", by instrumented passes, which differ by more than the runs."
 )
 def test_why_a_winner_is_faster(reference, winner, start, end):
     rows = {"kernel": "naive", "mean_s": 4.0} | reference, {"kernel": "naive", "mean_s": 2.0} | winner
-    slow, fast = (pd.Series(row | {"strategy": str(i)}) for i, row in enumerate(rows))
+    slow, fast = (pd.Series(row | {"strategy": str(i), "cell": str(i)}) for i, row in enumerate(rows))
     found = reason(fast, slow)
     assert found.startswith(start) and found.endswith(end or ".") and (BY_PASSES in found) == bool(end)

@@ -49,7 +49,7 @@ def asked(draw):
 
 def test_random_cells_ask_for_what_is_predicted_to_the_byte():
     """Every strategy as a perceptron, and those that train any network with convolutions too."""
-    drawn = list(islice(plan_draws.draws(1, H200, SMALL), 40))
+    drawn = list(islice(plan_draws.draws(2, H200, SMALL), 40))
     assert {draw.cell["strategy"]["name"] for draw in drawn} == set(plan_draws.strategies())
     assert sum("layers" in draw.cell["network"] for draw in drawn) >= 10
     assert {draw.cell["training"]["accumulate"] for draw in drawn} == {1, 2, 4}

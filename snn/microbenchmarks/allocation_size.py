@@ -12,7 +12,6 @@ from snn.microbenchmarks.allocators import MALLOC
 from snn.microbenchmarks.memory_calls import HOST_ALLOC, pinned
 from snn.microbenchmarks.readings import Effort, Point, Reading, refused
 
-KERNELS: tuple[str, ...] = ()
 ALLOCATION, FREE = _KINDS = "allocation", "free"
 SMALL = 256
 """Bytes of the block that is alive."""
