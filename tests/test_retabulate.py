@@ -194,7 +194,9 @@ def test_what_is_no_archive_is_refused(tmp_path, capsys, text, said):
 def test_two_devices_in_one_archive_are_refused(tmp_path, capsys):
     folder = Path(archived(tmp_path / "a", CELLS[:8]))
     other = Path(
-        archived(tmp_path / "b", CELLS[8:], device_uuid="GPU-2", host=PROVENANCE["host"] | {"cpu": "another"})
+        archived(
+            tmp_path / "b", CELLS[8:16], device_uuid="GPU-2", host=PROVENANCE["host"] | {"cpu": "another"}
+        )
     )
     archive.write([*archive.read_all(folder).values(), *archive.read_all(other).values()], folder)
     assert cli.main(["retabulate", str(folder), str(tmp_path / "out")]) == 2
