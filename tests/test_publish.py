@@ -84,6 +84,13 @@ def test_a_set_is_published_again_and_its_device_lists_it(place):
     assert {path.name for path in place.of_device.iterdir()} == {"README.md", "a", "b"}
 
 
+def test_sweeps_of_another_grid_are_published(place):
+    grid = place.results.parent / "other.yaml"
+    grid.write_text(yaml.safe_dump(GRID | {"sweeps": {"three": GRID["sweeps"]["two"]}}))
+    assert place.publish("--as", "a", "--grid", str(grid)) == 0
+    assert "| three (2) |" in (place.of_device / "README.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("error", "status"), [(OSError(28, "No space left", "f"), 2), (KeyboardInterrupt(), None)]
 )
