@@ -51,12 +51,15 @@
 #include "order.cuh"
 
 #ifndef CUDA_ON_CPU  // the CPU emulator of the tests defines it
+// By warps whose threads may have gone separate ways just before.
 __device__ void named_barrier(int number, int threads)
 {
+    __syncwarp();
     asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(threads) : "memory");
 }
 __device__ void named_arrive(int number, int threads)   // without waiting for the others
 {
+    __syncwarp();
     asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(threads) : "memory");
 }
 #endif
