@@ -150,9 +150,9 @@ def test_a_sweep_with_fewer_rounds_is_published_if_that_is_asked_for(tmp_path, c
         return [2] if cell is first_missing else [*range(1, 9), 10]
 
     entries = list(archive.entries(Path(archived(tmp_path / "a", cells, measured))).values())
-    assert complete(entries, "nvidia-h200", False) == ([], {})
+    assert complete(entries, "nvidia-h200", False, ROOT / "config/grid.yaml") == ([], {})
     capsys.readouterr()
-    kept, found = complete(entries, "nvidia-h200", True)
+    kept, found = complete(entries, "nvidia-h200", True, ROOT / "config/grid.yaml")
     assert set(found) == {"neurons"} and len(kept) == 52
     said = capsys.readouterr().out
     planned = "neurons has fewer rounds than planned: 4 of its 60 records are missing"
