@@ -192,8 +192,8 @@ class Training:
 
     @property
     def spills(self) -> bool:
-        """Whether a thread has so few registers that it may keep some variables in local memory."""
-        return int(self.defines.get("BLOCKS_PER_SM", 1)) > 1
+        """Whether a thread may keep variables in local memory: it has few registers, or one of two roles."""
+        return int(self.defines.get("BLOCKS_PER_SM", 1)) > 1 or int(self.defines.get("OWNER_WARPS", 0)) > 0
 
     def __str__(self) -> str:
         names = (

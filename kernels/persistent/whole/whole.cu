@@ -458,7 +458,10 @@ struct Training {
         using S = Hidden;
         const S share(warp);
         float (&h)[S::M][S::N][4] = hidden, (&dz)[S::N][2][OUTPUTS] = dz_of_outputs;
-        float slope[S::M][S::N][4], of_output_layer[S::M][2][OUTPUTS], errors[S::M][S::N][4];
+        float slope[S::M][S::N][4], errors[S::M][S::N][4];
+        const auto weight = [&](int m, int half, int output) {   // read again rather than kept in a register
+            return share.has_m(m) ? output_weight(2 * share.m_tile(m) + half, output) : 0.0f;
+        };
         outputs_of<P>([&](const S&, int m, int n, const float (&z)[4]) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
@@ -468,22 +471,24 @@ struct Training {
             }
         });
         if (share.has_some()) {
+            float sums[S::N][2][OUTPUTS] = {};
 #pragma unroll
             for (int m = 0; m < S::M; ++m)
 #pragma unroll
-                for (int i = 0; i < 2 * OUTPUTS; ++i)
-                    of_output_layer[m][i % 2][i / 2] = share.has_m(m) ? output_weight(2 * share.m_tile(m) + i % 2, i / 2) : 0.0f;
+                for (int i = 0; i < 2 * OUTPUTS; ++i) {
+                    const int half = i % 2, output = i / 2;
+                    const float w = weight(m, half, output);
+#pragma unroll
+                    for (int n = 0; n < S::N; ++n)
+                        for (int j = 0; j < 2; ++j) sums[n][j][output] += w * h[m][n][2 * half + j];
+                }
 #pragma unroll
             for (int n = 0; n < S::N; ++n)
 #pragma unroll
                 for (int i = 0; i < 2 * OUTPUTS; ++i) {
-                    const int j = i % 2, output = i / 2;
-                    float sum = 0.0f;
-#pragma unroll
-                    for (int m = 0; m < S::M; ++m)
-                        sum += of_output_layer[m][0][output] * h[m][n][j] + of_output_layer[m][1][output] * h[m][n][2 + j];
-                    sum = over_column(sum);
-                    if (g == 0 && share.has_n(n)) shared.outputs[share.down][share.n_tile(n) * 8 + 2 * t + j][output] = sum;
+                    const float sum = over_column(sums[n][i % 2][i / 2]);
+                    float& place = shared.outputs[share.down][share.n_tile(n) * 8 + 2 * t + i % 2][i / 2];
+                    if (g == 0 && share.has_n(n)) place = sum;
                 }
         }
         sync();
@@ -508,17 +513,23 @@ struct Training {
 #pragma unroll
             for (int m = 0; m < S::M; ++m)
 #pragma unroll
-                for (int n = 0; n < S::N; ++n)
+                for (int half = 0; half < 2; ++half) {
+                    float w[OUTPUTS];
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        float error = 0.0f;
+                    for (int output = 0; output < OUTPUTS; ++output) w[output] = weight(m, half, output);
 #pragma unroll
-                        for (int output = 0; output < OUTPUTS; ++output)
-                            error += of_output_layer[m][i / 2][output] * dz[n][i % 2][output];
-                        if (NEEDS_Z(P)) error *= slope[m][n][i];
-                        else if (F[P] != IDENTITY) error = differentiated(F[P], error, h[m][n][i]);
-                        errors[m][n][i] = error, largest = fmaxf(largest, fabsf(error));
-                    }
+                    for (int n = 0; n < S::N; ++n)
+#pragma unroll
+                        for (int j = 0; j < 2; ++j) {
+                            const int i = 2 * half + j;
+                            float error = 0.0f;
+#pragma unroll
+                            for (int output = 0; output < OUTPUTS; ++output) error += w[output] * dz[n][j][output];
+                            if (NEEDS_Z(P)) error *= slope[m][n][i];
+                            else if (F[P] != IDENTITY) error = differentiated(F[P], error, h[m][n][i]);
+                            errors[m][n][i] = error, largest = fmaxf(largest, fabsf(error));
+                        }
+                }
         }
         if (CLUSTER == 1 && L == 2) copies_done();
         put<P>(dZ<P>(), shared.largest_dZ, errors, largest, up_of_dZ[P], CLUSTER > 1 && P == 1 && !again);

@@ -235,7 +235,8 @@ class _Plan:
         self.chunk = chunk or round_up(own, 8)
         rows = round_up(own, self.chunk)
         self.chunks, self.lines = rows // self.chunk, blocks * rows
-        self.warps = WARPS // 2 if blocks > 1 or self.chunk == 8 else shape._warps
+        few = self.chunk == 8 or (blocks > 1 and self.chunk < 64)  # rows, on which few warps are faster
+        self.warps = WARPS // 2 if few else shape._warps
         self.order_bits = sum(bits_of(shape.data_rows)) if shape.shuffled else 0
 
         layers, outputs = len(pairs), shape.outputs
@@ -246,7 +247,7 @@ class _Plan:
         self.memory = states * (4 * sum(items) + neurons) + 3 * blocks * (layers + 1)
         owned = [round_up(math.ceil(count / blocks), 4) for count in (*items, neurons // 4)]
         slots = sum(math.ceil(count / 32) for count in owned)
-        self.owner_warps = (8 if max(tiles) >= 16 else 4) if blocks > 1 else 0
+        self.owner_warps = (8 if few and max(tiles) >= 16 else 4) if blocks > 1 else 0
         if blocks > 1:
             self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states)
         else:
