@@ -170,10 +170,10 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
 def recommend(**question: Any) -> int:
     """Find the fastest strategy for your network and your data.
 
-    Measures the candidates of config/recommend.yaml through the workflow, gives the leaders more rounds while
-    there is time, and writes a ranked table and a report. Measurements are kept: the same command continues
-    them, and goes on for longer with a larger --budget. Without a GPU it measures the CPU, and shows archived
-    results of a GPU.
+    Measures the candidates of config/recommend.yaml through the workflow, among them PyTorch and JAX if
+    Python finds them and, on a GPU, the host's CPU. It gives the leaders more rounds while there is time, and
+    writes a ranked table and a report. Measurements are kept: the same command continues them, and goes on
+    for longer with a larger --budget. Without a GPU it measures the CPU, and shows archived results of a GPU.
 
     It takes the same settings as snn run. The format of a table is detected; dataset.header, delimiter,
     decimal, thousands, encoding, comment and na_values override it.
@@ -182,7 +182,7 @@ def recommend(**question: Any) -> int:
     snn recommend --csv mine.csv --target price --hidden 64,64
     snn recommend --csv mine.csv --target kind --classify dataset.header=false training.epochs=20
     snn recommend --csv mine.csv --target price network.bias=true training.optimizer=adam
-    snn recommend --dataset mnist network=layers 'network.layers=[linear 64, relu, linear 1]'
+    snn recommend --dataset small network=layers 'network.layers=[linear 64, tanh, linear 1]'
     snn recommend --csv mine.csv --target price --model net:make training.optimizer=adam
     snn recommend --device "NVIDIA H200" --network cnn
     """
@@ -215,8 +215,7 @@ def train(**options: Any) -> int:
     \b
     snn train --csv mine.csv --target price --hidden 64,64 --save model.npz
     snn train --csv mine.csv --target kind --classify training.epochs=200 --save model.npz
-    snn train --csv mine.csv --target price --model net:make training.validation=0.2 training.patience=20 \
-        --save model.npz
+    snn train --csv mine.csv --target price --model net:make training.validation=0.2 --save model.npz
     """
     from snn import train
 

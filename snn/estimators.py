@@ -57,7 +57,7 @@ class _Perceptron(BaseEstimator):
     ``network``: an nn.Sequential, whose weights training starts from, or the texts of ``network.layers``;
     without it, ``hidden_layer_sizes`` and ``activation`` describe the network. ``input_shape``: of a sample,
     such as (1, 28, 28), if its first layer takes images. ``strategy`` and ``device`` are as in ``snn run``;
-    ``auto`` takes the fastest strategy that supports the network. ``solver`` may also be adamw, whose
+    ``auto`` takes the first of ``fit.USUAL`` that supports the network. ``solver`` may also be adamw, whose
     weight decay is ``alpha``. For the others, ``alpha`` is divided by the batch size; it decays weights and
     biases. With ``early_stopping`` the validation loss decides, and the best weights are kept; without it,
     all ``max_iter`` epochs are trained. Without ``loss_curve`` and ``early_stopping`` a GPU trains all epochs

@@ -1,4 +1,4 @@
-"""``snn train``: train a network on a table once, by the fastest strategy, and save it."""
+"""``snn train``: train a network on a table once, and save it."""
 
 import sys
 import time

@@ -53,7 +53,7 @@ _CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d
 class LaunchedTraining:
     """Splits a training run into launches, for data of ``rows`` rows.
 
-    A run that takes less than about a second is one launch. A longer run is split into launches shorter than
+    A run that takes less than about 0.7 s is one launch. A longer run is split into launches shorter than
     that, and the host waits between them, so that interrupts work, progress is reported, and a device that
     kills long kernels does not kill these. Weights and all other memory stay on the device. However the steps
     are split, the results are bit-identical to one launch.
@@ -285,7 +285,7 @@ def _why_not_plain(network: Network) -> str:
 
 
 class OneLaunch(DeviceDriven):
-    """Training of one or several networks in one launch of at most about a second, or several of them.
+    """Training of one or several networks in one launch of at most about 0.7 s, or several of them.
 
     ``describe`` gives the shape. Data, parameters, errors and workspace are on the device, padded as the
     shape says: the trained network has the padded widths, and its additional parameters stay zero. ``setup``
@@ -498,7 +498,7 @@ class Persistent(Strategy):
 
     ``setup`` allocates everything, copies the padded data in and compiles the kernel for exactly this
     network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
-    A run that takes longer than about a second is several, each of at most about a second, between which the
+    A run that takes longer than about 0.7 s is several, each of at most about 0.7 s, between which the
     host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
     kernel has stopped.
 

@@ -21,7 +21,7 @@ from snn.strategies.factory import Job
 
 AUTO = "auto"
 
-FASTEST = {
+USUAL = {
     "cuda": (("persistent", "tiled_fused"), ("graph", "tiled_fused"), ("resident", "cublas")),
     "cpu": (("resident", "naive"), ("blas", "naive")),
 }
@@ -78,15 +78,15 @@ def fit(
 ) -> Fit:
     """Train a job from its initial weights, or from those given.
 
-    ``job.strategy`` without keys means the first strategy of ``FASTEST`` that supports the network. Raises
+    ``job.strategy`` without keys means the first strategy of ``USUAL`` that supports the network. Raises
     Unsupported or OutOfMemory if none does, and DeviceError.
     """
     backend = devices.find(device).backend
     if job.strategy:
-        usual = dict(FASTEST[backend]).get(job.strategy["name"], "naive")
+        usual = dict(USUAL[backend]).get(job.strategy["name"], "naive")
         choices = [(dict(job.strategy), dict(kernel or groups.load("kernel", usual)))]
     else:
-        choices = [(strategy_choice(one), groups.load("kernel", of)) for one, of in FASTEST[backend]]
+        choices = [(strategy_choice(one), groups.load("kernel", of)) for one, of in USUAL[backend]]
     for last, (strategy, of_strategy) in enumerate(choices, 1 - len(choices)):
         try:
             own = replace(job, strategy=strategy)
