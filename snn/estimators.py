@@ -137,7 +137,9 @@ class _Perceptron(BaseEstimator):
         held, rows = np.split(rows, [self._held_out(len(X))])
         seed = int(check_random_state(self.random_state).randint(1, 2**31 - 1))
         usual = {"random_state": seed, "learning_rate_init": self.learning_rate_init, "alpha": self.alpha}
-        values = {name: list(settings.get(name, [value])) for name, value in usual.items()}
+        values = {name: np.atleast_1d(settings.get(name, value)).tolist() for name, value in usual.items()}
+        if empty := [name for name, list_of in values.items() if not list_of]:
+            raise ValueError(f"settings: {empty[0]} is empty")
         each = [checked._with(dict(zip(_VARIED, one, strict=True))) for one in product(*values.values())]
         jobs = [one._job(X[rows], targets[rows]) for one in each]
         for one, (job, _), found in zip(each, jobs, self._fit_each(jobs), strict=True):
@@ -180,7 +182,10 @@ class _Perceptron(BaseEstimator):
             X = X.astype(np.float32)
         if not np.isfinite(X).all():
             raise ValueError("X has numbers beyond float32: scale its columns")
-        return X, self._targets(column_or_1d(y, warn=True))
+        targets = self._targets(column_or_1d(y, warn=True))
+        if not np.isfinite(targets).all():
+            raise ValueError("y has a NaN or an infinite number")
+        return X, targets
 
     def _job(self, X: np.ndarray, targets: np.ndarray) -> tuple[Job, list[np.ndarray] | None]:
         """What is trained on X and targets, and the weights that training starts from, if they are given."""
@@ -249,6 +254,8 @@ class _Perceptron(BaseEstimator):
         return held
 
     def _layers(self) -> tuple[Layer, ...]:
+        if isinstance(self.network, str):
+            raise ValueError(f"network is {self.network!r}: it must be a list of layers or an nn.Sequential")
         if self.network is not None:
             is_list = isinstance(self.network, (list, tuple))
             return tuple(map(parse, self.network)) if is_list else torch_models.layers_of(self.network)

@@ -9,7 +9,7 @@ import numpy as np
 
 from snn import datasets
 from snn.config.choices import BESIDE_THE_CELL
-from snn.errors import ConfigError
+from snn.errors import ConfigError, DataError
 from snn.files import outputs
 from snn.files.outputs import say
 from snn.hardware import devices
@@ -53,6 +53,9 @@ def train(
             f"{others[0]} is given without strategy=NAME: strategy=auto chooses the kernel, too"
         )
     check_single(cell["strategy"])
+    named = [one["name"] for one in table.columns[:-1]]
+    if twice := sorted({name for name in named if named.count(name) > 1}):
+        raise DataError(f"{csv}: more than one column {twice[0]!r}: rename or remove the others")
     path = outputs.checked(save, datasets.inputs(cell["dataset"]), "--save")
     datasets.say_remarks(table)
     job = replace(asked.job, strategy=cell["strategy"] if is_chosen else {}, keeps_losses=True)

@@ -69,6 +69,7 @@ def test_a_class_is_predicted_by_its_name(table, capsys):
         ("a,b,b\n1,2,3\n", "'b'"),
         ("a,b\n1,2\n3,x\n4,5\n", "line 3"),
         ("a,b\n1,2\n3,\n", "line 3"),
+        ("1,2\n3,4\n", "header"),
     ],
 )
 def test_a_file_that_lacks_a_column_or_a_number_is_an_error(table, capsys, text, named):
@@ -79,6 +80,12 @@ def test_a_file_that_lacks_a_column_or_a_number_is_an_error(table, capsys, text,
     assert cli.main(["predict", "m.npz", "new.csv"]) == 2
     out, err = capsys.readouterr()
     assert named in err and "new.csv" in err and not out
+
+
+def test_two_columns_of_one_name_are_an_error_before_training(table, capsys):
+    Path("t.csv").write_text("a,a,y\n" + "".join(f"{a},{b},{a - b}\n" for a, b, _ in table))
+    assert trained("--target", "y") == 2
+    assert "'a'" in capsys.readouterr().err and not Path("m.npz").exists()
 
 
 @pytest.mark.parametrize(

@@ -509,8 +509,8 @@ _FEW_ROWS, _FEW_CLASSES = 10, 20
 """Fewer rows may be numbered 1, 2, 3, ... by chance; at most this many whole numbers may be classes."""
 _NUMBERS = "numbers are predicted with mean_squared_error"
 _LABELS = (
-    "to tell these apart, say network=layers network.loss=cross_entropy, and end network.layers in as many "
-    "outputs (snn recommend --classify does this); or name another dataset.target"
+    "to tell these apart, add --classify to snn train or snn recommend; or say network=layers "
+    "network.loss=cross_entropy, and end network.layers in as many outputs; or name another dataset.target"
 )
 _CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
 _NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"
@@ -599,8 +599,8 @@ def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[st
     """The features of all rows of another file, (rows, features) float32, as a table's ``columns`` made them.
 
     Columns are found by their names, and others are ignored; ``choice`` says how the first file was written.
-    Without a header, the columns must be those of the first file, with or without the target. Raises
-    DataError for a column that is missing, and for a cell that has no number or no known text.
+    If the first file had no header, the columns must be those of the first file, with or without the target.
+    Raises DataError for a column or header that is missing, and for a cell without a number or a known text.
     """
     used, written = columns[:-1], {key: choice[key] for key in _WRITTEN if key in choice}
     lines, found = decoded(path, read_into_memory(path, _COPIES, LARGEST_FILE), choice.get("encoding"))
@@ -608,6 +608,11 @@ def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[st
         written["header"] = None
     sheet = Sheet(path, lines, found, used[0]["name"], least_columns=1, **written)
     names = sheet.names
+    if not sheet.header and not all(one["name"].isdecimal() for one in used):
+        raise DataError(
+            f"{path}: no header, but the network was trained with columns of these names: "
+            f"{', '.join(one['name'] for one in used[:12])}{', ...' * (len(used) > 12)}: add a header"
+        )
     if not sheet.header and len(names) == len(used):
         names = [one["name"] for one in used]  # the target's number is not among them
     by_name = dict(zip(names, sheet.columns, strict=True))

@@ -86,7 +86,7 @@ def weights_of(model: Any, network: Network) -> list[np.ndarray]:
     if [W.size for W in weights] != [*map(prod, network.shapes)]:
         raise ConfigError(
             f"the model's parameters have the shapes {[W.shape for W in weights]}, but samples of the shape "
-            f"{network.inputs} need {network.shapes}"
+            f"{network.inputs} need {[shape[::-1] for shape in network.shapes]}"
         )
     pairs = zip(weights, network.shapes, strict=True)
     return [np.array(turned(W, shape), np.float32, order="C") for W, shape in pairs]
