@@ -103,7 +103,9 @@ def test_a_wrong_parameter_is_an_error(wrong, error):
         MLPRegressor(**{**SMALL, "max_iter": 2, "solver": "sgd", **wrong}).fit(X, Y)
 
 
-@pytest.mark.parametrize(("data", "target"), [(X, Y[1:]), (X[0], Y), (X * np.nan, Y), (X * 1e300, Y), (X, Y * np.nan)])
+@pytest.mark.parametrize(
+    ("data", "target"), [(X, Y[1:]), (X[0], Y), (X * np.nan, Y), (X * 1e300, Y), (X, Y * np.nan)]
+)
 def test_wrong_data_are_an_error(data, target):
     with pytest.raises(ValueError):
         MLPRegressor(**SMALL, max_iter=1).fit(data, target)
