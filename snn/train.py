@@ -17,6 +17,7 @@ from snn.measurement.accuracy import accuracy, errors
 from snn.models import saved
 from snn.models.network import network_label
 from snn.models.saved import SavedNetwork
+from snn.models.validation import best_epoch
 from snn.recommending.question import TrainingJob, ask_training
 from snn.strategies.factory import Job
 from snn.training import torch_models
@@ -70,6 +71,10 @@ def train(
     if not np.isfinite(losses[-1]):
         say(f"snn: the loss is {losses[-1]}: choose a smaller training.learning_rate", sys.stderr)
         return DIVERGED
+    if best := best_epoch(found.validation_losses):
+        kept = "; its weights are kept" if job.patience else ""
+        least = f"{found.validation_losses[best - 1]:.6g}, after epoch {best}{kept}"
+        say(f"epoch {len(losses)} of {job.epochs} was the last; least validation loss {least}", sys.stderr)
     print(f"{found.strategy}: {found.seconds:.3g} s, {_score(job, found.weights)}")
     saved.write(path, _described(asked, job, found))
     print(f"{save}: snn predict {save} NEW.csv > predictions.csv")

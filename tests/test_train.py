@@ -1,6 +1,7 @@
 """``snn train`` and ``snn predict``: a network that is trained once, saved, and used on new rows."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,14 @@ def test_a_file_that_lacks_a_column_or_a_number_is_an_error(table, capsys, text,
     assert cli.main(["predict", "m.npz", "new.csv"]) == 2
     out, err = capsys.readouterr()
     assert named in err and "new.csv" in err and not out
+
+
+def test_the_epoch_whose_weights_are_kept_is_named(table, capsys):
+    stopping = ["training.validation=0.2", "training.patience=2", "training.epochs=500"]
+    assert trained("--target", "y", "dataset.text_columns=drop", *stopping) == 0
+    err = capsys.readouterr().err
+    last, best = (int(re.search(f"{before} ([0-9]+)", err)[1]) for before in ("epoch", "after epoch"))
+    assert best <= last <= 500 and "kept" in err
 
 
 def test_two_columns_of_one_name_are_an_error_before_training(table, capsys):
