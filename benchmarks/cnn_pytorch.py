@@ -171,16 +171,16 @@ def summary(runs: list[Run]) -> Iterator[str]:
         said = published(*key)
         times = [_spread([run[name] for run in found]) for name in ("seconds", "test_seconds")]
         accuracies = " ".join(dict.fromkeys(f"{run['accuracy']:.2%}" for run in found))
-        beside = f"  [{said['seconds']} s, {said['test_seconds']} s, {said['accuracy']:.2%}]" if said else ""
+        printed = f"  [{said['seconds']} s, {said['test_seconds']} s, {said['accuracy']:.2%}]" if said else ""
         name = f"{key[0]:9} {key[1]:5} {key[2]} workers"
-        yield f"{name}  {times[0]}, testing {times[1]}, {accuracies}{beside}"
+        yield f"{name}  {times[0]}, testing {times[1]}, {accuracies}{printed}"
     for (data, device, workers), found in groups_.items():
         on_gpu = groups_.get((data, "cuda", workers), [])
         if device == "cpu" and on_gpu:
             ratio = fmean(run["seconds"] for run in found) / fmean(run["seconds"] for run in on_gpu)
             said = [published(data, one, workers) for one in ("cpu", "cuda")]
-            beside = f"  [{said[0]['seconds'] / said[1]['seconds']:.1f}]" if all(said) else ""
-            yield f"{data:9} {workers} workers: {ratio:.2f} times as long on the CPU as on the GPU{beside}"
+            printed = f"  [{said[0]['seconds'] / said[1]['seconds']:.1f}]" if all(said) else ""
+            yield f"{data:9} {workers} workers: {ratio:.2f} times as long on the CPU as on the GPU{printed}"
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 
     benchmarks/counterparts.py [--rows 1280] [--features 11] [--epochs 20] [--batch 64] [--rounds 5]
 
-A time is that of a whole call, in which data are copied and graphs captured; a call before the first round
+A time covers a whole call, in which data are copied and graphs captured; a call before the first round
 loads libraries and compiles. Each round calls all functions in random order. Prints Markdown: the mean time
 with its 95% confidence interval, and how many times as fast as the first function.
 """

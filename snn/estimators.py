@@ -4,6 +4,7 @@ Parameters that scikit-learn's ``MLPRegressor`` and ``MLPClassifier`` have mean 
 itself is optional, and so is PyTorch, which only ``to_torch``, ``from_torch`` and models of it need.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -51,13 +52,13 @@ _VARIED = ("random_state", "learning_rate_init", "alpha")
 """Parameters that ``fit_many`` varies."""
 
 
-class _Perceptron(BaseEstimator):
+class _Perceptron(BaseEstimator, ABC):
     """Estimator of a network of layers.
 
     ``network``: an nn.Sequential, whose weights training starts from, or the texts of ``network.layers``;
     without it, ``hidden_layer_sizes`` and ``activation`` describe the network. ``input_shape``: of a sample,
     such as (1, 28, 28), if its first layer takes images. ``strategy`` and ``device`` are as in ``snn run``;
-    ``auto`` takes the first of ``fit.USUAL`` that supports the network. ``solver`` may also be adamw, whose
+    ``auto`` takes the first of ``fit.TRIED`` that supports the network. ``solver`` may also be adamw, whose
     weight decay is ``alpha``. For the others, ``alpha`` is divided by the batch size; it decays weights and
     biases. With ``early_stopping`` the validation loss decides, and the best weights are kept; without it,
     all ``max_iter`` epochs are trained. Without ``loss_curve`` and ``early_stopping`` a GPU trains all epochs
@@ -353,8 +354,9 @@ class _Perceptron(BaseEstimator):
 
     _is_numeric = True
 
+    @abstractmethod
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """What the network learns, (rows, 1) float32; sets what is known of the classes."""
 
     def _rows_of(self, y: Any, rows: np.ndarray) -> np.ndarray:
         return np.asarray(y).reshape(-1)[rows]

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,20 +17,10 @@ from snn.models import saved
 from snn.models.network import network_label
 from snn.models.saved import SavedNetwork
 from snn.models.validation import best_epoch
-from snn.recommending.question import TrainingJob, ask_training
+from snn.recommending.question import USUAL, TrainingJob, ask_training
 from snn.strategies.factory import Job
 from snn.training import torch_models
 from snn.training.fit import AUTO, Fit, check_single, fit
-
-USUAL: Mapping[str, str] = {
-    "network.bias": "true",
-    "network.init": "pytorch",
-    "network.update_order": "simultaneous",
-    "training.optimizer": "adam",
-    "training.learning_rate": "0.001",
-    "training.shuffle": "epoch",
-}
-"""Settings that apply unless they are given: those of PyTorch programs."""
 
 DIVERGED = 3
 _SECONDS = 1.0
@@ -43,7 +32,8 @@ def train(
 ) -> int:
     """Train, save and print the score; 0, or 3 if the loss is not finite, when nothing is saved."""
     given = [one for one in settings if one != f"strategy={AUTO}"]
-    asked = ask_training(given, csv, target, classify, options, USUAL, ("protocol", *BESIDE_THE_CELL))
+    usual = {key: value for key, (value, _) in USUAL.items()}
+    asked = ask_training(given, csv, target, classify, options, usual, ("protocol", *BESIDE_THE_CELL))
     cell, table = asked.cell, asked.table
     if table is None or asked.job is None:
         raise ConfigError("snn train needs a table: --csv FILE --target COLUMN")

@@ -215,7 +215,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
 
 
 def _energy(rounds: Rounds) -> dict[str, float | None]:
-    """The mean joules of a run and their 95% interval, from those of each round; None without any."""
+    """The mean joules of a run and their 95% interval, from each round's mean; None without any."""
     if not any(rounds):
         return dict.fromkeys(ENERGY)
     return dict(zip(ENERGY, (mean_of(rounds), *mean_interval(rounds)), strict=True))

@@ -127,7 +127,7 @@ def gpu_memory_bytes(name: str) -> int | None:
 
 
 def default_grid() -> Path:
-    """The grid file of a command that is given none: that of the current folder, else the project's."""
+    """The grid file of a command without one: the current folder's, else the project's."""
     own = Path.cwd() / "config/grid.yaml"
     return own if own.is_file() else CONFIG / "grid.yaml"
 

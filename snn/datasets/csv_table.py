@@ -599,7 +599,7 @@ def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[st
     """The features of all rows of another file, (rows, features) float32, as a table's ``columns`` made them.
 
     Columns are found by their names, and others are ignored; ``choice`` says how the first file was written.
-    If the first file had no header, the columns must be those of the first file, with or without the target.
+    If the first file had no header, the columns must be the first file's, with or without the target.
     Raises DataError for a column or header that is missing, and for a cell without a number or a known text.
     """
     used, written = columns[:-1], {key: choice[key] for key in _WRITTEN if key in choice}

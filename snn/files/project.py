@@ -1,6 +1,6 @@
 """Where the project's files are: a clone has them next to the package, an installed wheel in ``snn/_share``.
 
-Paths in messages, records and hashes are those of a clone, such as ``kernels/naive.cu`` and ``snn/cli.py``.
+Paths in messages, records and hashes are as in a clone, such as ``kernels/naive.cu`` and ``snn/cli.py``.
 """
 
 from pathlib import Path

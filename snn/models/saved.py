@@ -93,7 +93,7 @@ def read(path: Path) -> SavedNetwork:
             raise ValueError("its columns have no names, or it has no settings")
         of_values = [len(one["values"]) if "values" in one else 1 for one in saved.columns]
         if saved.columns and sum(of_values[:-1]) != prod(network.inputs):
-            raise ValueError("its columns are not those of its first layer")
+            raise ValueError("its columns are not its first layer's inputs")
         numbers = [one for one in saved.columns if "values" not in one]
         if not all(math.isfinite(one["mean"]) and one["scale"] >= 0 for one in numbers):
             raise ValueError("its columns have no finite means and scales")

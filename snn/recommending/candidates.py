@@ -208,7 +208,7 @@ def write_content(content: Mapping[str, Any], backend: str, length: Length) -> G
 
 
 def _products(choices: Mapping[str, Any], backend: str, question: Question) -> list[dict[str, Any]]:
-    """The products of settings of all candidates, that of the baseline first.
+    """The products of settings of all candidates, the baseline's first.
 
     Frameworks that cannot be imported are left out, and more threads than this machine has.
     """

@@ -19,8 +19,20 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 from snn.measurement.passes import job_of
 from snn.models.network import MLP_DEFAULTS
+from snn.models.optimizers import PLAIN
+from snn.models.row_order import IN_FILE
 from snn.strategies.base import PEERS
 from snn.strategies.factory import own_runtime
+
+USUAL: Mapping[str, tuple[str, Any]] = {
+    "network.bias": ("true", False),
+    "network.init": ("pytorch", None),
+    "network.update_order": ("simultaneous", None),
+    "training.optimizer": ("adam", PLAIN.name),
+    "training.learning_rate": ("0.001", None),
+    "training.shuffle": ("epoch", IN_FILE),
+}
+"""The defaults of ``snn train``, PyTorch's, and the values that a cell leaves out (None: it never does)."""
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -46,7 +58,7 @@ class Question:
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
     name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
     are over, ``crossover`` what is varied instead of ranking strategies: width or batch.
-    ``words`` are those of the command line that describe the table and the training job.
+    ``words``: of the command line, they describe the table and the training job.
     """
 
     cell: Cell

@@ -18,26 +18,14 @@ from snn.errors import one_line
 from snn.figures.trained import data
 from snn.hardware.devices import Device
 from snn.models.network import MLP_DEFAULTS, network_label
-from snn.models.optimizers import PLAIN
-from snn.models.row_order import IN_FILE
 from snn.recommending.budget import Length
 from snn.recommending.counterparts import counterpart
-from snn.recommending.question import Question
+from snn.recommending.question import USUAL, Question
 from snn.report.opening import duration
 from snn.strategies.base import PEERS
 from snn.strategies.factory import own_runtime
 from snn.tables.recommend import preliminary, scores_in_words
 from snn.tables.recommendation import Ratio
-
-_DEFAULTS = {
-    "network.bias": False,
-    "network.init": None,
-    "network.update_order": None,
-    "training.optimizer": PLAIN.name,
-    "training.learning_rate": None,
-    "training.shuffle": IN_FILE,
-}
-"""Settings for which snn train has other defaults, PyTorch's, and the values that a cell leaves out."""
 
 _ENERGIES = (("kJ", 1e-3), ("J", 1.0), ("mJ", 1e3))
 _MOST_REASONS = 3
@@ -118,7 +106,7 @@ def _as_measured(asked: Question) -> list[str]:
     """The settings that were measured and not given, if snn train has other defaults."""
     given = {word.partition("=")[0] for word in asked.words}
     found = []
-    for key, default in _DEFAULTS.items():
+    for key, (_, default) in USUAL.items():
         section, _, name = key.partition(".")
         if key not in given and not (name in MLP_DEFAULTS and "hidden" not in asked.cell["network"]):
             found.append(f"{key}={str(asked.cell[section].get(name, default)).lower()}")

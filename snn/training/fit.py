@@ -21,7 +21,7 @@ from snn.strategies.factory import Job
 
 AUTO = "auto"
 
-USUAL = {
+TRIED = {
     "cuda": (("persistent", "tiled_fused"), ("graph", "tiled_fused"), ("resident", "cublas")),
     "cpu": (("resident", "naive"), ("blas", "naive")),
 }
@@ -37,7 +37,7 @@ def silent(done: float, loss: float | None, validation_loss: float | None) -> No
 
 @dataclass
 class Fit:
-    """A trained job. ``weights``: those of the best epoch with ``Job.patience``, else of the last.
+    """A trained job. ``weights``: after the best epoch with ``Job.patience``, else after the last.
 
     ``losses`` and ``validation_losses`` have a value for each epoch, or none if the strategy does not report
     them. ``seconds``: from the first epoch until the device has finished the last. ``members``: of a strategy
@@ -78,15 +78,15 @@ def fit(
 ) -> Fit:
     """Train a job from its initial weights, or from those given.
 
-    ``job.strategy`` without keys means the first strategy of ``USUAL`` that supports the network. Raises
+    ``job.strategy`` without keys means the first strategy of ``TRIED`` that supports the network. Raises
     Unsupported or OutOfMemory if none does, and DeviceError.
     """
     backend = devices.find(device).backend
     if job.strategy:
-        usual = dict(USUAL[backend]).get(job.strategy["name"], "naive")
+        usual = dict(TRIED[backend]).get(job.strategy["name"], "naive")
         choices = [(dict(job.strategy), dict(kernel or groups.load("kernel", usual)))]
     else:
-        choices = [(strategy_choice(one), groups.load("kernel", of)) for one, of in USUAL[backend]]
+        choices = [(strategy_choice(one), groups.load("kernel", of)) for one, of in TRIED[backend]]
     for last, (strategy, of_strategy) in enumerate(choices, 1 - len(choices)):
         try:
             own = replace(job, strategy=strategy)

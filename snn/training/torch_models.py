@@ -104,7 +104,7 @@ def text_of(layer: Layer) -> str:
     """A layer as ``network.layers`` has it. Raises ConfigError for a linear one without a bias."""
     if isinstance(layer, own.Linear) and not layer.bias:
         raise ConfigError(
-            "the model has a Linear without a bias, and those of network.layers have one: add biases, or "
+            "the model has a Linear without a bias, but in network.layers each has one: add biases, or "
             "give its widths as --hidden with network.bias=false"
         )
     numbers = [value for value in vars(layer).values() if not isinstance(value, bool)]

@@ -16,7 +16,7 @@
 //   update     CLUSTER 1: a warp updates the weights whose gradient it has; m and v stay in its registers.
 //              Otherwise: each block owns some weights. It receives their gradients from all blocks (st.async), adds them
 //              up in the order of ranks, updates, and sends the new weights to all blocks. Its warps are workers, which go
-//              forwards and backwards, and owners, which find the gradients of later layers beside them (OWN_FROM),
+//              forwards and backwards, and owners, which find the gradients of later layers at the same time (OWN_FROM),
 //              update, and prepare the rows of steps to come. One owner looks whether new weights fit their scales.
 //   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
@@ -36,7 +36,7 @@
 // Races that no tool sees, between blocks of a cluster. A block sends gradients once it has received all new parameters of the
 // step before (AHEAD, ERROR), so after their owners have read its earlier ones. Weights have two places, which steps use in
 // turn: one is written again two steps later, after the owners have received a gradient that the block computed from what it
-// read there. A block's biases are written after it has sent all gradients, those of the first layer last.
+// read there. A block's biases are written after it has sent all gradients, the first layer's last.
 
 #include "../../activation_functions.cuh"
 #include "../../output_losses.cuh"
@@ -268,7 +268,7 @@ struct Training {
     }
 
     // In a cluster, by the owners: while a chunk is trained, the next one has been split and the one after that is split. Then a
-    // fourth is copied, whose rows have been found, and those of a fifth are found.
+    // fourth is copied, whose rows have been found, and a fifth's rows are found.
 
     static constexpr int TABLE = ORDER_BITS ? ROUNDS << RIGHT_BITS : 0;
     __device__ void make_next_tables(int numbers)
