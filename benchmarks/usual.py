@@ -114,7 +114,7 @@ def main() -> None:
     options.add_argument("--many", action="store_true")
     given = options.parse_args()
     names = given.strategies or (
-        ["ensemble", "jax_vmap"] if given.many else ["persistent", "graph", "jax_scan"]
+        ["ensemble", "jax_vmap", "torch_bmm"] if given.many else ["persistent", "graph", "jax_scan"]
     )
     print(f"| network | {' | '.join(names)} |\n|{' --- |' * (len(names) + 1)}")
     for work in MANY if given.many else WORKS:
