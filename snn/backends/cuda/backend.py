@@ -207,12 +207,12 @@ class CudaBackend(ManagedMemory):
             )
         if len(self._others) != count - 1:
             try:
-                self._others = [
-                    CudaBackend(self._kernel, self.precision, self._root, i) for i in range(1, count)
-                ]
+                kernel, precision, root = self._kernel, self.precision, self._root
+                others = [CudaBackend(kernel, precision, root, number) for number in range(1, count)]
                 self._communicators = Communicators(count)
             finally:
                 self.use()
+            self._others = others
         return [*self._others]
 
     def use(self) -> None:
