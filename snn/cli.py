@@ -382,15 +382,16 @@ def merge(folders: tuple[str, ...]) -> None:
     "--output", type=FILE, metavar="FILE", help="The file: unless given, one in results/contributed."
 )
 def contribute(results: str, output: str | None) -> None:
-    """Pack this machine's records into one file, for the public table.
+    """Pack this machine's records into one file.
 
-    RESULTS is a folder of results with all records of config/contribute.yaml, which take about five minutes
-    to measure. The file is compressed and sealed; names of the host and the user, and paths, are left out.
-    The command prints how to propose the file. snn merge checks it, and adds a column for its device.
+    It is for the public table of devices. RESULTS is a folder of results with all records of
+    config/contribute.yaml, which snakemake measures in about five minutes. The file is compressed and sealed;
+    names of the host and the user, and paths, are left out. The command prints how to propose the file. snn
+    merge checks it, and adds a column for its device.
 
     \b
-    snakemake --cores 1 results/tables/contribute.csv --config grid=config/contribute.yaml
     snn contribute
+    snn contribute results --output mine.jsonl.gz
     """
     from snn import contribute
 
