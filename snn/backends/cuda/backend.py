@@ -202,8 +202,8 @@ class CudaBackend(ManagedMemory):
         count = here if devices is None else devices
         if count > here or count < 2:
             raise Unsupported(
-                f"this needs {max(count, 2)} GPUs of one model, and this process sees {here}: take a machine "
-                f"with as many, or let {VISIBLE} show them"
+                f"data_parallel needs {max(count, 2)} GPUs of one model, and this process sees {here}: take "
+                f"a machine with as many, or let {VISIBLE} show them"
             )
         if len(self._others) != count - 1:
             try:
