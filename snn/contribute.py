@@ -23,7 +23,8 @@ from snn.hardware.devices import Device
 from snn.records import archive, store
 
 GRID = CONFIG / "contribute.yaml"
-MEASURE = f"snakemake --cores 1 results/tables/contribute.csv --config grid={GRID.relative_to(ROOT)}"
+_NAMED = GRID if IS_INSTALLED else GRID.relative_to(ROOT)
+MEASURE = f"snakemake --cores 1 results/tables/contribute.csv --config grid={_NAMED}"
 PLACE = Path("results/contributed")
 
 Record = dict[str, Any]

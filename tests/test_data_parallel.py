@@ -25,8 +25,9 @@ from snn.measurement import cell
 from snn.measurement.protocol import Round
 from snn.measurement.runs import measure
 from snn.models.gradients import EXACT
-from snn.models.layers import BatchNorm1d, Linear
-from snn.models.network import mlp
+from snn.models.layers import BatchNorm1d, Dropout, Linear, ReLU
+from snn.models.losses import CROSS_ENTROPY
+from snn.models.network import Network, mlp
 from snn.models.optimizers import Adam, Sgd
 from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
@@ -39,6 +40,15 @@ ON_GPU = [
     PERCEPTRON,
     replace(PERCEPTRON, update_order="simultaneous", optimizer=Sgd(momentum=0.9, clip_norm=0.5)),
     mlp((7, 40, 30, 1), True, "silu", init="he_uniform", optimizer=Adam()),
+    Network(
+        (7,),
+        (Linear(40), Dropout(0.4), ReLU(), Linear(3)),
+        CROSS_ENTROPY,
+        init="pytorch",
+        update_order="simultaneous",
+        dropout_seed=5,
+        optimizer=Adam(),
+    ),
 ]
 
 
