@@ -335,8 +335,8 @@ class _Selection:
 
 
 def _is(found: Any, value: Any) -> bool:
-    """Also as text: a column of networks holds numbers or texts, depending on its other rows."""
-    return bool(found == value) or str(found) == str(value)
+    """Also as text: a column of networks holds numbers or texts, by its other rows. None is an empty cell."""
+    return bool(pd.isna(found) if value is None else found == value) or str(found) == str(value)
 
 
 def _ratio(one: Interval, other: Interval) -> Interval:
