@@ -3,6 +3,7 @@
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -28,12 +29,20 @@ _SECONDS = 1.0
 
 
 def train(
-    settings: tuple[str, ...], csv: str, target: str, classify: bool, save: str, **options: str | None
+    settings: tuple[str, ...],
+    csv: str,
+    target: str,
+    classify: bool,
+    drop: str | None,
+    save: str,
+    overwrite: bool,
+    **options: str | None,
 ) -> int:
     """Train, save and print the score; 0, or 3 if the loss is not finite, when nothing is saved."""
+    _check_new(save, overwrite)
     given = [one for one in settings if one != f"strategy={AUTO}"]
     usual = {key: value for key, (value, _) in USUAL.items()}
-    asked = ask_training(given, csv, target, classify, options, usual, ("protocol", *BESIDE_THE_CELL))
+    asked = ask_training(given, csv, target, classify, drop, options, usual, ("protocol", *BESIDE_THE_CELL))
     cell, table = asked.cell, asked.table
     if table is None or asked.job is None:
         raise ConfigError("snn train needs a table: --csv FILE --target COLUMN")
@@ -69,6 +78,15 @@ def train(
     saved.write(path, _described(asked, job, found))
     print(f"{save}: snn predict {save} NEW.csv > predictions.csv")
     return 0
+
+
+def _check_new(save: str, overwrite: bool) -> None:
+    """Raise ConfigError for a file that exists, unless it may be replaced, and for one in no folder."""
+    path = Path(save)
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"--save is {save!r}: the folder {path.parent} does not exist: create it first")
+    if path.is_file() and not overwrite:
+        raise ConfigError(f"--save is {save!r}: the file exists: --overwrite replaces it")
 
 
 def _described(asked: TrainingJob, job: Job, found: Fit) -> SavedNetwork:

@@ -108,7 +108,8 @@ def _as_measured(asked: Question) -> list[str]:
     found = []
     for key, (_, default) in USUAL.items():
         section, _, name = key.partition(".")
-        if key not in given and not (name in MLP_DEFAULTS and "hidden" not in asked.cell["network"]):
+        is_of_layers = "--model" in asked.words or "hidden" not in asked.cell["network"]
+        if key not in given and not (name in MLP_DEFAULTS and is_of_layers):
             found.append(f"{key}={str(asked.cell[section].get(name, default)).lower()}")
     return found
 
