@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 from csv_tables import ONCE
 from recommend_calls import ask
+from records_of import record
 
 from snn import cli, datasets
+from snn.config import compose
+from snn.config.cell import SECTIONS, Cell
 from snn.datasets import csv_table
 from snn.files import outputs
+from snn.hardware import devices
 from snn.models import saved
+from snn.recommending import earlier
+from snn.records import store
 
 FEW = ["training.epochs=30", "training.batch_size=16", "device=cpu"]
 
@@ -112,6 +118,37 @@ def test_the_epoch_whose_weights_are_kept_is_named(table, capsys):
     err = capsys.readouterr().err
     last, best = (int(re.search(f"{before} ([0-9]+)", err)[1]) for before in ("epoch", "after epoch"))
     assert best <= last <= 500 and "kept" in err
+
+
+def test_auto_takes_the_fastest_of_records_of_the_same_steps(table, monkeypatch, capsys):
+    monkeypatch.setattr(earlier, "PROJECT", Path())
+    device = devices.find("cpu")
+    chosen = ["--target", "y", "--drop", "kind", "--hidden", "3", "training.epochs=2"]
+    like = {"network.bias": True, "network.init": "he_uniform", "network.update_order": "simultaneous"}
+    like |= {"training.optimizer": "adam", "training.shuffle": "epoch", "training.batch_size": 16}
+    csv = {"dataset": "csv", "dataset.path": "other.csv", "dataset.target": "y", "network.hidden": [3]}
+
+    def measure(strategy, seconds, **more):
+        settings = csv | like | {"device": "cpu", "strategy": strategy, "training.epochs": 9} | more
+        cell = compose.composed([f"{key}={value}".replace("True", "true") for key, value in settings.items()])
+        cell["device"]["name"] = device.name
+        made = record(Cell({section: cell[section] for section in SECTIONS}), [seconds], device=device.name)
+        made["data"]["features"] = 2
+        path = Path(f"results/cells/{device.slug}/csv/3-bias/{strategy}-{len(more)}-round1.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(store.sealed(made)))
+
+    def auto():
+        assert trained(*chosen) == 0
+        return re.search(r"strategy=auto: (\w+) is the (\w+) of", capsys.readouterr().err).groups()
+
+    assert auto() == ("resident", "first")
+    measure("blas", 0.1)
+    assert auto() == ("resident", "first"), "nothing to compare it with"
+    measure("resident", 0.2)
+    measure("threads", 0.01, **{"training.optimizer": "sgd"})
+    measure("sequential", 0.01, **{"training.batch_size": 8})
+    assert auto() == ("blas", "fastest")
 
 
 def test_two_columns_of_one_name_are_an_error_before_training(table, capsys):
