@@ -107,7 +107,7 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     return [*(name for name in words if name.startswith(last)), *_complete_gpus(context, param, last)]
 
 
-@snn.command(codes={0: "done: a strategy is recommended", 3: "no training ended well: no recommendation"})
+@snn.command(codes={0: "done: a strategy is recommended", 3: "no training run ended well: no recommendation"})
 @settings()
 @click.option("--csv", type=FILE, metavar="FILE", help="A CSV file to train on, one sample per row.")
 @click.option("--target", metavar="COLUMN", help="The column to predict: its name, or its number from 0.")

@@ -64,7 +64,7 @@ def answer(
     if not ranking["rank"].notna().any():
         is_ok = (ranking["status"] == OK).any()
         compared = f"can be compared with the {_baseline(ranking)}" if is_ok else "ended well"
-        lines = [f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip()]
+        lines = [f"No recommendation: no training run {compared}. {_failures(ranking, cell)}".rstrip()]
     else:
         lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
     part = trained.part_of(cell)
