@@ -382,6 +382,28 @@ def merge(folders: tuple[str, ...]) -> None:
 
 
 @snn.command()
+@click.argument("results", default="results", type=FILE)
+@click.option(
+    "--output", type=FILE, metavar="FILE", help="The file: unless given, one in results/contributed."
+)
+def contribute(results: str, output: str | None) -> None:
+    """Pack this machine's records into one file.
+
+    It is for the public table of devices. RESULTS is a folder of results with all records of
+    config/contribute.yaml, which snakemake measures in about five minutes. The file is compressed and sealed;
+    names of the host and the user, and paths, are left out. The command prints how to propose the file. snn
+    merge checks it, and adds a column for its device.
+
+    \b
+    snn contribute
+    snn contribute results --output mine.jsonl.gz
+    """
+    from snn import contribute
+
+    print(contribute.summary(contribute.pack(Path(results), Path(output) if output else None)))
+
+
+@snn.command()
 @click.argument("archive", type=FILE)
 @click.argument("output", type=FILE)
 @click.argument("grid", required=False, type=FILE)

@@ -285,6 +285,7 @@ KINDS: Mapping[str, Kind] = {
     "strategy.mode": one_of(("default", "max-autotune-no-cudagraphs")),
     "strategy.streams": Range(1, 1024, "a device works on fewer streams at a time"),
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
+    "strategy.devices": Range(2, 64, "no host has more GPUs", or_null="all GPUs that the process sees"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
     "strategy.data": one_of(("staged", "registered")),
     "strategy.hints": one_of(("both", "advice", "prefetches")),

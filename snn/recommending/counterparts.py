@@ -15,7 +15,8 @@ _SECTIONS = {
     "resident": ("keep the data on the GPU", "resident torch_eager"),
     "graph": ("torch.cuda.graph around an epoch", "graph graph_pdl graph_loop torch_graph"),
     "compile": ('torch.compile(mode="reduce-overhead")', "torch_compile"),
-    "persistent": ("none; use snn.estimators", "persistent ensemble"),
+    "persistent": ("none; use snn.estimators", "persistent"),
+    "many": ("torch.bmm over all networks, in a graph", "ensemble torch_bmm"),
     "cpu": ("train on the CPU, with one thread", "blas sequential threads"),
     "jax": ("none; jax.lax.scan in JAX", "jax_scan jax_vmap"),
 }

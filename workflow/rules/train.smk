@@ -45,10 +45,12 @@ def start_of(name):
 
 
 def gpus_of(wildcards):
-    """How many GPUs a cell takes: none on the CPU, else one, and one for the neighbour that it asks for."""
+    """How many GPUs a cell takes: none on the CPU, else one or what its strategy takes, and one for its neighbour."""
     cell = CELLS[wildcards.cell]
     if cell.device.backend == "cpu":
         return 0
+    if cell.strategy == "data_parallel":
+        return cell["strategy"].get("devices", 2)
     return 2 if cell.strategy_beside else 1
 
 
