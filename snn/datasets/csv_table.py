@@ -797,7 +797,7 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
             what = (
                 f"must be a whole number below 2^53, or a printable text of {LONGEST_VALUE} letters at most"
             )
-            shown = shortened(value) if is_text else f"{float(one)!r}"
+            shown = shortened(value) if is_text else value if one % 1 == 0 else repr(float(one))
             raise sheet.error(line, f"{shown} {what}; {_NUMBERS}", column.name)
     if len(values) > most:
         way = (
