@@ -99,10 +99,11 @@ def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:
     """Why ``auto`` chose the strategy of a fit."""
     rejected = [f"{name} cannot train this: {why}" for name, why in found.rejected.items()]
     names = ", ".join(name for name, _ in TRIED[backend])
-    chosen = f"the first of {names} that can train this; snn recommend finds the fastest"
+    chosen = f"is the first of {names} that can train this; snn recommend finds the fastest"
     if first is not None and not rejected:
-        chosen = f"the fastest of {first.compared} that were measured for such steps here on {first.date}"
-    return "; ".join([f"{found.strategy} is {chosen}", *rejected])
+        compared = f"{first.compared} candidates that were measured here for such steps"
+        chosen = f"has the shortest mean time of {compared}, on {first.date}"
+    return "; ".join([f"{found.strategy} {chosen}", *rejected])
 
 
 def _described(asked: TrainingJob, job: Job, found: Fit) -> SavedNetwork:
