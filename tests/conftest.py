@@ -55,16 +55,18 @@ TOGETHER = {
     "numba": (
         *("test_layers.py", "test_other_trainers.py", "test_memory.py", "test_device_driven.py"),
         *("test_profile.py", "test_training.py", "test_remedies.py"),
-        *("test_measure.py", "test_strategies.py"),
+        *("test_measure.py", "test_strategies.py", "test_activations.py", "test_norms.py"),
+        *("test_optimizers.py", "test_losses.py", "test_schedules.py", "test_row_order.py"),
+        *("test_on_host.py", "test_validation.py"),
     ),
 }
 """Files of one group: they share a project in which everything was made, or loops that Numba compiled."""
 
 LONGEST = (
-    *("pipeline", "test_persistent_on_cpu.py", "test_compile.py", "numba", "test_launched_training.py"),
+    *("pipeline", "numba", "test_persistent_on_cpu.py", "test_compile.py", "test_launched_training.py"),
     *("test_convolutions.py", "test_published_figures.py", "test_retabulate.py", "test_kernels_on_cpu.py"),
-    *("test_cnn_pipeline.py", "test_optimizers.py", "test_recommend.py", "test_activations.py"),
-    *("test_microbenchmarks.py", "test_convolutional_steps.py", "test_whole.py", "test_inputs.py"),
+    *("test_cnn_pipeline.py", "test_recommend.py", "test_microbenchmarks.py"),
+    *("test_convolutional_steps.py", "test_whole.py", "test_inputs.py"),
 )
 """Groups that begin first, those of 10 seconds and more: at the end no process waits long for the other."""
 

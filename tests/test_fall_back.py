@@ -18,7 +18,7 @@ import cuda_on_cpu
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT, further
+from conftest import ROOT
 from convolutional_shapes import SMALL, network_of
 from deferred import DeferredBackend
 from emulated_launch import faulty, launched
@@ -367,20 +367,6 @@ def test_a_convolution_gives_up(tmp_path, random):
     buffers = convolutional_shapes.buffers_of(shape, X, Y, weights)
     with pytest.raises(cuda_on_cpu.KernelError, match="has waited too long for weights of layer 0 in step 0"):
         convolutional_shapes.launched(shape, buffers, 3, 1, rate, source, WAIT_LIMIT=5)
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    ("kernel", "layers", "batch"),
-    [("two_layers", (20, 60, 64, 1), 70), further("three_layers", (20, 120, 120, 250, 1), 20)],
-)
-def test_messages_with_fences_are_the_same_on_the_cpu(kernel, layers, batch, random):
-    *_, buffers, shape, steps = made(layers, batch, batch + 10, 1, "sequential", None, random)
-    plan = plan_for(shape, H200, kernel)
-    fenced = [buffer.copy() for buffer in buffers]
-    launched(plan, buffers, steps)
-    launched(plan, fenced, steps, FENCES=1)
-    assert np.array_equal(buffers[2], fenced[2])
 
 
 def test_a_report_is_put_in_words():
