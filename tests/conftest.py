@@ -262,7 +262,7 @@ def made(tmp_path_factory):
     shutil.copytree(ROOT, project.folder, ignore=NOT_OF_WORKFLOW)
     project.write_grid(TINY)
     project.never_drifts()
-    project.printed = project.snakemake(cores=4)
+    project.printed = project.snakemake("--verbose", cores=4)
     return project
 
 

@@ -67,6 +67,10 @@ def test_every_cells_first_round_is_made_before_any_second(made):
     assert rounds == sorted(rounds) and len(rounds) == ROUNDS * CELLS_OF_TINY
 
 
+def test_jobs_are_chosen_when_one_ends_and_not_by_the_clock(made):
+    assert 0 < made.printed.count("Ready jobs: ") <= made.printed.count("Finished jobid") + 1
+
+
 def test_cells_never_ran_side_by_side(made):
     """Four cores were given. The time stamps have a resolution of one second."""
     spans = []
