@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import ROOT
-from published_tables import records_in
+from published_tables import entries_of, records_in
 from records_of import CPU, H200, LATER, T4, TIMES, cells_on, folder, records_of
 from strangers import GPUS
 
@@ -17,7 +17,7 @@ from snn.config.cell import Cell
 from snn.config.groups import read_yaml
 from snn.errors import OutputError, RecordError
 from snn.files.outputs import replaced_folder
-from snn.files.published_sets import PUBLISHED
+from snn.files.published_sets import PUBLISHED, name_of
 from snn.grid import naming
 from snn.merge import collect
 from snn.records import archive, store
@@ -38,11 +38,15 @@ def merged(tmp_path, *folders):
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    """No figure is written, and a published set is read once: each takes as long as all the rest."""
-    read, once = archive.unchecked, cache(archive.unchecked)
+    """No figure is written, and a published set is read once and not checked: all that takes most of the time."""
+    read = archive.unchecked
+
+    @cache
+    def published_entries(folder):
+        return {f"{folder}:{number}": entry for number, entry in enumerate(entries_of(name_of(folder)))}
 
     def read_once(folder):
-        return (once if PUBLISHED in folder.parents else read)(folder)
+        return (published_entries if PUBLISHED in folder.parents else read)(folder)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(merge, "save", lambda figure, paths: [Path(path).touch() for path in paths])
