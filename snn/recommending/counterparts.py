@@ -1,5 +1,7 @@
 """The counterpart of a strategy in PyTorch: a section of a how-to guide, and what it says in a few words."""
 
+from snn.files.project import shown_path
+
 PAGE = "docs/howto/from_the_answer_to_your_code.md"
 
 _SECTIONS = {
@@ -25,5 +27,5 @@ def counterpart(strategy: str) -> str:
     """A line that names the counterpart of a strategy; empty for one that the guide does not have."""
     for section, (words, strategies) in _SECTIONS.items():
         if strategy in strategies.split():
-            return f"{strategy} in PyTorch: {words} ({PAGE}#{section})."
+            return f"{strategy} in PyTorch: {words} ({shown_path(PAGE)}#{section})."
     return ""
