@@ -175,8 +175,9 @@ def build_record(
     del found["weights"]
     if not members:
         del found["best_member"]
-    if not measurement.joules:
-        del found["joules"]
+    for key in ("joules", "allocator"):
+        if not found[key]:
+            del found[key]
     patience = cell["training"].get("patience")
     runs = [_plain(run, squared, bool(members), patience) for run in measurement.runs]
     record = {

@@ -241,6 +241,10 @@ class Strategy(ABC):
     def weights(self) -> list[np.ndarray]:
         """A copy of the weights as they are now."""
 
+    def allocator_peaks(self) -> dict[str, int]:
+        """The most bytes that a peer's allocator had handed out, and reserved; empty if it counts none."""
+        return {}
+
     @abstractmethod
     def close(self) -> None:
         """Free everything; harmless when called twice or before ``setup``."""
