@@ -112,8 +112,9 @@ def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(
         assert {"managed", "async_pool", "pool", "persistent", "combined"} <= by_strategy.keys()
 
 
-def test_the_table_of_remedies_is_what_is_planned():
-    assert [*plan_tables.remedies()] == table("plan_remedies").to_dict("records")
+@pytest.mark.parametrize("name", ["remedies", "resnet18"])
+def test_a_published_table_is_what_is_planned(name):
+    assert [*getattr(plan_tables, name)()] == table(f"plan_{name}").to_dict("records")
 
 
 PERCEPTRONS = st.lists(st.integers(1, 70), min_size=2, max_size=4).map(lambda widths: mlp((*widths, 1)))
