@@ -35,7 +35,7 @@ ACCURACY, REMEDIES, RESNET18 = (
     PUBLISHED / f"plan_{name}.csv" for name in ("accuracy", "remedies", "resnet18")
 )
 SWEEP = "memory_remedies"
-_LOOKED_AT_TOO_EARLY = "managed_kept"
+LOOKED_AT_TOO_EARLY = "managed_kept"
 """Its record has the memory before its first launch, with which the driver takes more for unified memory."""
 
 Record = Mapping[str, Any]
@@ -55,15 +55,19 @@ def accuracy(folder: Path) -> Iterator[dict[str, Any]]:
         return str(record["cell"]["strategy"]["name"])
 
     for name, records in groupby(sorted(measured(folder), key=strategy), strategy):
-        if name == _LOOKED_AT_TOO_EARLY:
+        if name == LOOKED_AT_TOO_EARLY:
             continue
-        ratios = []
-        for record in records:
-            device, memory = record["cell"]["device"]["name"], record["memory"]
-            held = memory["total_bytes"] - memory["least_free_bytes"]
-            ratios.append(sum(predicted(record["cell"], gpus.named(device)).values()) / held)
+        own = [*records]
+        ratios, device = [*map(ratio, own)], own[0]["cell"]["device"]["name"]
         row = {"set": name_of(folder), "strategy": name, "cells": len(ratios)}
-        yield row | {"lowest": round(min(ratios), 4), "highest": round(max(ratios), 4), "device": device}
+        yield row | {"lowest": min(ratios), "highest": max(ratios), "device": device}
+
+
+def ratio(record: Record) -> float:
+    """The predicted peak of a record's cell over what the driver held."""
+    memory, gpu = record["memory"], gpus.named(record["cell"]["device"]["name"])
+    held = memory["total_bytes"] - memory["least_free_bytes"]
+    return round(sum(predicted(record["cell"], gpu).values()) / held, 4)
 
 
 def remedies() -> Iterator[dict[str, Any]]:

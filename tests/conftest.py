@@ -42,6 +42,7 @@ SHARE, FEWEST = 3, 3
 """One in so many of a test's examples is tried, but at least so many; ``thorough`` tries all of them."""
 
 os.environ.update(cache.of_snakemake(ROOT))
+gc.disable()  # until all tests are collected, of which nothing is garbage
 
 TOGETHER = {
     "pipeline": (
@@ -81,6 +82,10 @@ DIFFERENT = (
     *PEERS,
 )
 """Strategies whose steps differ; every other strategy shares the steps of one of these."""
+FOR_SEVERAL = [
+    name for name in groups.names("strategy") if class_of(groups.load("strategy", name)).several_devices
+]
+"""Strategies for several GPUs: config/several_gpus.yaml has them, and no ranking."""
 LIKE_GRAPH = ("graph_loop", "graph_pdl")  # test_device_driven.py has them do what graph does, to the bit
 
 
@@ -122,6 +127,7 @@ def pytest_collection_finish():
     """What was collected stays: every timed run collects garbage first, and would look through all of it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers():

@@ -113,6 +113,15 @@ def neighbours():
     return rows["neighbour"].nunique() == 2 and all_are(rows, untouched="graph")
 
 
+def launch_gain():
+    """with two hidden layers and more, the half of the shapes with the shorter kernels gains more in the
+    median than the other half"""
+    rows = table("nvidia-h200/shapes/shapes").dropna(subset=["kernel_us", "speedup_over_best_graph"])
+    rows = rows[rows["hidden"].astype(str).str.contains("-")]
+    medians = rows.groupby(rows["kernel_us"] < rows["kernel_us"].median())["speedup_over_best_graph"].median()
+    return medians[True] > medians[False]
+
+
 def cnn_peers():
     """graph is faster than the best peer, in fp32 and in TF32"""
     rows = table("nvidia-h200/cnn/cnn_peers")
@@ -129,6 +138,7 @@ SIZES = {"small", "medium", "large"}
 CHECKS = (
     *(ranking, attribution, cpu, kernels, peers, devices_strategies, devices, neighbours),
     *(attribution_neurons, attribution_depth, attribution_allocation, cnn_peers, cnn_cumulative_time),
+    launch_gain,
 )
 PLAIN = {"memory_calls", "cnn_loss"}
 """Figures whose text says what is drawn, and nothing that a row could contradict."""

@@ -15,6 +15,7 @@ from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.files import published_sets
+from snn.files.project import shown_path
 from snn.models import optimizers
 from snn.models.network import MLP_DEFAULTS, network_label
 from snn.models.row_order import IN_FILE
@@ -34,7 +35,7 @@ _SIMILAR = 4.0
 _UNLIKE = "No network like this one is published"
 _PAIR = "but of one strategy and the reference alone: others may be faster"
 _NOT_KNOWN = (
-    "  Not known: the times of your own training there. Rows, columns, batch size and layers change\n"
+    "  Not known: the times of your training job there. Rows, columns, batch size and layers change\n"
     "  the order of strategies. Run the same command on that GPU."
 )
 _TYPES: dict[Any, type] = dict.fromkeys(("strategies", "mean_s", "speedup"), float)
@@ -101,7 +102,9 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
         results = "results of more strategies" if len(pairs) else "results"
         lines.append(f"  Of this network there are {results} for {', '.join(others)} (--device).")
     memory = _memory(cell, name, [*near["fastest"][:1]])
-    return "\n".join([*lines, f"  Device memory that your training would take there: {memory}.", _NOT_KNOWN])
+    return "\n".join(
+        [*lines, f"  Device memory that your training job would take there: {memory}.", _NOT_KNOWN]
+    )
 
 
 def _unlike_the_paper(cell: Cell) -> list[str]:
@@ -217,6 +220,7 @@ def _of_paper(cell: Cell, name: str) -> list[str]:
     if not said:
         return []
     return [
-        f"The paper has speedups over reference on a {name}, without intervals (docs/results.md):",
+        f"The paper has speedups over reference on a {name}, without intervals "
+        f"({shown_path('docs/results.md')}):",
         f"  {cell['dataset']['name']}, {network_label(cell['network'])}: {', '.join(said)}",
     ]

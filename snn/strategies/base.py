@@ -54,6 +54,9 @@ class Strategy(ABC):
     side_by_side: bool = False
     """Whether a run trains several networks in one launch."""
 
+    several_devices: bool = False
+    """Whether it takes several devices. The trace and the time of each call are of one, so it has neither."""
+
     by_epoch: bool = False
     """Whether the host starts a whole epoch, or more, at a time."""
 

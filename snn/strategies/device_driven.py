@@ -33,6 +33,10 @@ class Batch(NamedTuple):
     rows: int
 
 
+Sources = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+"""The operands of a batch, of its errors and of its step's count, which ``_Bound.own`` refers to."""
+
+
 class _Errors(NamedTuple):
     """The errors E of a batch, and the part of each of its micro-batches."""
 
@@ -88,7 +92,7 @@ class DeviceDriven(Strategy):
         batch = self._batch = min(batch_size, len(X))
         self._micro = min(batch, micro_batch(network, batch_size))
         self._row_bytes = 4 * X.shape[1], 4 * Y.shape[1]
-        steps = {rows: self._plan(network, rows, rate) for rows in (batch, len(X) % batch or batch)}
+        steps = {rows: self._plan(network, rows, rate) for rows in self._rows_of_batches(len(X))}
         of_row = network.loss.errors(network.outputs)
         rows_of_errors = len(X) if self.keeps_losses else batch
         self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)
@@ -154,8 +158,13 @@ class DeviceDriven(Strategy):
     def epoch_losses(self) -> np.ndarray:
         self.backend.copy_out(self._host_errors, self._named["E"], self._stream)
         self.backend.stream_synchronize(self._stream)
-        starts = range(0, len(self._host_errors), self._batch)
-        return np.array([self.network.loss.value(self._host_errors[i : i + self._batch]) for i in starts])
+        return self.losses_of_batches(self._host_errors)
+
+    def losses_of_batches(self, errors: np.ndarray) -> np.ndarray:
+        """The loss of each batch from the errors E of an epoch, (rows, numbers of a row)."""
+        whole, values = len(errors) // self._batch * self._batch, self.network.loss.values
+        found = values(errors[:whole].reshape(whole // self._batch, -1))
+        return np.append(found, values(errors[whole:].reshape(1, -1))) if whole < len(errors) else found
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         outputs = np.empty((len(X), self.network.outputs), np.float32)
@@ -200,20 +209,31 @@ class DeviceDriven(Strategy):
 
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
+        self.run(self._steps[batch.rows], self.begin(batch))
+
+    def begin(self, batch: Batch) -> Sources:
+        """Count a step on a batch; returns what its launches take from it."""
         operands, rows = batch
-        number, launch, stream = self._trained, self.backend.launch, self._stream
-        self._trained = (number + 1) % len(self._counted)
-        sources = operands, self._errors[number % len(self._errors)].parts, self._counted[number : number + 1]
+        number = self._trained
+        self._trained, self._rows = (number + 1) % len(self._counted), rows
         if self._counting and number % self._counting[0] == 0:
-            launch("count_step", (self._counts,), self._counting, stream)
-        for op, buffers, numbers, own in self._steps[rows]:
+            self.backend.launch("count_step", (self._counts,), self._counting, self._stream)
+        return operands, self._errors[number % len(self._errors)].parts, self._counted[number : number + 1]
+
+    def run(self, launches: Sequence[_Bound], sources: Sources) -> None:
+        """Launch a step, or a part of it."""
+        launch, stream = self.backend.launch, self._stream
+        for op, buffers, numbers, own in launches:
             if own:
                 filled = list(buffers)
                 for place, source, number in own:
                     filled[place] = sources[source][number]
                 buffers = tuple(filled)
             launch(op, buffers, numbers, stream)
-        self._rows = rows
+
+    def _rows_of_batches(self, rows: int) -> tuple[int, ...]:
+        """The rows of a batch, and of the last one."""
+        return self._batch, rows % self._batch or self._batch
 
     def _plan(self, network: Network, rows: int, rate: float) -> list[Step]:
         kernel = self.backend.fused, self.backend.pretransposed, self.backend.convolves

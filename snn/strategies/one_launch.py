@@ -47,6 +47,7 @@ KERNELS = (
 
 _LONG = 1.0  # seconds of a launch that lets the next ones be shorter
 _AFTER_STOP = 16  # steps
+_PREDICTED = 4096, 1 << 20  # most rows that a prediction computes together, and outputs of a layer
 _CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
 
 
@@ -292,7 +293,7 @@ class OneLaunch(DeviceDriven):
     raises Unsupported, before it allocates anything, if ``describe`` does not cover the network or the
     backend has no launch for it. Lists of weights hold one network's weights after the other's. If
     ``load`` is given the weights of one network, all start from them. A prediction is launched layer by
-    layer, as by ``resident``; perceptrons have none.
+    layer, as by ``resident``, for more rows than a batch at a time; perceptrons have none.
     """
 
     by_epoch = at_once = True
@@ -310,7 +311,7 @@ class OneLaunch(DeviceDriven):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         its = self.of_members or MemberArrays(np.array([rate], np.float32), None, None, None)
         rows = len(X) if its.rows is None else its.rows.shape[1]
-        batch = self._batch = self._micro = min(batch_size, rows)
+        batch = self._batch = min(batch_size, rows)
         self._members = len(its.rate)
         epochs = network.run_steps / math.ceil(len(X) / batch_size)
         run_steps = network.run_steps if rows == len(X) else round(epochs * math.ceil(rows / batch))
@@ -328,6 +329,8 @@ class OneLaunch(DeviceDriven):
         self._training = LaunchedTraining(self.backend, shape, steps, launch.may_stop)
         self._shapes, self.network = network.shapes, _widened(network, shape.padded_widths)
         self._outputs, self._last = network.outputs, rows % batch or batch
+        largest = max(map(prod, self.network.layer_shapes))
+        self._micro = max(batch, min(_PREDICTED[0], _PREDICTED[1] // largest))
         self._stream = self.backend.stream_create()
         sizes = dict(zip(shape.operands, shape.elements(len(X)), strict=True))
         by_rows = shape.shuffled or shape.by_rows
@@ -419,10 +422,8 @@ class OneLaunch(DeviceDriven):
         if self._members == 1:
             return super().epoch_losses()
         self.losses()
-        starts = range(0, len(self._last_errors) // self._members, self._batch)
         of_members = np.split(self._last_errors, self._members)
-        value = self.network.loss.value
-        return np.array([fmean(value(one[i : i + self._batch]) for one in of_members) for i in starts])
+        return np.mean([self.losses_of_batches(errors) for errors in of_members], axis=0)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         if self._describe is perceptron_shape:
