@@ -50,7 +50,10 @@ def batch_steps(
     """
 
     def empty(rows: int, part: str = WHOLE, first_row: int = 0) -> Step:
-        step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, network.run_steps)
+        is_plain, scale = network.optimizer == PLAIN and network.clip_norm is None, network.loss_scale
+        own_rate = float(np.float32(rate)) / (scale if is_plain else 1)
+        step = Step(rows, own_rate, network.clip_norm, network.optimizer, network.run_steps)
+        step.unscale = 1.0 if is_plain else 1 / scale
         step.part, step.first_row, step.dropout_seed = part, first_row, network.dropout_seed
         step.fused, step.pretransposed = fused, pretransposed
         step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
@@ -69,6 +72,9 @@ def batch_steps(
     if update.places and due:
         clipped = [update.run(sorted(due, key=update.places.__getitem__))]
     update.label = "update"
+    if network.optimizer.clip_norm is not None:
+        for name, size in clipped:
+            update.undo_scaling(update.gradient(name), size)
     network.optimizer.clip(update, [(update.gradient(name), size) for name, size in clipped])
     for name, (shape, with_transposed, label) in due.items():
         update.label = label.replace("backward", "update")
@@ -87,7 +93,8 @@ def _filled(step: Step, network: Network, batch_rows: int) -> Step:
     outputs = [*inputs[1:], x]
     step.label = "loss"
     mean_over = (batch_rows, x.size) if network.reduction == "mean" else (1, 1)
-    dy, scale = step.gradient(x.name), float(np.float32(network.loss.scale(*mean_over)))
+    scale = float(np.float32(network.loss.scale(*mean_over))) * network.loss_scale
+    dy = step.gradient(x.name)
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(step.rows, x.size)
     step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))
     network.gradient.of_outputs(step, dy, x.size)
