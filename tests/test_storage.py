@@ -45,12 +45,13 @@ def data(features=5, outputs=1, rows=ROWS):
     return tuple(random.uniform(-1, 1, (rows, n)).astype(np.float32) for n in (features, outputs))
 
 
-def trained(network, backend=None, epochs=1, batch=BATCH, strategy="resident"):
+def trained(network, backend=None, epochs=1, batch=BATCH, strategy="resident", **options):
     """Weights, losses of an epoch, predictions, and the loss of rows held out."""
     X, Y = data()
     if network.loss.is_classification:
         Y = network.loss.targets(np.arange(ROWS, dtype=np.float32)[:, None] % 3, 3)
-    with closing(factory.make(groups.load("strategy", strategy), backend or CpuBackend())) as one:
+    choice = groups.load("strategy", strategy) | options
+    with closing(factory.make(choice, backend or CpuBackend())) as one:
         one.check_network(network)
         one.keeps_losses, one.validation = True, (X[:3], Y[:3])
         one.setup(network, X, Y, batch, RATE)
@@ -132,9 +133,8 @@ WIDE = ("linear 8", "layernorm", "tanh", "dropout 0.2", "linear 8", "batchnorm1d
 
 
 def network_of(storage, **further):
-    layers, loss = tuple(map(parse, WIDE)), LOSSES["cross_entropy"]
-    rest = {"update_order": "simultaneous", "storage": storage} | PLAIN
-    return Network((5,), layers, loss, **(rest | further))
+    rest = {"layers": tuple(map(parse, WIDE)), "update_order": "simultaneous", "storage": storage} | PLAIN
+    return Network((5,), loss=LOSSES["cross_entropy"], **(rest | further))
 
 
 def distance(found, others):
@@ -254,3 +254,24 @@ def test_every_layer_is_near_float32_on_a_gpu(cuda_backend):
         expected = trained(network_of(storage, order_seed=3))
         found = trained(network_of(storage, order_seed=3), cuda_backend, strategy="graph")
         assert distance(found, expected) < 4 * UNIT[storage]
+
+
+@pytest.mark.parametrize("on_gpu", [False, pytest.param(True, marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    ("strategy", "layers", "options"),
+    [
+        ("torch_loader", [layer for layer in WIDE if not layer.startswith("dropout")], {"workers": 0}),
+        ("torch_eager", ["linear 8", "gelu", "linear 8", "relu", "linear 3"], {}),
+        pytest.param("torch_graph", ["linear 8", "relu", "linear 3"], {}, marks=pytest.mark.gpu),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_pytorchs_mixed_precision_is_near_float32(strategy, layers, options, on_gpu, request):
+    pytest.importorskip("torch")
+    backend = request.getfixturevalue("cuda_backend") if on_gpu else CpuBackend()
+    for storage, scale in ((BF16, 1.0), (FP16, 64.0)):
+        how = {"layers": tuple(map(parse, layers)), "optimizer": Adam(eps=0.1, clip_norm=0.5)}
+        networks = network_of(FP32, **how), network_of(storage, loss_scale=scale, **how)
+        exact, amp = (trained(one, backend, 2, strategy=strategy, **options) for one in networks)
+        assert 0 < distance(amp, exact) < 20 * UNIT[storage]
+        assert distance(amp, trained(networks[1], epochs=2)) < 20 * UNIT[storage]
