@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Train a thousand networks on a table, and print the seconds and the best held-out score of each program.
 
-    benchmarks/members.py --csv winequality-white.csv --target quality [--members 1000] [--device auto]
-    benchmarks/members.py [--by ensemble jax_vmap sklearn] [--hidden 64,64] [--epochs 20] [--few 20]
+    benchmarks/members.py --csv winequality-white.csv --target quality [--members 1000]
+    benchmarks/members.py [--by ensemble torch_bmm sklearn] [--hidden 64,64] [--epochs 20] [--few 64]
 
-A sweep of learning rates and weight decays, ten of each, and seeds: each network has two hidden layers with
-biases, ReLU, Adam, batches of 64 in a new order in every epoch, and the same number of epochs. A fifth of the
-rows is held out, and scored by R^2. `ensemble` and `jax_vmap` train all networks in one run, which is timed
-after a first one; the seconds of set-up (compiling, copies) are separate. scikit-learn's MLPRegressor trains
-them one after the other in each process of --jobs; of more than --few, its seconds are scaled to all, which
-its row says. Its alpha, weight_decay times half the batch, gives the same gradient but for a factor of two,
-which Adam hardly sees. Without --csv the table is scikit-learn's diabetes data or, without scikit-learn, one
-that a formula makes.
+A sweep of learning rates and weight decays, ten of each (two of each for fewer than 100 networks), and seeds:
+each network has two hidden layers with biases, ReLU, Adam, batches of 64 in a new order in every epoch, and
+the same number of epochs. A fifth of the rows is held out, and scored by R^2. `ensemble` and its peers train
+all networks in one run, which is timed after a first one; the seconds of set-up (compiling, copies) are
+separate. scikit-learn's MLPRegressor trains --few of them, one after the other in each process of --jobs, and
+its seconds are scaled to all, as its row says; its score is the best of these few. Its alpha, weight_decay
+times half the batch, gives the same gradient but for a factor of two, which Adam hardly sees. Without --csv
+the table is scikit-learn's diabetes data or, without scikit-learn, one that a formula makes.
 """
 
 import argparse
@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -40,9 +39,27 @@ from snn.strategies import factory
 from snn.strategies.base import required
 from snn.strategies.factory import Job
 
-PROGRAMS = ("ensemble", "jax_vmap", "sklearn")
+PROGRAMS = ("ensemble", "jax_vmap", "torch_bmm", "sklearn")
 RATES = [float(f"{rate:.3g}") for rate in np.geomspace(3e-4, 3e-2, 10)]
 DECAYS = [0.0, *(float(f"{decay:.3g}") for decay in np.geomspace(1e-6, 1e-1, 9))]
+
+
+class Sweep(NamedTuple):
+    """Learning rates, weight decays and seeds, whose combinations are the members."""
+
+    rates: list[float]
+    decays: list[float]
+    seeds: list[int]
+
+    @classmethod
+    def of(cls, members: int) -> "Sweep":
+        """At least so many members."""
+        rates, decays = (RATES, DECAYS) if members >= 100 else (RATES[4:6], DECAYS[::8])
+        return cls(rates, decays, [*range(1, -(-members // (len(rates) * len(decays))) + 1)])
+
+    @property
+    def every(self) -> list[tuple[float, float, int]]:
+        return [(rate, decay, seed) for seed in self.seeds for rate in self.rates for decay in self.decays]
 
 
 class Result(NamedTuple):
@@ -80,10 +97,11 @@ def job(path: Path, target: str, given: argparse.Namespace) -> Job:
     return job_of(cell, load_table(cell, None))
 
 
-def here(name: str, of: Job, seeds: Sequence[int], device: str) -> Result:
+def here(name: str, of: Job, sweep: Sweep, device: str) -> Result:
     """All members in one run of a strategy. Raises SnnError."""
     backend = backends.make(device, groups.load("kernel", "naive"), ROOT)
-    lists = {"starts": 1, "seeds": seeds, "learning_rates": RATES, "weight_decays": DECAYS}
+    lists = {"starts": 1, "seeds": sweep.seeds}
+    lists |= {"learning_rates": sweep.rates, "weight_decays": sweep.decays}
     with closing(factory.make(groups.load("strategy", name) | lists, backend)) as strategy:
         strategy.check_network(of.network)
         started = time.perf_counter()
@@ -145,12 +163,12 @@ def fit(of: Job, hidden: tuple[int, ...], member: tuple[float, float, int]) -> f
             return -np.inf  # it diverged
 
 
-def by_sklearn(of: Job, hidden: tuple[int, ...], seeds: Sequence[int], few: int, jobs: int) -> Result:
+def by_sklearn(of: Job, hidden: tuple[int, ...], sweep: Sweep, few: int, jobs: int) -> Result:
     """Members one after the other, in each of so many processes. Raises SnnError without scikit-learn."""
     version = required("sklearn", "pip install scikit-learn").__version__
     import joblib
 
-    every = [(rate, decay, seed) for seed in seeds for rate in RATES for decay in DECAYS]
+    every = sweep.every
     some = [every[i] for i in np.random.default_rng(1).permutation(len(every))[:few]]
     with joblib.Parallel(n_jobs=jobs) as run:
         run(joblib.delayed(abs)(1) for _ in range(jobs))  # starts the processes
@@ -166,15 +184,15 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--csv", type=Path)
     options.add_argument("--target", default="-1", help="name or number of the target's column")
-    options.add_argument("--members", type=whole(100), default=1000, help="a multiple of 100")
+    options.add_argument("--members", type=whole(1), default=1000, help="at least so many")
     options.add_argument("--hidden", default="64,64")
     options.add_argument("--epochs", type=whole(1), default=20)
     options.add_argument("--by", nargs="+", choices=PROGRAMS, default=PROGRAMS)
     options.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    options.add_argument("--few", type=whole(1), default=10**6, help="members of MLPRegressor")
+    options.add_argument("--few", type=whole(1), default=64, help="members of MLPRegressor")
     options.add_argument("--jobs", type=whole(1), default=usable_processors())
     given = options.parse_args()
-    seeds = list(range(1, given.members // 100 + 1))
+    sweep = Sweep.of(given.members)
     with refused(), tempfile.TemporaryDirectory() as folder:
         path, target, what = given.csv, given.target, str(given.csv)
         if path is None:
@@ -182,10 +200,10 @@ def main() -> None:
         of, device = job(path, target, given), find(given.device)
         print(
             f"{device.name}; {what}: {len(of.X)} rows of {of.X.shape[1]} features, "
-            f"{len(of.test.X if of.test else ())} held out; {of.epochs} epochs, {100 * len(seeds)} members\n",
+            f"{len(of.test.X if of.test else ())} held out; {of.epochs} epochs, {len(sweep.every)} members\n",
             flush=True,
         )
-        steps = 100 * len(seeds) * of.epochs * -(-len(of.X) // of.batch_size)
+        steps = len(sweep.every) * of.epochs * -(-len(of.X) // of.batch_size)
         figures = ("set-up s", "training s", "µs per network and step", "best R^2", "rate", "decay", "seed")
         heads = ("by", *figures, "")
         for cells in (heads, ["---"] * len(heads)):
@@ -194,9 +212,9 @@ def main() -> None:
             try:
                 if name == "sklearn":
                     hidden = tuple(map(int, given.hidden.split(",")))
-                    found = by_sklearn(of, hidden, seeds, given.few, given.jobs)
+                    found = by_sklearn(of, hidden, sweep, given.few, given.jobs)
                 else:
-                    found = here(name, of, seeds, device.backend)
+                    found = here(name, of, sweep, device.backend)
             except SnnError as error:
                 print(f"| {name} |{' |' * (len(heads) - 2)} {error} |", flush=True)
                 continue

@@ -96,7 +96,8 @@ def _link(finding: claims.Finding) -> str:
         return f"[{stem}.yaml](../../{finding.table}.yaml)"
     if not finding.cases:
         return f"`{finding.table}`"
-    link = f"[{stem}](../../results/published/{folder}/tables/{stem}.csv)"
+    place = f"{folder}/tables/{stem}" if folder else stem
+    link = f"[{stem}](../../results/published/{place}.csv)"
     return f"{link}, {finding.device}" if finding.device else link
 
 

@@ -18,7 +18,7 @@ TABLE = "results/tables/faults.csv"
 COMMAND = (
     *(sys.executable, "-m", "snakemake", TABLE, "--profile", "profiles/slurm"),
     # CPU cells ask for a GPU, as those of a GPU do by themselves; logs elsewhere; Slurm is asked more often.
-    *("--set-resources", "train_round_1:gpu=1", "--slurm-logdir", "logs"),
+    *("--set-resources", "train:gpu=1", "--slurm-logdir", "logs"),
     *("--slurm-init-seconds-before-status-checks", "3", "--seconds-between-status-checks", "3"),
 )
 

@@ -13,7 +13,12 @@ from setuptools.command.build_py import build_py
 
 SHARED = (
     *("Snakefile", "pyproject.toml", "config/**/*", "kernels/**/*", "profiles/**/*", "workflow/**/*"),
-    *("examples/**/*", "results/published/*/*/README.md", "results/published/*/*/tables/*.csv"),
+    *(
+        "docs/**/*.md",
+        "examples/**/*",
+        "results/published/*/*/README.md",
+        "results/published/*/*/tables/*.csv",
+    ),
 )
 """Patterns of these files."""
 

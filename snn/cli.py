@@ -107,11 +107,12 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     return [*(name for name in words if name.startswith(last)), *_complete_gpus(context, param, last)]
 
 
-@snn.command(codes={0: "done: a strategy is recommended", 3: "no training ended well: no recommendation"})
+@snn.command(codes={0: "done: a strategy is recommended", 3: "no training run ended well: no recommendation"})
 @settings()
 @click.option("--csv", type=FILE, metavar="FILE", help="A CSV file to train on, one sample per row.")
 @click.option("--target", metavar="COLUMN", help="The column to predict: its name, or its number from 0.")
 @click.option("--classify", is_flag=True, help="The target is a class: a text or a whole number.")
+@click.option("--drop", metavar="COLUMN,COLUMN", help="Columns to leave out: names or numbers.")
 @click.option(
     "--dataset",
     type=_choices_of("dataset"),
@@ -119,6 +120,7 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
     help="A data set of snn list datasets; by default small, or patterns for a network that takes images.",
 )
 @click.option("--hidden", metavar="N,N", help="Widths of the hidden layers, such as 64,64 (fully connected).")
+@click.option("--layers", metavar="LAYERS", help="All layers instead: 'linear 64, tanh, linear 1', say.")
 @click.option(
     "--network",
     type=_choices_of("network"),
@@ -196,6 +198,7 @@ def recommend(**question: Any) -> int:
 @click.option("--csv", type=FILE, metavar="FILE", required=True, help="A CSV file, one sample per row.")
 @click.option("--target", metavar="COLUMN", required=True, help="The column to predict: a name or number.")
 @click.option("--classify", is_flag=True, help="The target is a class: a text or a whole number.")
+@click.option("--drop", metavar="COLUMN,COLUMN", help="Columns to leave out: names or numbers.")
 @click.option("--hidden", metavar="N,N", help="Widths of the hidden layers, such as 64,64 (fully connected).")
 @click.option("--layers", metavar="LAYERS", help="All layers instead: 'linear 64, tanh, linear 1', say.")
 @click.option("--model", metavar="MODULE:FACTORY", help="Or a function that returns an nn.Sequential.")
@@ -203,14 +206,16 @@ def recommend(**question: Any) -> int:
 @click.option(
     "--save", type=FILE, metavar="FILE", required=True, help="The file to write, such as model.npz."
 )
+@click.option("--overwrite", is_flag=True, help="Replace the file of --save if it exists.")
 def train(**options: Any) -> int:
     """Train a network on your data once, and save it.
 
-    strategy=auto, the default, takes the first of persistent, graph and resident that can train the network
-    on a GPU, and NumPy on a CPU. The other defaults are usual in PyTorch programs: biases, Adam with a
-    learning rate of 0.001, rows in a new order in each epoch. It takes the same settings as snn run, and
-    prints the score on the rows that dataset.held_out leaves out. With --model training starts from the
-    model's own weights.
+    strategy=auto, the default, takes the fastest that snn recommend or the workflow has measured here for
+    the same network, batches and optimizer. If there are no such records, it takes the first of persistent,
+    graph and resident that can train the network on a GPU, and NumPy on a CPU. The other defaults are usual
+    in PyTorch programs: biases, Adam with a learning rate of 0.001, rows in a new order in each epoch. It
+    takes the same settings as snn run, and prints the score on the rows that dataset.held_out leaves out.
+    With --model training starts from the model's weights.
 
     \b
     snn train --csv mine.csv --target price --hidden 64,64 --save model.npz
@@ -374,6 +379,28 @@ def merge(folders: tuple[str, ...]) -> None:
     from snn import merge
 
     print(merge.run(*merge.parse(folders)))
+
+
+@snn.command()
+@click.argument("results", default="results", type=FILE)
+@click.option(
+    "--output", type=FILE, metavar="FILE", help="The file: unless given, one in results/contributed."
+)
+def contribute(results: str, output: str | None) -> None:
+    """Pack this machine's records into one file.
+
+    It is for the public table of devices. RESULTS is a folder of results with all records of
+    config/contribute.yaml, which snakemake measures in about five minutes. The file is compressed and sealed;
+    names of the host and the user, and paths, are left out. The command prints how to propose the file. snn
+    merge checks it, and adds a column for its device.
+
+    \b
+    snn contribute
+    snn contribute results --output mine.jsonl.gz
+    """
+    from snn import contribute
+
+    print(contribute.summary(contribute.pack(Path(results), Path(output) if output else None)))
 
 
 @snn.command()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from snn import contribute
 from snn.analysis import published
 from snn.analysis.verdicts import DIFFERS
 from snn.config.groups import CONFIG, read_yaml
@@ -134,11 +135,15 @@ def collect(folders: Sequence[Path]) -> dict[str, dict[str, Record]]:
     for folder in folders:
         path = Path(os.path.realpath(folder))  # works for unreadable folders, too, which are reported below
         homes.setdefault(path.parent if path.name == archive.RECORDS else path, folder)
-    found = [
-        _Found(place, entry.record, _device(entry.record["provenance"], home), home)
-        for home, folder in homes.items()
-        for place, entry in archive.unchecked(folder).items()
-    ]
+    found = []
+    for home, folder in homes.items():
+        records = {place: entry.record for place, entry in archive.unchecked(folder).items()}
+        if archive.is_contribution(folder):
+            contribute.check(folder, records)
+        found += [
+            _Found(place, record, _device(record["provenance"], home), home)
+            for place, record in records.items()
+        ]
     representatives = _representatives(found)
     devices: dict[_Device, dict[str, Record]] = {}
     known: dict[tuple[_Device, str], tuple[str, Record]] = {}

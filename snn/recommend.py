@@ -28,7 +28,7 @@ _OUTPUTS = ("report.html", "ranking.csv", "grid.yaml")
 
 
 def answer(**options: Any) -> int:
-    """Measure, rank and print, for the options of ``snn recommend``; 0, or 3 if no training ended well."""
+    """Measure, rank and print, for the options of ``snn recommend``; 0, or 3 if no run ended well."""
     started = time.monotonic()
     asked = ask(**options)
     if asked.device not in devices.BACKENDS and asked.device != devices.find("auto").name:

@@ -71,8 +71,9 @@ def retabulate(archive: Path, output: Path, grid_file: Path | None = None) -> No
             if name not in catalogue.TABLES:
                 _save(sweep_figure.draw(_written(output, name), axes, name, of), output, name)
             _draw(output, name, gpus["device"], of)
-        for name, record in measured.items():
-            _write_own(output, name, record, *(limits if catalogue.MICROBENCHMARKS[name].with_limits else []))
+        for name in catalogue.microbenchmark_tables(measured):
+            shown = catalogue.MICROBENCHMARK_TABLES[name]
+            _write_own(output, name, measured[shown.of or name], *(limits if shown.with_limits else []))
             _draw(output, name, gpus["device"], "")
         paths = naming.rounds_in(known, grid.all_cells(sweeps))
         used = {path: known[path] for of_cell in paths.values() for path in of_cell}

@@ -3,6 +3,7 @@
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from snn.models import saved
 from snn.models.network import network_label
 from snn.models.saved import SavedNetwork
 from snn.models.validation import best_epoch
+from snn.recommending import earlier
 from snn.recommending.question import USUAL, TrainingJob, ask_training
 from snn.strategies.factory import Job
 from snn.training import torch_models
-from snn.training.fit import AUTO, Fit, check_single, fit
+from snn.training.fit import AUTO, TRIED, Fit, check_single, fit
 
 DIVERGED = 3
 _SECONDS = 1.0
@@ -28,12 +30,20 @@ _SECONDS = 1.0
 
 
 def train(
-    settings: tuple[str, ...], csv: str, target: str, classify: bool, save: str, **options: str | None
+    settings: tuple[str, ...],
+    csv: str,
+    target: str,
+    classify: bool,
+    drop: str | None,
+    save: str,
+    overwrite: bool,
+    **options: str | None,
 ) -> int:
     """Train, save and print the score; 0, or 3 if the loss is not finite, when nothing is saved."""
+    _check_new(save, overwrite)
     given = [one for one in settings if one != f"strategy={AUTO}"]
     usual = {key: value for key, (value, _) in USUAL.items()}
-    asked = ask_training(given, csv, target, classify, options, usual, ("protocol", *BESIDE_THE_CELL))
+    asked = ask_training(given, csv, target, classify, drop, options, usual, ("protocol", *BESIDE_THE_CELL))
     cell, table = asked.cell, asked.table
     if table is None or asked.job is None:
         raise ConfigError("snn train needs a table: --csv FILE --target COLUMN")
@@ -56,7 +66,10 @@ def train(
     say(f"{network_label(cell['network'])} on {rows}, {job.epochs} epochs, on {device.name}", sys.stderr)
     initial = torch_models.weights_of(asked.model, job.network) if asked.model is not None else None
     kernel = cell["kernel"] if is_chosen else None
-    found = fit(job, device.backend, kernel, cell.precision, initial, _Progress(job))
+    first = None if is_chosen else earlier.winner(cell, job.X.shape[1], device)
+    found = fit(job, device.backend, kernel, cell.precision, initial, _Progress(job), first and first[:2])
+    if not is_chosen:
+        say(f"strategy=auto: {_why(found, first, device.backend)}", sys.stderr)
     losses = found.losses or found.final_losses
     if not np.isfinite(losses[-1]):
         say(f"snn: the loss is {losses[-1]}: choose a smaller training.learning_rate", sys.stderr)
@@ -69,6 +82,28 @@ def train(
     saved.write(path, _described(asked, job, found))
     print(f"{save}: snn predict {save} NEW.csv > predictions.csv")
     return 0
+
+
+def _check_new(save: str, overwrite: bool) -> None:
+    """Raise ConfigError for a file that exists, unless it may be replaced, and for one in no folder."""
+    path = Path(save)
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"--save is {save!r}: the folder {path.parent} does not exist: create it first")
+    if path.is_file() and not overwrite:
+        raise ConfigError(f"--save is {save!r}: the file exists: --overwrite replaces it")
+
+
+def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:
+    """Why ``auto`` chose the strategy of a fit."""
+    rejected = [f"{name} cannot train this: {why}" for name, why in found.rejected.items()]
+    if first is not None and not rejected:
+        chosen = f"the fastest of {first.compared} that were measured for such steps here on {first.date}"
+    else:
+        names = [name for name, _ in TRIED[backend]]
+        chosen = (
+            f"the first of {', '.join(names)} that can train this; snn recommend measures which is fastest"
+        )
+    return "; ".join([f"{found.strategy} is {chosen}", *rejected])
 
 
 def _described(asked: TrainingJob, job: Job, found: Fit) -> SavedNetwork:

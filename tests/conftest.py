@@ -81,6 +81,10 @@ DIFFERENT = (
     *PEERS,
 )
 """Strategies whose steps differ; every other strategy shares the steps of one of these."""
+FOR_SEVERAL = [
+    name for name in groups.names("strategy") if class_of(groups.load("strategy", name)).several_devices
+]
+"""Strategies for several GPUs: config/several_gpus.yaml has them, and no ranking."""
 LIKE_GRAPH = ("graph_loop", "graph_pdl")  # test_device_driven.py has them do what graph does, to the bit
 
 

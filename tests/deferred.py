@@ -60,6 +60,21 @@ class DeferredBackend(CpuBackend):
     def copy_out(self, array, buffer, stream=None):
         self._ask(stream, lambda: super(DeferredBackend, self).copy_out(array, buffer))
 
+    def all_reduce(self, buffer, nbytes, stream, further):
+        before = {one: len(self._queues[one]) for one in (stream, *(other for _, other in further))}
+        waiting = [lambda: super(DeferredBackend, self).all_reduce(buffer, nbytes, stream, further)]
+
+        def meet():
+            """The first stream that comes here waits for the others, and sums."""
+            if waiting:
+                total = waiting.pop()
+                for one, length in before.items():
+                    self._do(one, length)
+                total()
+
+        for one in before:
+            self._append(one, meet)
+
     def stream_synchronize(self, stream):
         self._do(stream, len(self._queues[stream]))
 

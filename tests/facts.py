@@ -7,6 +7,7 @@ import math
 from functools import cache
 
 import facts_of_results as results
+import pytest
 from conftest import ROOT
 from facts_of_results import LIMITS
 from published_tables import one, table
@@ -54,6 +55,20 @@ def of_shapes():
     span = f"{ratios.min():.2f} to {ratios.max():.1f}"
     yield f"It took {span} times as long for the {len(ratios)} that have a plan"
     yield f"{ratios.median():.1f} times in the median"
+
+
+def of_the_gain():
+    laws = table("nvidia-h200/shapes/launch_gain").astype({"hidden_layers": str}).set_index("hidden_layers")
+    law = laws.loc["2-4"]
+    form = f"{law['ratio']:.2f} t - {law['saved_us']:.2f}"
+    ends = [f"{law[f'{name}_low']:.2f} to {law[f'{name}_high']:.2f}" for name in ("ratio", "saved_us")]
+    yield f"takes {form} µs in one launch (95% intervals {', '.join(ends)})"
+    shapes = f"90% of the {law['shapes']} shapes are within a factor of {law['within']:.2f} of it"
+    yield f"the speedup is t / ({form}): {shapes}"
+    yield f"to the next, {law['gap_us']:.2f} µs, and {1 - law['ratio']:.0%} of the kernel besides"
+    assert law["gap_us"] == pytest.approx(law["saved_us"], rel=0.2)
+    assert laws.loc["1", "speedup"] > laws.loc["2", "speedup"]
+    yield f"(a factor of {laws.loc['1', 'within']:.2f})"
 
 
 def of_the_convolutions():
@@ -160,7 +175,7 @@ def of_glance():
 FACTS = {
     "results.md": [fact for name, fact in vars(results).items() if name.startswith("of_")],
     "reference/kernels.md": [of_the_kernel_study, of_single_techniques],
-    "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_convolutions],
+    "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_gain, of_the_convolutions],
     "explanation/protocol.md": [of_protocols, of_verdicts],
     "explanation/attribution.md": [of_the_bound_of_predictions, of_the_warning],
     "howto/compare_machines.md": [of_same],

@@ -12,7 +12,7 @@ from snn.config.yaml_file import read_yaml
 from snn.files import published_sets
 from snn.files.published_sets import PUBLISHED
 from snn.records import archive, microbenchmarks
-from snn.report import published_set
+from snn.report import claims, published_set
 
 MIB = 1 << 20
 GPUS = ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
@@ -39,6 +39,70 @@ def of_the_final_errors():
     assert set(table(f"{H200}/paper/correctness")["agreement"].dropna()) == {"agrees"}
     yield f"all five strategies end at a mean squared error of {error:.6f} on `small`"
     yield f"the paper's is {published}"
+
+
+def of_the_five_conclusions():
+    """The words in the table's columns of verdicts."""
+    verdict_of = {claim.name: claim.verdict for claim in claims.judge("paper").claims}
+    effects = {
+        "streams_minimal": "refuted",
+        "pinned_by_as_much": "not significant",
+        "combined_faster": "confirmed",
+        "neurons_1024_slower": "confirmed",
+        "three_layers_no_benefit": "not significant",
+    }
+    reasons = {
+        "hardware_constraints": "refuted",
+        "pinned_by_faster_copies": "conditional",
+        "combined_by_eliminating_calls": "conditional",
+        "computation_dominates_1024": "refuted",
+        "tiling_overhead_1024": "refuted",
+        "computation_dominates_depth": "refuted",
+    }
+    assert {name: verdict_of[name] for name in effects | reasons} == effects | reasons
+    yield "two of the effects are confirmed, two are not significant and one is refuted"
+    yield "None of the reasons is confirmed in all cases"
+
+
+def of_the_questions():
+    sweeps = {
+        name: table(f"{H200}/questions/{name}") for name in ("allocation", "streams", "sources", "fidelity")
+    }
+    rows = pd.concat(sweeps.values())
+    assert rows["machine"].str.contains("noisy").all()
+    compared = rows[~rows["verdict"].isin(["reference", "baseline"])]
+    decided = compared["verdict"].isin(["faster", "slower"]).sum()
+    yield "Every row is `noisy`, and so few rounds leave most of them undecided"
+    yield f"{decided} of {len(compared)} speedups are significant"
+    rounds = Counter(
+        (record["cell"]["protocol"]["rounds"], record["cell"]["strategy"]["name"], network_of(record))
+        for record in records_in(f"{H200}/questions")
+    )
+    short = {of: count for of, count in rounds.items() if count % of[0]}
+    assert short == {(3, "reference", WIDE): 2}
+    yield "in three rounds in the sweep `allocation` (two of `reference` with 1024 neurons)"
+    of = sweeps["allocation"].astype({"network": str}).set_index(["strategy", "network"])["verdict"]
+    networks = ("256", WIDE, DEEP)
+    assert {of["keepalive", network] for network in networks} == {"not significant"}
+    faster = {key for key in of.index if of[key] == "faster"}
+    kept = {(name, "256") for name in ("combined", "combined_kept", "preallocated")}
+    assert faster == kept | {("preallocated", DEEP)}
+    yield "none of the three speedups is significant"
+    yield "and with 256-1024-256 only `preallocated` is"
+    parts = table(f"{H200}/questions/attribution_allocation").astype({"network": str})
+    parts = parts.set_index(["strategy", "network"])
+    spent = parts["allocation_s"]
+    shares = [f"{spent['keepalive', network] / spent['reference', network]:.0%}" for network in networks]
+    yield f"device allocations take {shares[0]} of their time in `reference` with 256 neurons"
+    yield f"{shares[1]} with 1024 and {shares[2]} with 256-1024-256"
+    sums, wide = parts["attributed_s"], parts.loc["combined", WIDE]
+    share = wide["host_allocation_s"] / wide["attributed_s"]
+    yield f"host allocation is {share:.0%} of the parts of `combined`"
+    assert parts.loc["combined_kept", "host_allocation_s"].max() == 0
+    assert sums["combined_kept", WIDE] < sums["reference", WIDE] / 2
+    yield "add up to less than half of those of `reference`"
+    (engines,) = table(f"{H200}/questions/gpu", parameter="Copy engines")["value"]
+    yield f"{engines} copy engines"
 
 
 def predictions(device):
@@ -506,10 +570,11 @@ def of_commits():
     neighbours, cnn = (others.pop(name) for name in (f"{H100}/neighbours", f"{H200}/cnn"))
     assert {name: [*of] for name, of in others.items()} == {
         f"{H100}/paper": ["ad365fa"],
+        f"{H200}/questions": ["ba760a0"],
         "memory_access": ["9e7de56"],
     }
     yield f"All records are of commit {usual}, except those of the H100's set `paper` (ad365fa)"
-    yield "and of the microbenchmark `memory_access` (9e7de56)"
+    yield "of the H200's set `questions` (ba760a0) and of the microbenchmark `memory_access` (9e7de56)"
     assert set(neighbours) == {""} and set(cnn) == {"", usual}
     yield "The records of the H100's set `neighbours`"
     yield f"and {cnn['']} of the {cnn.total()} of nvidia-h200/cnn hold no commit"

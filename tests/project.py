@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import sys
-from collections import Counter
 
 import forked_snakemake
 import pandas as pd
@@ -78,15 +77,11 @@ class Project:
         return printed
 
     def jobs(self, *arguments, **options):
-        """How many jobs of each rule a run has, ``all`` left out and the rounds of ``train`` together."""
+        """How many jobs of each rule a run has, ``all`` left out."""
         printed = self.snakemake(*arguments, **options)
         stats = re.search(r"^Job stats:\n.*?^total", printed, re.MULTILINE | re.DOTALL)
         counts = re.findall(r"^(\w+) +(\d+)$", stats[0], re.MULTILINE) if stats else []
-        found = Counter()
-        for rule, count in counts:
-            if rule not in ("all", "total"):
-                found["train" if rule.startswith("train_round") else rule] += int(count)
-        return dict(found)
+        return {rule: int(count) for rule, count in counts if rule not in ("all", "total")}
 
     def records(self):
         return {path: json.loads(path.read_text()) for path in self.folder.glob("results/cells/**/*.json")}

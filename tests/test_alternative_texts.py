@@ -57,6 +57,15 @@ def attribution_depth():
     return len(shares) == 3 and shares.idxmax() == "256-1024-256"
 
 
+def attribution_allocation():
+    """host allocation is the largest part of combined with 1024, and combined_kept has none"""
+    rows = table("nvidia-h200/questions/attribution_allocation").astype({"network": str})
+    rows = rows.set_index(["strategy", "network"])
+    parts = rows.filter(regex="_s$").drop(columns=["attributed_s", "mean_s", "std_s", "predicted_s"])
+    is_largest = parts.loc["combined", "1024"].idxmax() == "host_allocation_s"
+    return is_largest and (parts.loc["combined_kept", "host_allocation_s"] == 0).all()
+
+
 def parts_of_combined(name):
     """The parts of a training run by network."""
     rows = table(f"nvidia-h200/paper/attribution_{name}").astype({"network": str}).set_index("network")
@@ -104,6 +113,15 @@ def neighbours():
     return rows["neighbour"].nunique() == 2 and all_are(rows, untouched="graph")
 
 
+def launch_gain():
+    """with two hidden layers and more, the half of the shapes with the shorter kernels gains more in the
+    median than the other half"""
+    rows = table("nvidia-h200/shapes/shapes").dropna(subset=["kernel_us", "speedup_over_graph"])
+    rows = rows[rows["hidden"].astype(str).str.contains("-")]
+    medians = rows.groupby(rows["kernel_us"] < rows["kernel_us"].median())["speedup_over_graph"].median()
+    return medians[True] > medians[False]
+
+
 def cnn_peers():
     """graph is faster than the best peer, in fp32 and in TF32"""
     rows = table("nvidia-h200/cnn/cnn_peers")
@@ -119,7 +137,8 @@ def cnn_cumulative_time():
 SIZES = {"small", "medium", "large"}
 CHECKS = (
     *(ranking, attribution, cpu, kernels, peers, devices_strategies, devices, neighbours),
-    *(attribution_neurons, attribution_depth, cnn_peers, cnn_cumulative_time),
+    *(attribution_neurons, attribution_depth, attribution_allocation, cnn_peers, cnn_cumulative_time),
+    launch_gain,
 )
 PLAIN = {"memory_calls", "cnn_loss"}
 """Figures whose text says what is drawn, and nothing that a row could contradict."""

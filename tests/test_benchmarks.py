@@ -29,7 +29,7 @@ from snn.hardware.limits import Measured
         ("headline", "device=cuda, but"),
         ("losses --epochs 0", "--epochs: it is '0': it must be a whole number, at least 1"),
         ("cnn_pytorch --runs 0", "--runs: it is '0': it must be a whole number, at least 1"),
-        ("members --members 10", "--members: it is '10': it must be a whole number, at least 100"),
+        ("members --members 0", "--members: it is '0': it must be a whole number, at least 1"),
         ("members --csv nothing.csv", "members: "),
         *(
             (f"headline {option}", option.partition("=")[0])
@@ -65,7 +65,7 @@ def started(command):
         "sampling_cost.py --device cpu --epochs 100 --pairs 2",
         "sensitivity.py --device cpu --repetitions 1 --rounds 2 --runs 2 --epochs 2",
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
-        "members.py --device cpu --members 100 --epochs 1 --hidden 2,2 --by ensemble",
+        "members.py --device cpu --members 4 --epochs 1 --hidden 2,2 --by ensemble",
         "estimators.py --device cpu --epochs 1 --repeats 1 --tables spirals",
     ],
 )

@@ -56,7 +56,7 @@ def caption_of(name, form):
 
 
 OF_FIGURES = (*catalogue.FIGURES, catalogue.TIDY)
-OF_TABLES = (*catalogue.TABLES, *catalogue.PAGES, *catalogue.MICROBENCHMARKS, catalogue.TIDY)
+OF_TABLES = (*catalogue.TABLES, *catalogue.PAGES, *catalogue.MICROBENCHMARK_TABLES, catalogue.TIDY)
 FIGURES = {caption: name for name in OF_FIGURES if (caption := caption_of(name, "figure"))}
 TABLES = {caption: name for name in OF_TABLES if (caption := caption_of(PAGES.get(name, name), "table"))}
 

@@ -86,6 +86,7 @@ TO_DEVICE, TO_HOST = ({"call": "pageable", "direction": direction} for direction
         ({"is": {"below": 1}, "where": TO_HOST}, "confirmed"),
         ({"table": "memory/others"}, "not measured yet"),
         ({"where": TO_HOST | {"bytes": 4096}}, "not measured yet"),
+        ({"where": {"call": "pageable", "median": None}}, "not measured yet"),  # the empty cell alone
     ],
 )
 def test_the_verdict_follows_from_the_cases(changes, word):

@@ -154,7 +154,7 @@ def words_for(given):
     ("given", "found"),
     [
         (["re"], {"recommend", "retabulate"}),
-        (["recommend", "--d"], {"--dataset", "--device"}),
+        (["recommend", "--d"], {"--dataset", "--device", "--drop"}),
         (["recommend", "--dataset", "pa"], {"patterns"}),
         (["recommend", "--device", "c"], {"cpu", "cuda"}),
         (["recommend", "--device", "Tesla T"], {"Tesla T4"}),

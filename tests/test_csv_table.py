@@ -620,6 +620,17 @@ def test_a_column_that_is_dropped_may_hold_anything(tmp_path):
     assert made.facts == {"left_out_columns": ["t"]}
 
 
+@pytest.mark.parametrize("drop", [["t"], [1], [-2]])
+def test_columns_are_left_out_by_name_or_number(tmp_path, drop):
+    path = of_rows(tmp_path, [(1, "x", 2), (2, "", 3), (3, "4", 5)], ["a", "t", "y"])
+    made = csv_table.make(path, "y", drop=drop)
+    assert made.values.tolist() == [[1, 2], [2, 3], [3, 5]]
+    assert made.facts == {"left_out_columns": ["t"]}
+    assert "drop" not in composed([*arguments(path, "y"), "dataset.drop=[]"])["dataset"], "no cell moves"
+    for wrong in (["y"], ["tt"], [3]):
+        assert "dataset.drop" in refused(path, drop=wrong)
+
+
 def test_more_values_than_are_encoded_are_refused(tmp_path):
     rows = [(i % 5, f"n{i % (MOST_VALUES + 1)}", i) for i in range(300)]
     said = refused(of_rows(tmp_path, rows, ["a", "name", "y"]), text_columns="one_hot")
@@ -732,7 +743,7 @@ COUNT = 12
 FEATURE = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8])
 TARGET = 2 * FEATURE % 7 + 0.5
 WORDS = ["no", "yes", "yes", "no"] * 3
-A_FEATURE = "is that meant to be a feature? To leave a column out, remove it"
+A_FEATURE = "is that meant to be a feature? "
 AS_NUMBER = "and is predicted as a number"
 ALONE = "of 12 rows are the only one of their class"
 
@@ -835,4 +846,4 @@ def test_what_is_left_out_is_said(tmp_path):
     rows, columns = csv_table.make(path, "y", text_columns="drop", missing="drop_rows").remarks
     assert "left out: 11 of 14 rows" in rows
     assert "11 in 'b'" in rows
-    assert columns == f"{path}: left out: column with text: 'c'"
+    assert columns == f"{path}: left out: column 'c'"

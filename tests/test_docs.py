@@ -101,10 +101,11 @@ def test_modules_targets_and_files_exist(page):
 
 
 def test_tables_and_figures_that_pages_make_exist():
-    """``results/tables/NAME.csv`` has a form of its own, or is of a sweep of the grid or of the page."""
+    """``results/tables/NAME.csv`` has a form of its own, or is of a sweep of a grid or of the page."""
     from snn.grid import catalogue
 
-    sweeps = set(yaml.safe_load((ROOT / "config/grid.yaml").read_text(encoding="utf-8"))["sweeps"])
+    grids = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob("config/*.yaml"))
+    sweeps = {name for grid in grids for name in grid.get("sweeps", ())}
     known = sweeps | set(catalogue.TABLES) | set(catalogue.FIGURES) | set(catalogue.RESERVED)
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

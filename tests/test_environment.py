@@ -65,11 +65,12 @@ def test_figures_are_drawn_alike_whatever_the_user_sets(tmp_path):
 
 def test_cells_of_a_workflow_do_not_import_the_users_modules(tmp_path):
     project = copied(ROOT, tmp_path / "project", NOT_OF_WORKFLOW)
-    one = {"strategy": "reference", "protocol": "glance", "training.epochs": 1, "network.hidden": [4]}
+    one = {"strategy": "reference", "protocol": "glance", "protocol.rounds": 1, "training.epochs": 1}
+    one["network.hidden"] = [4]
     project.write_grid({"device": "cpu", "sweeps": {"one": one}})
     here = os.environ | hostile_environment(tmp_path, ["threadpoolctl"])
     del here["SNAKEMAKE_PROFILE"]  # which applies to a workflow that is started by hand
-    command = project.command("--until", "train_round_1", cores=1)
+    command = project.command("--until", "train", cores=1)
     done = subprocess.run(command, cwd=project.folder, env=here, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(project.records()) == 1

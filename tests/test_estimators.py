@@ -4,6 +4,7 @@ import pickle
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from snn.errors import ConfigError, Unsupported
@@ -119,6 +120,20 @@ def test_predictions_need_a_fit_and_the_same_features():
         made.fit(X, LABELS).predict(X[:, :3])
     with pytest.raises(ValueError, match="class"):
         made.fit(X, np.zeros(len(X)))
+
+
+def test_names_of_features_are_kept_and_compared():
+    names = list("abcd")
+    made = MLPRegressor(**SMALL, max_iter=1).fit(pd.DataFrame(X, columns=names), Y)
+    assert list(made.feature_names_in_) == names
+    with pytest.warns(UserWarning, match="names"):
+        right = made.predict(X)
+    assert np.array_equal(made.predict(pd.DataFrame(X, columns=names)), right)
+    with pytest.raises(ValueError):
+        made.predict(pd.DataFrame(X, columns=list("abdc")))
+    with pytest.raises(TypeError):
+        made.fit(pd.DataFrame(X, columns=["a", 1, 2, 3]), Y)
+    assert not hasattr(made.fit(X, Y), "feature_names_in_")
 
 
 def test_a_network_of_layers_is_trained():

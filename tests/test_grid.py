@@ -10,7 +10,7 @@ import grid_schema
 import jsonschema
 import pytest
 import yaml
-from conftest import DIAGNOSTICS, ROOT, STRATEGIES
+from conftest import DIAGNOSTICS, FOR_SEVERAL, ROOT, STRATEGIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_strategies import ON_CPU
@@ -76,6 +76,12 @@ def questions():
     return grid.read(ROOT / "config/paper_questions.yaml", GPU)
 
 
+@cache
+def several():
+    """The sweeps of config/several_gpus.yaml."""
+    return grid.read(ROOT / "config/several_gpus.yaml", GPU)
+
+
 # ---- config/grid.yaml
 
 
@@ -100,12 +106,12 @@ def test_on_the_cpu_it_is_smaller():
 
 
 def test_every_choice_is_in_a_sweep():
-    cells = [*grid.all_cells(whole(GPU)).values(), *grid.all_cells(questions()).values()]
+    cells = [cell for one in (whole(GPU), questions(), several()) for cell in grid.all_cells(one).values()]
     for group in ("strategy", "kernel", "precision"):
         assert set(groups.names(group)) <= {cell[group]["name"] for cell in cells}
     # A share of a launch is not ranked beside a training.
     ranked = {cell.strategy for cell in whole(GPU)["strategies"].cells}
-    assert set(STRATEGIES) - {"ensemble"} <= ranked and not {"ensemble", *DIAGNOSTICS} & ranked
+    assert set(STRATEGIES) - {"ensemble", *FOR_SEVERAL} <= ranked and not {"ensemble", *DIAGNOSTICS} & ranked
     assert set(DIAGNOSTICS) <= {cell.strategy for cell in grid.all_cells(questions()).values()}
 
 
@@ -114,7 +120,7 @@ def test_every_strategy_is_a_candidate_where_it_can_train(backend):
     """Of snn recommend --all."""
     products = read_yaml(ROOT / "config/recommend.yaml")["candidates"][backend]["all"]
     cannot = ON_CPU if backend == "cpu" else ()  # a GPU's host has the CPU's baselines
-    expected = set(STRATEGIES) - {"ensemble", *cannot}
+    expected = set(STRATEGIES) - {"ensemble", *FOR_SEVERAL, *cannot}
     assert {name for product in products for name in product["strategy"]} == expected
 
 

@@ -207,7 +207,7 @@ def test_no_call_takes_a_stream_that_was_destroyed(on, name):
     stream, buffer = on.stream_create(), on.malloc(16)
     on.stream_destroy(stream)
     known = {"stream": stream, "buffer": buffer, "array": on.host_alloc((4,)), "event": on.event_create()}
-    known |= {"graph": None, "op": "relu", "buffers": (buffer,), "numbers": (4,)}
+    known |= {"graph": None, "nbytes": 16, "further": (), "op": "relu", "buffers": (buffer,), "numbers": (4,)}
     shape = SimpleNamespace(op="train", operands=("X",), elements=lambda rows: (4,))
     known |= {"shape": shape, "steps": SimpleNamespace(rows=1)}
     with pytest.raises(LeakError, match="a stream was used that does not exist"):

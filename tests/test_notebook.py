@@ -16,6 +16,7 @@ PARAMETERS = {
     "TABLES": ["speedup", "attribution"],
     "FIGURES": ["attribution"],
     "INSTALL": [],
+    "CONTRIBUTE": False,
     "PROGRAMS": str(Path(sys.executable).parent),
 }
 

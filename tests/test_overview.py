@@ -150,7 +150,7 @@ def test_headlines():
         columns = ["fastest", "lead_verdict", "speedup", "verdict"]
         table = pd.DataFrame(rows, columns=columns).assign(fastest_status="ok")
         diverged = opening.headline(table.assign(fastest_status="diverged"))
-        assert f"In {len(rows)} cases no training ended well; shortest mean times: a " in diverged
+        assert f"In {len(rows)} cases no training run ended well; shortest mean times: a " in diverged
         return opening.headline(table)
 
     won = [(name, "significant", speedup, "faster") for name, speedup in (("a", 1.5), ("a", 3.0), ("b", 2.0))]
@@ -174,8 +174,8 @@ def test_a_winner_that_did_not_end_well_is_not_recommended_without_a_word():
     assert advice["answer"].startswith("combined has the shortest mean time: 2.00 times as fast as the ref")
     assert advice["answer"].endswith("But its status is diverged, and no other that is comparable is ok.")
     page = text_of(opening_of(points))
-    assert "none: every training diverged ; the shortest time has combined" in page
-    assert "In 1 case no training ended well" in page
+    assert "none: every training run diverged ; the shortest time has combined" in page
+    assert "In 1 case no training run ended well" in page
     assert "significant" not in page.partition("all 2")[0]  # nor has it a lead
 
 

@@ -68,6 +68,7 @@ def test_a_wheel_is_whole_and_works_without_the_clone(make_env, tmp_path):
         for name in ("config", "examples", "kernels", "profiles", "workflow")
         for path in (ROOT / name).rglob("*")
     }
+    shared |= {f"_share/{path.relative_to(ROOT)}" for path in (ROOT / "docs").rglob("*.md")}
     wanted = {name for name in of_package | shared if "__pycache__" not in name}
     assert not wanted - found
     archived = {path.parent.name for path in made.glob("snn/_share/results/published/*/*/tables")}
@@ -75,7 +76,8 @@ def test_a_wheel_is_whole_and_works_without_the_clone(make_env, tmp_path):
 
     ours = make_env.environment() | {"PYTHONPATH": str(made)}
     lay_out = "from snn import cli, init; init.lay_out('mine'); print(init.locate('config')); "
-    lay_out += "cli.main(['--version'])"
+    lay_out += "cli.main(['--version']); from snn.recommending.counterparts import counterpart; "
+    lay_out += "assert init.Path(counterpart('graph').split('(')[-1].split('#')[0]).exists()"
     for command, folder, said in (
         (["-c", lay_out], tmp_path, str(made / "snn/_share/config")),
         (["-m", "snakemake", "--dry-run", "results/tables/speedup.csv"], tmp_path / "mine", "build_speedup"),

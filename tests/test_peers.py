@@ -7,12 +7,15 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import jsonschema
 import numpy as np
 import pytest
 from conftest import PEERS, ROOT
 from oracle import train
+from overview_points import cells_of
+from records_of import THRESHOLDS, frame_of, record
 from test_measure import JOB
 from test_other_trainers import made
 from test_strategies import Device
@@ -32,6 +35,7 @@ from snn.profiling.ledger import Ledger
 from snn.profiling.observed import ObservedBackend
 from snn.strategies import factory
 from snn.strategies.factory import start
+from snn.tables import memory
 
 PACKAGES = {name: factory.class_of(groups.load("strategy", name)).own_runtime for name in PEERS}
 REQUIREMENTS = "pip install -r envs/requirements-peers.txt"
@@ -287,3 +291,32 @@ def test_close_is_harmless_before_setup_and_twice(name, backend):
     strategy.setup(JOB.network, JOB.X, JOB.Y, 4, 0.01)
     strategy.close()
     strategy.close()
+
+
+@pytest.mark.parametrize("name", ["torch_eager", "jax_scan"])
+def test_on_a_gpu_a_peers_allocator_says_what_it_took(name):
+    strategy = factory.class_of(groups.load("strategy", name))(SimpleNamespace(is_processor=False))
+    cuda = SimpleNamespace(max_memory_allocated=lambda: 3, max_memory_reserved=lambda: 8)
+    counted = {"peak_bytes_in_use": 3, "peak_pool_bytes": 8, "num_allocs": 1}
+    strategy._torch = SimpleNamespace(cuda=cuda)
+    strategy._device = SimpleNamespace(memory_stats=lambda: counted)
+    assert strategy.allocator_peaks() == {"allocated_bytes": 3, "reserved_bytes": 8}
+    strategy._device = SimpleNamespace(memory_stats=lambda: None)
+    strategy.backend = SimpleNamespace(is_processor=True)
+    assert strategy.allocator_peaks() == {}
+
+
+def test_a_record_and_a_table_have_what_an_allocator_took(monkeypatch):
+    peaks = {"allocated_bytes": 3, "reserved_bytes": 8}
+    monkeypatch.setattr(factory.class_of(JOB.strategy), "allocator_peaks", lambda self: peaks)
+    assert measure(JOB, TWICE, CpuBackend()).allocator == peaks
+    (one,) = cells_of({"strategy": ["torch_eager"]})
+    without = record(one, [1.0])
+    assert "allocator" not in without
+    with_peaks = without | {"allocator": peaks}
+    schema = json.loads((ROOT / "snn/records/record.schema.json").read_text())
+    assert schema["properties"]["allocator"]["properties"].keys() == peaks.keys()
+    plain, table = (
+        memory.peers_memory.build(frame_of(given), {}, THRESHOLDS) for given in (without, with_peaks)
+    )
+    assert {*table} - {*plain} == {*peaks} and table[[*peaks]].to_dict("records") == [peaks]

@@ -1,17 +1,18 @@
 """``snn plan``: what is predicted is what was measured and what a training asks for; what it prints."""
 
 import json
-from functools import cache
 from math import prod
 from types import SimpleNamespace
 
 import numpy as np
+import plan_tables
 import pytest
 import yaml
 from conftest import ROOT, STRATEGIES
 from every_source import Captures
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from published_tables import table
 from test_layers import networks
 
 from snn import cli
@@ -27,13 +28,12 @@ from snn.measurement import runs
 from snn.models.network import mlp
 from snn.planning import gpus
 from snn.planning import plan as plans
-from snn.planning.plan import largest_batch, predicted
+from snn.planning.plan import largest_batch
 from snn.profiling.calls import NullBackend
 from snn.profiling.memory import CHUNK
 from snn.profiling.rehearsal import mapped, rehearse
-from snn.records.archive import read_all
 from snn.strategies import factory
-from snn.strategies.factory import Job, on_host, own_runtime
+from snn.strategies.factory import Job
 
 H200 = gpus.named("NVIDIA H200")
 WITH_MEMORY = [name_of(path.parent) for path in sorted(PUBLISHED.glob("nvidia-*/*/records.jsonl.gz"))]
@@ -41,11 +41,8 @@ DRIVEN = [name for name in STRATEGIES if not factory.class_of(groups.load("strat
 DRIVEN.append("mapped")  # which has no device memory
 
 
-@cache
 def measured(folder):
-    """A record of each published cell whose memory was measured on the GPU."""
-    found = [one for one in read_all(PUBLISHED / folder).values() if one["round"] == 1 and one["memory"]]
-    return [one for one in found if not any(of(one["cell"]["strategy"]) for of in (on_host, own_runtime))]
+    return plan_tables.measured(PUBLISHED / folder)
 
 
 @pytest.fixture(scope="module")
@@ -94,19 +91,23 @@ def test_the_guide_says_how_near_the_prediction_is():
 def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(folder, rehearsed_once, monkeypatch):
     """Of managed memory the driver maps what is touched: a CNN's is planned up to a tenth too high."""
     monkeypatch.setattr(plans, "_rehearsed", rehearsed_once)
-    strategies = set()
     for record in measured(folder):
         gpu = gpus.named(record["cell"]["device"]["name"])
         assert gpu.runtime_of == gpu.name
         assert abs(gpu.nbytes - record["memory"]["total_bytes"]) < gpus.MIB
-        strategy, memory = record["cell"]["strategy"]["name"], record["memory"]
-        seen = memory["total_bytes"] - memory["least_free_bytes"]
-        above = 1.1 if strategy.startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
-        assert 0.99 < sum(predicted(record["cell"], gpu).values()) / seen < above
-        strategies.add(strategy)
+    rows = [*plan_tables.accuracy(PUBLISHED / folder)]
+    assert rows == table("plan_accuracy", set=folder).to_dict("records")
+    for row in rows:
+        above = 1.1 if row["strategy"].startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
+        assert 0.99 < row["lowest"] <= row["highest"] < above
+    strategies = {row["strategy"] for row in rows}
     assert len(strategies) >= 2
     if folder.endswith("/strategies"):
         assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
+
+
+def test_the_table_of_remedies_is_what_is_planned():
+    assert [*plan_tables.remedies()] == table("plan_remedies").to_dict("records")
 
 
 PERCEPTRONS = st.lists(st.integers(1, 70), min_size=2, max_size=4).map(lambda widths: mlp((*widths, 1)))

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from conftest import STRATEGIES
+from conftest import FOR_SEVERAL, STRATEGIES
 from deferred import DeferredBackend
 from every_source import EverySource
 from failing_backend import FailingBackend
@@ -66,7 +66,7 @@ def test_a_training_in_one_launch_is_timed_with_a_workspace_of_0():
     assert any(call["call"] == "train" for call in found["calls"])
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name not in FOR_SEVERAL])
 def test_a_trace_and_its_costs_hold_every_call_of_a_step(name, backend):
     job = replace(WIDE, strategy=groups.load("strategy", name))
     on_host = factory.class_of(job.strategy).on_host
@@ -440,7 +440,7 @@ def ranges_of(name, learning_rate=DEEP.learning_rate, **network):
 LABEL = re.compile(r"(step \d) / layer (\d) Linear (forward|backward) / (.+)")
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name not in FOR_SEVERAL])
 @pytest.mark.parametrize("order", ["sequential", "simultaneous"])
 def test_products_have_the_shape_of_their_layer(name, order):
     kind = factory.class_of(groups.load("strategy", name))

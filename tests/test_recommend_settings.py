@@ -25,6 +25,10 @@ def table(tmp_path, monkeypatch):
         (["--dataset", "large"], {"dataset": "large"}),  # the paper's network keeps its weights
         (["--hidden", "64, 32"], {"network": "mlp", "network.hidden": [[64, 32]]}),  # not an axis of two
         (["network.hidden=[8]"], {"network": "mlp", "network.hidden": [[8]]}),
+        (
+            ["--layers", "linear 2, linear 1"],
+            {"network": "layers", "network.layers": [["linear 2", "linear 1"]]},
+        ),
         (["--hidden", "8", "network=one_hidden"], {"network": "one_hidden", "network.hidden": [[8]]}),
         (["training.learning_rate=1e-3"], {"training.learning_rate": 0.001}),
         # A network that takes images has some.

@@ -166,20 +166,20 @@ KERNELS = {"strategy": "reference", "kernel": ["tiled", "naive"], "rounds": [2, 
         ({"machine": ["noisy", "quiet"]}, "noisy in 1 row (", "quiet in"),
         # Scores: of the candidate with the most runs, since others differ only in the draws of their weights
         (SCORES, "On held-out rows, after the epochs that were timed: R² 0.5, RMSE", "predicting the mean"),
-        (SCORES, " 2 (mean ± standard deviation of 8 trainings by reference", ""),
-        (SCORES | {"runs": 1}, " units 2 (one training by combined).", "deviation"),
+        (SCORES, " 2 (mean ± standard deviation of 8 training runs by reference", ""),
+        (SCORES | {"runs": 1}, " units 2 (one training run by combined).", "deviation"),
         (SCORES | {"test_r2": -0.07}, "R² -0.07, RMSE in the target's units 2, no better than always", ""),
         (SCORES | {"test_rmse": 31345.6, "test_rmse_std": 654.3}, "in the target's units 31,300 ± 650 (", ""),
         (SCORES | {"test_rmse": 99.91, "test_rmse_std": 0.01}, "units 99.9 ± 0.01 (", ""),
         (SCORES | {"test_r2": math.nan, "test_rows": 1.0}, "On 1 held-out row, after the epochs", "R² nan"),
         (SCORES | {"test_r2": math.nan}, "RMSE in the target's units 2, no R², since", "R² nan"),
         (SCORES | {"test_rows": 2000.0}, "On 2,000 held-out rows, after", ""),
-        (SCORES | ONE_LOST, "2 (one training by combined)", "reference from"),
+        (SCORES | ONE_LOST, "2 (one training run by combined)", "reference from"),
         (ACCURACY | {"majority_accuracy": 0.857}, "accuracy 0.91 ± 0.023, of always ", "no worse"),
         (ACCURACY | {"majority_accuracy": 0.857}, "the commonest class 0.857 (mean", ""),
         ({"test_accuracy": 0.91, "majority_accuracy": 0.91}, "class 0.91, which is no worse (", ""),
         # Without a winner, or with one that cannot be compared
-        ({"rank": None}, "\nNo recommendation: no training can be compared with the ref", "ended well"),
+        ({"rank": None}, "\nNo recommendation: no training run can be compared with the ref", "ended well"),
         (APART, "\nNot comparable: reference: copy cost +113%.\n", ""),
         ({"plan": ["one cluster", math.nan]}, "\ncombined ran as one cluster.\n", "reference ran"),
     ],
@@ -246,7 +246,7 @@ def test_why_rows_have_no_time_or_no_rank_is_said_in_a_few_lines():
 def test_a_diverged_winner_is_never_recommended():
     table = rank(["reference", "combined"], reference=4.0, combined=1.0)
     assert table["rank"].isna().all() and (table["against_fastest"] == "").all()
-    said = "No recommendation: no training ended well. diverged: combined, reference. "
+    said = "No recommendation: no training run ended well. diverged: combined, reference. "
     uniform = f"{said}Its initial weights are all positive (uniform01): others may help, "
     smaller = ", or a training.learning_rate below 0.002."
     assert f"{uniform}--network mlp --hidden 1024,64{smaller}" in print_answer(table)

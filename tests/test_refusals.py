@@ -213,6 +213,7 @@ WRONG_OF_TABLES = {
     "thousands": ("ab", "0"),
     "comment": ("a", "'\"'"),
     "encoding": ("klingon", "base64", "1"),
+    "drop": ("1", "[true]", "['']", "[a,a]"),
     "na_values": ("1", "[true]", "[null]"),
     "delimiter": ("", "',,'", "'\"'", "1", "e", "'.'", "'-'", "ab", "'\ufeff'"),
 }

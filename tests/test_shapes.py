@@ -20,7 +20,9 @@ from snn.figures import draw
 from snn.microbenchmarks import shapes
 from snn.microbenchmarks.readings import Effort, Reading
 from snn.microbenchmarks.shapes import Drawn, drawn, kernel_shapes
+from snn.models.training_step import training_step
 from snn.planning.gpus import PlannedGpu
+from snn.tables.microbenchmarks import _kernels, launch_gain
 from snn.tables.microbenchmarks import shapes as table
 
 SCRIPT = ROOT / "benchmarks/shapes.py"
@@ -144,6 +146,31 @@ def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
     assert not faults(figure)
     nothing = table.build(of_gpu("shapes", READINGS[-2:]))
     assert "no row has a value" in draw("shapes", nothing, "").axes[0].texts[0].get_text()
+
+
+def test_the_law_of_the_gain_has_the_constants_of_shapes_that_follow_it():
+    readings = []
+    for number in range(12):  # graph has 8 kernels of 2, 3, ... µs with two hidden layers, and 11 with three
+        kernels, kernel_us, hidden = (8, 2 + number, "64-32") if number < 7 else (11, number - 5, "64-32-16")
+        readings.append(read(number, "graph", *6 * [kernels * kernel_us], hidden=hidden))
+        launch = kernels * (0.8 * kernel_us - 0.5)
+        readings.append(read(number, "persistent", *6 * [launch], hidden=hidden, plan="one cluster"))
+    made = launch_gain.build(of_gpu("shapes", readings)).set_index("hidden_layers")
+    assert made["shapes"].to_dict() == {"2": 7, "3": 5, "2-3": 12}
+    for name in ("ratio", "ratio_low", "ratio_high"):
+        assert made[name].tolist() == pytest.approx([0.8] * 3)
+    for name in ("saved_us", "saved_us_low", "saved_us_high"):
+        assert made[name].tolist() == pytest.approx([0.5] * 3)
+    assert not faults(draw("launch_gain", table.build(of_gpu("shapes", readings)), ""))
+    few = launch_gain.build(of_gpu("shapes", READINGS))
+    assert few["ratio"].isna().all() and few["shapes"].tolist() == [1, 1]
+
+
+def test_a_step_of_graph_has_the_kernels_that_the_table_counts():
+    for shape in MANY[:20]:
+        if shape.outputs == 1 and not shape.biases:
+            step = training_step(shape.network, shape.batch, 1e-6, fused=True, pretransposed=True)
+            assert len(step.launches) == _kernels(shape.point, "cuda")
 
 
 @pytest.fixture

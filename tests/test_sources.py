@@ -19,7 +19,7 @@ from snn.strategies import factory
 ALL = [*STRATEGIES, *PEERS]
 FAMILIES = {
     **dict.fromkeys(("host_driven", "device_driven", "cpu", "torch", "jax"), ()),
-    "one_launch": ("device_driven",),
+    **dict.fromkeys(("one_launch", "data_parallel"), ("device_driven",)),
 }
 """The modules of strategies, and the others of them that each imports."""
 

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 from csv_tables import ONCE
 from recommend_calls import ask
+from records_of import record
 
 from snn import cli, datasets
+from snn.config import compose
+from snn.config.cell import SECTIONS, Cell
 from snn.datasets import csv_table
 from snn.files import outputs
+from snn.hardware import devices
 from snn.models import saved
+from snn.recommending import earlier
+from snn.records import store
 
 FEW = ["training.epochs=30", "training.batch_size=16", "device=cpu"]
 
@@ -28,9 +34,9 @@ def table(tmp_path, monkeypatch):
     return rows
 
 
-def trained(*arguments):
+def trained(*arguments, save="m.npz", more=("--overwrite",)):
     few = [one for one in FEW if not any(other.startswith(one.partition("=")[0]) for other in arguments)]
-    return cli.main(["train", "--csv", "t.csv", "--save", "m.npz", *few, *arguments])
+    return cli.main(["train", "--csv", "t.csv", "--save", save, *few, *arguments, *more])
 
 
 def predictions(file, capsys, model="m.npz"):
@@ -83,12 +89,66 @@ def test_a_file_that_lacks_a_column_or_a_number_is_an_error(table, capsys, text,
     assert named in err and "new.csv" in err and not out
 
 
+def test_a_file_without_a_header_may_lack_the_target_or_what_was_left_out(table, capsys):
+    rows = [f"{a},{kind},{a - b},{b}" for a, b, kind in table]
+    Path("t.csv").write_text("\n".join(rows))
+    assert trained("--target", "2", "--drop", "1", "dataset.header=false") == 0
+    _, right = predictions("t.csv", capsys)
+    for columns in ((0, 1, 3), (0, 3)):
+        Path("new.csv").write_text("\n".join(",".join(row.split(",")[i] for i in columns) for row in rows))
+        assert predictions("new.csv", capsys)[1] == right
+    Path("new.csv").write_text("1,2,3,4,5\n")
+    assert cli.main(["predict", "m.npz", "new.csv"]) == 2 and "columns" in capsys.readouterr().err
+
+
+def test_an_existing_file_is_replaced_only_on_request_and_no_folder_is_made(table, capsys):
+    chosen = ["--target", "y", "--drop", "kind", "training.epochs=1"]
+    assert trained(*chosen) == 0
+    content = Path("m.npz").read_bytes()
+    for save in ("m.npz", "no/m.npz"):
+        assert trained(*chosen, save=save, more=["--hidden", "3"]) == 2
+        assert save in capsys.readouterr().err
+    assert Path("m.npz").read_bytes() == content and not Path("no").exists()
+    assert trained(*chosen, "--hidden", "3") == 0 and Path("m.npz").read_bytes() != content
+
+
 def test_the_epoch_whose_weights_are_kept_is_named(table, capsys):
     stopping = ["training.validation=0.2", "training.patience=2", "training.epochs=500"]
     assert trained("--target", "y", "dataset.text_columns=drop", *stopping) == 0
     err = capsys.readouterr().err
     last, best = (int(re.search(f"{before} ([0-9]+)", err)[1]) for before in ("epoch", "after epoch"))
     assert best <= last <= 500 and "kept" in err
+
+
+def test_auto_takes_the_fastest_of_records_of_the_same_steps(table, monkeypatch, capsys):
+    monkeypatch.setattr(earlier, "PROJECT", Path())
+    device = devices.find("cpu")
+    chosen = ["--target", "y", "--drop", "kind", "--hidden", "3", "training.epochs=2"]
+    like = {"network.bias": True, "network.init": "he_uniform", "network.update_order": "simultaneous"}
+    like |= {"training.optimizer": "adam", "training.shuffle": "epoch", "training.batch_size": 16}
+    csv = {"dataset": "csv", "dataset.path": "other.csv", "dataset.target": "y", "network.hidden": [3]}
+
+    def measure(strategy, seconds, **more):
+        settings = csv | like | {"device": "cpu", "strategy": strategy, "training.epochs": 9} | more
+        cell = compose.composed([f"{key}={value}".replace("True", "true") for key, value in settings.items()])
+        cell["device"]["name"] = device.name
+        made = record(Cell({section: cell[section] for section in SECTIONS}), [seconds], device=device.name)
+        made["data"]["features"] = 2
+        path = Path(f"results/cells/{device.slug}/csv/3-bias/{strategy}-{len(more)}-round1.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(store.sealed(made)))
+
+    def auto():
+        assert trained(*chosen) == 0
+        return re.search(r"strategy=auto: (\w+) is the (\w+) of", capsys.readouterr().err).groups()
+
+    assert auto() == ("resident", "first")
+    measure("blas", 0.1)
+    assert auto() == ("resident", "first"), "nothing to compare it with"
+    measure("resident", 0.2)
+    measure("threads", 0.01, **{"training.optimizer": "sgd"})
+    measure("sequential", 0.01, **{"training.batch_size": 8})
+    assert auto() == ("blas", "fastest")
 
 
 def test_two_columns_of_one_name_are_an_error_before_training(table, capsys):
@@ -179,6 +239,8 @@ def test_a_model_of_pytorch_is_trained_from_its_weights_and_recommended_for(tabl
         "make": "nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))",
         "large": "nn.Sequential(nn.Linear(9, 1))",
         "wrong": "nn.Sequential(nn.Softmax(1))",
+        "bare": "nn.Sequential(nn.Linear(2, 3, False), nn.Tanh(), nn.Linear(3, 1, False))",
+        "mixed": "nn.Sequential(nn.Linear(2, 3, False), nn.Tanh(), nn.Linear(3, 1))",
     }
     lines = [f"def {name}():\n    return {model}" for name, model in factories.items()]
     Path("my_net.py").write_text("\n".join(["from torch import nn", *lines]))
@@ -196,9 +258,16 @@ def test_a_model_of_pytorch_is_trained_from_its_weights_and_recommended_for(tabl
     torch.manual_seed(1)
     weights = [one.detach().numpy() for one in torch.nn.Linear(2, 3).parameters()]
     assert np.array_equal(network.weights[0].T, weights[0]) and np.array_equal(network.weights[1], weights[1])
-    for wrong, named in {"my_net:large": "shapes", "my_net:wrong": "Softmax", "my_net": "--model"}.items():
+    for wrong, named in {
+        "my_net:large": "shapes",
+        "my_net:mixed": "bias",
+        "my_net:wrong": "Softmax",
+        "my_net": "--model",
+    }.items():
         assert trained(*chosen, "--model", wrong) == 2
         assert named in capsys.readouterr().err
+    assert trained(*chosen, "--model", "my_net:bare") == 0
+    assert [W.shape for W in saved.read(Path("m.npz")).weights] == [(2, 3), (3, 1)]
     asked = ask(["--csv", "t.csv", *chosen[:3], "--model", "my_net:make"])
     assert asked.sweep["network.layers"] == [["linear 3", "tanh", "linear 1"]]
     assert asked.cell["network"]["init"] == "pytorch"

@@ -42,7 +42,7 @@ def pages() -> dict[str, str]:
 
 def names() -> list[str]:
     """The special tables, and the general one of any sweep."""
-    own = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
+    own = {*catalogue.TABLES, *catalogue.MICROBENCHMARK_TABLES, *catalogue.PAGES, *COMMANDS}
     return [ANY_SWEEP, *sorted(own)]
 
 
@@ -142,7 +142,7 @@ def _csv(folder: Path, name: str) -> list[Path]:
     """The files of this table in a published set."""
     tables = sorted(folder.glob("tables/*.csv"))
     if name == ANY_SWEEP:
-        special = {*catalogue.TABLES, *catalogue.MICROBENCHMARKS, *catalogue.PAGES, *COMMANDS}
+        special = {*catalogue.TABLES, *catalogue.MICROBENCHMARK_TABLES, *catalogue.PAGES, *COMMANDS}
         return [path for path in tables if path.stem not in special]
     own = [path for path in tables if path.stem == name]
     is_merged = name in _MERGED and folder == sets()[0]

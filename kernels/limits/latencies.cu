@@ -3,6 +3,7 @@
 //
 //   fill_chain      writes the chain into a buffer of `lines` lines of 128 bytes, a power of two: line i holds the first
 //                   word of line (i * 1664525 + 1013904223) mod lines, which visits every line once (Hull and Dobell).
+//   chase_registers `steps` multiply-adds, each of what the one before it gave: operands that are in registers.
 //   chase_shared    `steps` loads from shared memory, over a chain of SHARED words.
 //   chase_l1        the same from a buffer, by loads that L1 may keep.
 //   chase_memory    the same, by loads that bypass L1: from L2 where the buffer fits into it, else from main memory.
@@ -11,6 +12,7 @@
 // word `*at`, where the launch before it ended, so that without them no launch finds lines of another one in L2.
 //
 // A load's address is computed from what the last one brought, so a step includes that instruction: about five cycles.
+// No compiler shortens a chain of multiply-adds of floats, as each rounds.
 //
 // Launch: fill_chain with any number of blocks; the others with one block of one thread. *cycles is of all `steps`.
 
@@ -39,6 +41,13 @@ __device__ void chase(unsigned* at, long long* cycles, int warm, int steps, Load
     asm volatile("" : "+r"(word) :: "memory");
     *cycles = clock64() - began;
     *at = word;
+}
+
+extern "C" __global__ void chase_registers(unsigned* at, long long* cycles, int warm, int steps)
+{
+    chase(at, cycles, warm, steps, [](unsigned word) {
+        return __float_as_uint(fmaf(__uint_as_float(word), 0.5f, 1.0f));
+    });
 }
 
 extern "C" __global__ void chase_shared(unsigned* at, long long* cycles, int warm, int steps)

@@ -212,6 +212,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "calls": [call for record in records for call in (record["explanation"] or {"calls": []})["calls"]],
         **{f"ledger.{key}": value for key, value in first["ledger"].items()},
         **_memory(first),
+        **{f"allocator.{key}": value for key, value in first.get("allocator", {}).items()},
         "in_use": [held for record in records if (held := _in_use(record))],
     }
 

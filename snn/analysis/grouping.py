@@ -80,12 +80,14 @@ def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list
     """The number and the name of each row's baseline; -1 and an empty name for a row without one.
 
     A baseline has the same data set, network and whatever else the sweep varies except choices. Its strategy
-    is ``reference`` (``sequential`` for strategies on the host), its kernel ``naive``, its precision fp32,
-    and it has the options of the choices' files; if the sweep has no such row, the baseline shares some
-    choices with the row. A row without another baseline gets -1 unless it is the baseline of other rows. The
-    kernel is the chosen one, even if the strategy brings its own.
+    is ``reference`` (``sequential`` for strategies on the host; ``resident`` in a sweep of several GPUs that
+    lacks it), its kernel ``naive``, its precision fp32, and it has the options of the choices' files; if the
+    sweep has no such row, the baseline shares some choices with the row. A row without another baseline gets
+    -1 unless it is the baseline of other rows. The kernel is the chosen one, even if the strategy brings its
+    own.
     """
-    frame = frame.assign(kernel=frame["kernel.name"])
+    of_one = ("resident",) if "data_parallel" in set(frame["strategy"]) else ()
+    frame = frame.assign(kernel=frame["kernel.name"], of_one=[of_one] * len(frame))
     chosen = [*CHOICES, *(axis for axis in axes if axis in frame and axis.split(".")[0] in CHOICES[:2])]
     chosen = list(dict.fromkeys(chosen))
     point = ["dataset", "network", *(axis for axis in axes if axis in frame and axis not in chosen)]
@@ -126,7 +128,9 @@ def _numbers(rows: Sequence[Row], chosen: Sequence[str], point: Sequence[str]) -
 def _distance(axis: str, row: Row, on_host: bool) -> int:
     """The distance of a row's choice from the most basic one, which is different for rows on the host."""
     if axis == "strategy":
-        basic: Sequence[Any] = ("sequential", "reference") if on_host else ("reference",)
+        basic: Sequence[Any] = (
+            ("sequential", "reference") if on_host else ("reference", *row.get("of_one", ()))
+        )
     elif axis in _BASIC:
         basic = _BASIC[axis]
     else:

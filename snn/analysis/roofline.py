@@ -237,6 +237,8 @@ def limit_of(record: Record, limits: Sequence[Record], what: str) -> float | Non
 
 # ---- the rows of ``snn.analysis.frame``
 
+_SEVERAL = "data_parallel"  # a strategy that divides the work among devices
+
 FLOOR = "floor_s"
 """The column that ``with_floors`` adds: seconds per step, NaN for a row without a floor."""
 
@@ -246,8 +248,9 @@ def with_floors(frame: pd.DataFrame, *records: Record) -> pd.DataFrame:
 
     Limits belong to one GPU, by its UUID. A row whose rounds ran on several GPUs gets the lowest of their
     floors, which no time of the row can be below. A row gets NaN if any round ran on a GPU without measured
-    limits or on a GPU's host, if the network is not an MLP, if the cell does not state the size of the data
-    set, or if limits are missing. Raises RecordError if no row ran on a device of the limits.
+    limits or on a GPU's host, if the network is not an MLP or is trained on several GPUs, if the cell does
+    not state the size of the data set, or if limits are missing. Raises RecordError if no row ran on a device
+    of the limits.
     """
     known = {device_of(record): Measured.of(record) for record in records}
     backends = [record["provenance"]["backend"] for record in records]
@@ -267,7 +270,7 @@ def with_floors(frame: pd.DataFrame, *records: Record) -> pd.DataFrame:
 
 def _floor(row: pd.Series, measured: Measured) -> float:
     rows, features = (row.get(f"dataset.{name}") for name in ("rows", "features"))
-    if row["hidden"] is None or pd.isna(rows) or pd.isna(features):
+    if row["hidden"] is None or row["strategy"] == _SEVERAL or pd.isna(rows) or pd.isna(features):
         return np.nan
     if row.get("training.storage", FP32) != FP32:  # whose data take half of the bytes
         return np.nan

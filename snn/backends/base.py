@@ -1,7 +1,7 @@
 """The interface of a device: memory, copies, streams, events, graphs and kernel launches."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -259,6 +259,23 @@ class Backend(ABC):
     @abstractmethod
     def graph_destroy(self, graph: Any) -> None:
         """Destroy a graph (cudaGraphExecDestroy)."""
+
+    @abstractmethod
+    def others(self, devices: int | None) -> "list[Backend]":
+        """Backends of further devices, to train on so many together; on all visible ones if None.
+
+        Raises Unsupported if there are fewer, or if nothing can sum over them.
+        """
+
+    def use(self) -> None:  # noqa: B027 - only a device of several has to be chosen
+        """Let the calls of this thread reach this backend's device, if ``others`` has made several."""
+
+    @abstractmethod
+    def all_reduce(self, buffer: Any, nbytes: int, stream: Any, further: Sequence[tuple[Any, Any]]) -> None:
+        """Replace float32 numbers on several devices by their sum (ncclAllReduce).
+
+        ``further``: the buffer and the stream of each device of ``others``.
+        """
 
     @abstractmethod
     def memory(self) -> tuple[int, int]:

@@ -154,6 +154,10 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_column(value: object) -> bool:
+    return _is_whole(value) or (isinstance(value, str) and value != "")
+
+
 def _has(numbers: Range, count: int | None, value: object) -> bool:
     """Whether a value is a list of so many numbers of a range, or of one or more."""
     return (
@@ -232,7 +236,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "dataset.target": Form(
         "the target column's name, or its number, such as 0 or -1",
-        lambda target: _is_whole(target) or (isinstance(target, str) and target != ""),
+        _is_column,
     ),
     "dataset.header": Form(
         "true, false, the number of its line, from 1, or null",
@@ -252,6 +256,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "dataset.text_columns": one_of(("error", "one_hot", "drop")),
     "dataset.missing": one_of(("error", "drop_rows")),
+    "dataset.drop": list_of("names or numbers of columns, each once, such as [id, 3]", _is_column),
     "dataset.task": one_of(TASKS),
     "dataset.sha256": Form(
         "64 hexadecimal digits, or null",
@@ -280,6 +285,7 @@ KINDS: Mapping[str, Kind] = {
     "strategy.mode": one_of(("default", "max-autotune-no-cudagraphs")),
     "strategy.streams": Range(1, 1024, "a device works on fewer streams at a time"),
     "strategy.tile_rows": Range(1, 2**24, _IN_32_BITS, or_word="auto"),
+    "strategy.devices": Range(2, 64, "no host has more GPUs", or_null="all GPUs that the process sees"),
     "strategy.buffers": Range(1, 4096, "more batches than this never wait for each other"),
     "strategy.data": one_of(("staged", "registered")),
     "strategy.hints": one_of(("both", "advice", "prefetches")),
@@ -514,6 +520,8 @@ def _settle(cell: dict[str, Any]) -> None:
     cell["strategy"] = settled_strategy(cell["strategy"])
     network = cell["network"] = without_defaults(cell["network"])
     network["recompute"] = sorted(network["recompute"])
+    if not cell["dataset"].get("drop", True):
+        del cell["dataset"]["drop"]
     if cell["dataset"].get("task", "") is None:
         cell["dataset"]["task"] = LOSSES[network.get("loss", MEAN_SQUARED_ERROR.name)].task
     for section in SECTIONS:

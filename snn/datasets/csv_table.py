@@ -513,8 +513,7 @@ _LABELS = (
     "network.loss=cross_entropy, and end network.layers in as many outputs; or name another dataset.target"
 )
 _CLASSES = "classes are told apart with network.loss=cross_entropy (snn recommend --classify)"
-_NO_FEATURE = "is that meant to be a feature? To leave a column out, remove it from the file"
-_FEWER = "remove the columns that lack most from the file"
+_FEWER = "leave out the columns that lack most: dataset.drop=[NAME, NAME]"
 _WRITTEN = ("delimiter", "decimal", "thousands", "comment", "header", "na_values")
 """Keys that say how a file is written, but the encoding."""
 
@@ -535,6 +534,7 @@ def make(
     shuffle_seed: int | None = None,
     text_columns: str = "error",
     missing: str = "error",
+    drop: Sequence[str | int] = (),
     task: str | None = None,
     sha256: str | None = None,
     encoding: str | None = None,
@@ -560,7 +560,7 @@ def make(
     del content  # saves one copy of a large file
     sheet = Sheet(file, lines, found, target, **written)
     del lines
-    index, columns = _target_index(sheet, target), sheet.columns
+    index, columns = _index_of(sheet, "target", target), sheet.columns
     goal, has_classes = columns[index], task == "classification"
     if has_classes and len(goal.cells) and (goal.numbers is None or not np.isfinite(goal.numbers).any()):
         none = {"", *map(str, written.get("na_values") or ())}  # others, such as None and NA, are classes
@@ -570,7 +570,10 @@ def make(
         for i, one in enumerate(columns)
         if one.numbers is None or np.sum(one.strays) > _SLIPS * max(1, np.sum(~one.missing))
     }
-    dropped = sorted(texts - {index}) if text_columns == "drop" else []
+    left_out = {_index_of(sheet, "drop", one) for one in drop}
+    if index in left_out:
+        raise DataError(f"{file}: dataset.drop leaves out the target, {goal.name!r}: name other columns")
+    dropped = sorted(left_out | (texts - {index} if text_columns == "drop" else set()))
     used = sorted({*range(len(columns))}.difference(dropped))
     encodes = {i for i in used if (has_classes if i == index else text_columns == "one_hot")}
     _check(sheet, used, index, encodes, drops_rows=missing == "drop_rows")
@@ -579,13 +582,15 @@ def make(
         raise DataError(f"{file}: each row lacks a value; {_lacking([columns[i] for i in used])}; {_FEWER}")
     features = [_source(sheet, columns[i], kept, MOST_VALUES) for i in used if i != index]
     if not features:
-        raise DataError(f"{file}: no column but the target {goal.name!r} is left without text")
+        raise DataError(f"{file}: no column but the target {goal.name!r} is left to train on")
     learned = _source(sheet, goal, kept, MOST_CLASSES, has_classes)
     order = np.arange(len(kept))
     if shuffle_seed is not None:
         order = np.random.RandomState(shuffle_seed).permutation(len(kept))
     training = counts(len(kept), {"name": f"csv, {file}", "held_out": held_out})[0]
     values, facts, used_as = _assembled(file, features, learned, order, training, standardise)
+    if not sheet.header:
+        used_as[-1]["columns_in_file"] = len(columns)
     if gone := len(sheet.lines) - len(kept):
         facts["left_out_rows"] = gone
     if dropped:
@@ -599,7 +604,7 @@ def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[st
     """The features of all rows of another file, (rows, features) float32, as a table's ``columns`` made them.
 
     Columns are found by their names, and others are ignored; ``choice`` says how the first file was written.
-    If the first file had no header, the columns must be the first file's, with or without the target.
+    If the first file had no header, this one has its columns, with or without the target, or the features.
     Raises DataError for a column or header that is missing, and for a cell without a number or a known text.
     """
     used, written = columns[:-1], {key: choice[key] for key in _WRITTEN if key in choice}
@@ -613,8 +618,16 @@ def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[st
             f"{path}: no header, but the network was trained with columns of these names: "
             f"{', '.join(one['name'] for one in used[:12])}{', ...' * (len(used) > 12)}: add a header"
         )
+    of_first = columns[-1].get("columns_in_file", len(columns))
     if not sheet.header and len(names) == len(used):
-        names = [one["name"] for one in used]  # the target's number is not among them
+        names = [one["name"] for one in used]
+    elif not sheet.header and len(names) == of_first - 1:
+        names = [str(i) for i in range(of_first) if str(i) != columns[-1]["name"]]
+    elif not sheet.header and len(names) != of_first:
+        raise DataError(
+            f"{path}: no header, and {len(names)} columns: the network was trained with a file of {of_first} "
+            f"columns, of which it uses {len(used)}"
+        )
     by_name = dict(zip(names, sheet.columns, strict=True))
     if lacking := [repr(one["name"]) for one in used if one["name"] not in by_name]:
         raise DataError(
@@ -673,12 +686,13 @@ def _digest(file: Path, identity: tuple[int, ...]) -> str:
     return hashlib.sha256(read_into_memory(file, _COPIES, LARGEST_FILE)).hexdigest()
 
 
-def _target_index(sheet: Sheet, target: str | int) -> int:
-    """The index of the column with this name (which may be 2020), or else with this number."""
-    names, place = sheet.names, f"{sheet.file}: dataset.target is {target!r}"
+def _index_of(sheet: Sheet, key: str, target: str | int) -> int:
+    """The index of the column that a key gives by its name (which may be 2020), or else by its number."""
+    names, place = sheet.names, f"{sheet.file}: dataset.{key} is {target!r}"
     listed = f"{', '.join(names[:12])}{', ...' * (len(names) > 12)} ({len(names)} columns)"
     if sheet.header and names.count(str(target)) > 1:
-        number = setting("target", names.index(str(target)) - len(names))
+        at = names.index(str(target)) - len(names)
+        number = setting(key, [at] if key == "drop" else at)
         raise DataError(f"{place}, which is more than once in the header: rename one, or say {number}")
     if sheet.header and str(target) in names:
         return names.index(str(target))
@@ -708,13 +722,13 @@ def _check(sheet: Sheet, used: Sequence[int], index: int, encodes: set[int], dro
     units = "".join(f", with {unit}" for unit in sorted({columns[i].unit for i in strays} - {""}))
     no_number = "is not a number, such as -1.5 or 2e-3, that fits into float32"
     one_hot = f"{setting('text_columns', 'one_hot')} replaces each by a column of 0 and 1 for each value"
-    drop = f"{setting('text_columns', 'drop')} leaves such columns out"
+    drop = f"{setting('text_columns', 'drop')} or {_without(sheet, texts)} leaves such columns out"
     drop_rows = f"{setting('missing', 'drop_rows')} leaves out the rows that lack one"
     complaints = (
         (strays, f"{no_number}, as others of this column are{units}", _of_strays(sheet, strays)),
         (goal, f"{no_number}, but the target", _LABELS),
         (texts, f"{no_number}, but a text", f"{one_hot}; {drop}"),
-        (empty, "is missing, as all values are", "remove the column from the file, or name another target"),
+        (empty, "is missing, as all values are", f"{_without(sheet, empty)}, or name another target"),
         ({} if drops_rows else lacking, f"is missing; {_lacking([*columns.values()])}", drop_rows),
     )
     said = [_complaint(sheet, *each) for each in complaints if each[0]]
@@ -746,6 +760,12 @@ def _of_strays(sheet: Sheet, strays: Mapping[int, np.ndarray]) -> str:
     if comment := re.match(r"[-+.0-9]\S*\s*([#%!;])\s*\w", cells[0]):
         return f"if a comment begins in it, say {setting('comment', comment[1])}; else {way}"
     return way
+
+
+def _without(sheet: Sheet, columns: Iterable[int]) -> str:
+    """The setting that leaves out some columns."""
+    names = sheet.names
+    return setting("drop", [names[i] if names[i] and names.count(names[i]) == 1 else i for i in columns])
 
 
 def _some(words: Sequence[object]) -> str:
@@ -780,7 +800,11 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
             shown = shortened(value) if is_text else value
             raise sheet.error(line, f"{shown} {what}; {_NUMBERS}", column.name)
     if len(values) > most:
-        way = f"with cross_entropy; {_NUMBERS}" if has_classes else "group them, or remove the column"
+        way = (
+            f"with cross_entropy; {_NUMBERS}"
+            if has_classes
+            else f"group them, or leave the column out: {setting('drop', [column.name])}"
+        )
         what = f"{len(values)} different values, and at most {most} are encoded: {way}"
         raise DataError(f"{sheet.file}, column {column.name!r}: {what}")
     return _Source(column.name, numbers.astype(float), values)
@@ -856,7 +880,9 @@ def _remarks(
     lacking = _lacking([one for one in sheet.columns if one.name not in names])
     units = [f"{one.unit} in {one.name!r}" for one in sheet.columns if one.unit]
     encoded = [f"{one.name!r} ({len(one.values)} values)" for one in features if one.values]
-    doubtful = [f"{one.name!r} {what}" for one in features if (what := _doubtful(one, target.numbers))]
+    doubts = {one.name: what for one in features if (what := _doubtful(one, target.numbers))}
+    doubtful = _some([f"{name!r} {what}" for name, what in doubts.items()])
+    leaving_out = _without(sheet, map(sheet.names.index, doubts))
     goal = repr(target.name)
     whole = f"the target {goal} holds the whole numbers {found[0]:.0f} to {found[-1]:.0f}, and is predicted"
     said = {
@@ -869,8 +895,8 @@ def _remarks(
         f"texts are replaced by columns of 0 and 1: {_some(encoded)}": encoded,
         "the last row is the sum of the others: remove it if it is a row of totals": rows > 3 and has_totals,
         f"left out: {gone:,} of {len(sheet.lines):,} rows, which lack a value; {lacking}": gone,
-        f"left out: column{'s' * (len(names) > 1)} with text: {_some(list(map(repr, names)))}": names,
-        f"{_some(doubtful)}: {_NO_FEATURE}": doubtful,
+        f"left out: column{'s' * (len(names) > 1)} {_some(list(map(repr, names)))}": names,
+        f"{doubtful}: is that meant to be a feature? {leaving_out} leaves it out": doubts,
     }
     return [what for what, is_so in said.items() if is_so]
 

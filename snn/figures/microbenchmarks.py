@@ -11,6 +11,7 @@ from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from snn.analysis import launch_gain as gain
 from snn.backends.access import AOS, OFFSET, SOA, STRIDE, VECTOR
 from snn.figures import layout, style
 from snn.figures.form import Drawing, Rows, Values, about, points, with_rule
@@ -182,15 +183,21 @@ def _allocation_sizes(table: pd.DataFrame) -> pd.DataFrame:
 
 # ---- networks of any shape
 
+_LAW = "law"
 
-def _shapes(table: pd.DataFrame) -> pd.DataFrame:
-    """Speedups of one launch over graph by the time of graph's step, with a marker per shape."""
-    table = table[table["speedup_over_graph"].notna()]
-    table = table.assign(layers=table["hidden"].astype(str).str.count("-") + 1).sort_values("layers")
+
+def _by_layers(table: pd.DataFrame, x: str) -> pd.DataFrame:
+    """Speedups of one launch over graph, with a marker per shape that shows its number of hidden layers."""
+    table = table[table["speedup_over_graph"].notna() & table[x].notna()]
+    table = table.assign(layers=table["hidden"].map(gain.hidden_layers)).sort_values("layers")
     labels = ("one hidden layer" if count == 1 else f"{count} hidden layers" for count in table["layers"])
     looks = [numbered(count - 1)._replace(line="") for count in table["layers"]]
-    columns = {"x": table["graph_us"], "label": list(labels), "slot": ""}
-    return with_rule(points(table, "speedup_over_graph", look=looks, **columns), 1.0)
+    columns = {"x": table[x], "label": list(labels), "slot": ""}
+    return points(table, "speedup_over_graph", look=looks, **columns)
+
+
+def _shapes(table: pd.DataFrame) -> pd.DataFrame:
+    return with_rule(_by_layers(table, "graph_us"), 1.0)
 
 
 def _note_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -200,6 +207,19 @@ def _note_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
         f"Markers: ratio of two medians, without an interval. Of {len(table)} shapes {len(known)} are shown, "
         f"{slower} of them below the dashed line, where graph is faster; {none} have no plan in one launch."
     )
+
+
+def _gains(table: pd.DataFrame) -> pd.DataFrame:
+    """The same by the time per kernel of graph, and the law of two hidden layers and more as a line."""
+    dots = _by_layers(table, "kernel_us")
+    deeper = dots[dots["label"] != "one hidden layer"].sort_values("x")
+    x = deeper["x"].to_numpy(float)
+    if law := gain.fit(x, deeper["value"].to_numpy(float)):
+        line = deeper.assign(
+            value=law.speedup(x), label=_LAW, look=[Look(style.BLACK, "", "-")] * len(deeper)
+        )
+        dots = pd.concat([dots, line], ignore_index=True)
+    return with_rule(dots, 1.0)
 
 
 # ---- the memory map over time
@@ -320,5 +340,16 @@ FORMS: dict[str, Drawing] = {
         axes={"speedup over graph": True},
         x="time per step of graph (µs)",
         note=(_note_shapes,),
+    ),
+    "launch_gain": Values(
+        title="Gain of one launch by the time of a CUDA graph's kernels",
+        frame=_gains,
+        axes={"speedup over graph": True},
+        x="time per kernel of graph (µs)",
+        note=(
+            "Markers: ratio of two medians, without an interval, of perceptrons with one output. Line: law "
+            "t / (a t - b) for kernels of t µs, fitted to networks of two hidden layers and more. The table "
+            "launch_gain has a and b. Below the dashed line graph is faster.",
+        ),
     ),
 }

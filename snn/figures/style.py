@@ -93,6 +93,7 @@ LOOKS = {
     "torch_loader": Look(ORANGE, "X"),
     "jax_scan": Look(SKY, "P"),
     "jax_vmap": Look(SKY, "X"),
+    "torch_bmm": Look(VERMILLION, "X"),
 }
 _STYLES = ("-", ":", "-.", "--")
 DARKEST = 0.4

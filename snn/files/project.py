@@ -19,6 +19,11 @@ def locate(path: str) -> Path:
     return (PACKAGES if path.startswith("snn/") else ROOT) / path
 
 
+def shown_path(path: str) -> str:
+    """Where a reader finds a file with this path in a clone: there, or in the installed package."""
+    return str(locate(path)) if IS_INSTALLED else path
+
+
 def path_in_clone(place: Path) -> str:
     """The path in a clone of one of the project's files or folders."""
     return place.relative_to(ROOT if place.is_relative_to(ROOT) else PACKAGES).as_posix()

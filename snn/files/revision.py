@@ -29,14 +29,15 @@ def said() -> str:
 
 
 def git() -> dict[str, Any]:
-    """The commit, and whether tracked files are modified; None if git does not report it. If the checkout is
-    not a repository (it may be inside another project's), the commit is SNN_GIT_COMMIT."""
+    """The commit, and whether tracked files outside docs/ are modified; None if git does not report it. If
+    the checkout is not a repository (it may be inside another project's), the commit is SNN_GIT_COMMIT."""
     if IS_INSTALLED:
         return dict(json.loads((ROOT / BUILT_FROM).read_text(encoding="utf-8")))
     top, _, commit = (_output("rev-parse", "--show-toplevel", "HEAD") or "").partition("\n")
     if not commit or Path(top).resolve() != ROOT:
         return {"commit": os.environ.get("SNN_GIT_COMMIT"), "dirty": None}
-    changed = _output("status", "--porcelain", "--untracked-files=no")
+    # Jupyter writes to a notebook that is open.
+    changed = _output("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs")
     return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 

@@ -84,12 +84,14 @@ class Microbenchmark(Entry):
     """A microbenchmark of ``snn.microbenchmarks``, whose table has its name.
 
     ``module`` is the one of ``snn.backends.cuda`` and ``snn.backends.cpu`` that it measures with.
-    ``with_limits``: the limits of the device stand in its table.
+    ``with_limits``: the limits of the device stand in its table. ``of``: the microbenchmark whose record the
+    table is made of, if it is not called as the table.
     """
 
     module: str
     with_limits: bool = False
     form: str = "microbenchmarks"
+    of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,12 @@ MICROBENCHMARKS = {
     "memory_map": Microbenchmark(MEMORY, "memory map over time", "backend"),
     "shapes": Microbenchmark(SWEEPS, "shapes", "backend"),
 }
+
+MICROBENCHMARK_TABLES = {
+    **MICROBENCHMARKS,
+    "launch_gain": Microbenchmark(SWEEPS, "gain of one launch", "backend", True, of="shapes"),
+}
+"""All tables of microbenchmarks."""
 
 
 def _paper_table(label: str, sweep: str, published: str, **rest: Any) -> Table:
@@ -216,6 +224,7 @@ FIGURES = {
     "fragmentation": Figure(MEMORY, "fragmentation", "fragmentation"),
     "memory_map": Figure(MEMORY, "memory map over time", "memory_map"),
     "shapes": Figure(SWEEPS, "shapes", "shapes"),
+    "launch_gain": Figure(SWEEPS, "gain of one launch", "shapes"),
     "ranking": Figure(OVERVIEW, "3 strategies ranked", "strategies"),
     "precision": Figure(SWEEPS, "precision", "precision"),
     "members": Figure(SWEEPS, "members", "members"),
@@ -246,7 +255,7 @@ PAGES = {
 }
 """Tables that are not of one sweep; each has a rule of its own."""
 
-RESERVED = {*PAGES, *TABLES, *FIGURES, *MICROBENCHMARKS, "opening"} - {
+RESERVED = {*PAGES, *TABLES, *FIGURES, *MICROBENCHMARK_TABLES, "opening"} - {
     table.sweep for table in TABLES.values()
 }
 """Names of files beside those of the sweeps, in the folders of tables and figures: no sweep may take them."""
@@ -259,9 +268,15 @@ def sweep_tables(sweeps: Iterable[str]) -> list[str]:
     return [name for name in sweeps if name not in TABLES]
 
 
+def microbenchmark_tables(names: Iterable[str]) -> list[str]:
+    """The tables that are made of the records of these microbenchmarks."""
+    given = set(names)
+    return [name for name, entry in MICROBENCHMARK_TABLES.items() if (entry.of or name) in given]
+
+
 def table_form(name: str) -> str:
     """The form of a table, as ``snn.tables.table.find_table`` finds it: its module, and its name there."""
-    entries: dict[str, Table | Microbenchmark | Page] = {**PAGES, **MICROBENCHMARKS, **TABLES}
+    entries: dict[str, Table | Microbenchmark | Page] = {**PAGES, **MICROBENCHMARK_TABLES, **TABLES}
     entry = entries.get(name)
     return f"{entry.form or name}.{name}" if entry else f"{TIDY}.{TIDY}"
 

@@ -52,8 +52,10 @@ def in_turn(devices: Sequence[Device], number: int) -> list[Device]:
 
 
 @contextmanager
-def device_lock(*devices: Device) -> Iterator[Device]:
+def device_lock(*devices: Device, count: int = 1) -> Iterator[Device]:
     """Hold the first free device of these; wait for other measurements if none is free.
+
+    With a larger ``count``, hold so many, the first ones, and return the first of them.
 
     CUDA, if it is loaded meanwhile, sees only this device. The system releases a device if the process dies.
     Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
@@ -63,21 +65,34 @@ def device_lock(*devices: Device) -> Iterator[Device]:
         kind = fcntl.LOCK_SH if devices[0].uuid else fcntl.LOCK_EX
         with _lock(["turn"], fcntl.LOCK_EX):  # else shared holders overtake an exclusive one
             held.enter_context(_lock(["cpu"], kind))
-        yield held.enter_context(gpu_lock(*devices)) if devices[0].uuid else devices[0]
+        if count > 1:
+            # Every process locks in the same order, so that no two wait for each other.
+            for uuid in sorted(str(device.uuid) for device in devices[:count]):
+                held.enter_context(_lock([uuid], fcntl.LOCK_EX))
+            held.enter_context(_visible(",".join(str(device.uuid) for device in devices[:count])))
+            yield devices[0]
+        else:
+            yield held.enter_context(gpu_lock(*devices)) if devices[0].uuid else devices[0]
 
 
 @contextmanager
 def gpu_lock(*devices: Device) -> Iterator[Device]:
     """Hold the first free GPU of these, as ``device_lock`` does, in a process whose parent holds another. The
     parent, which may wait for this process, already holds a share of the host, so this one does not queue."""
-    with _lock([str(device.uuid) for device in devices], fcntl.LOCK_EX) as uuid:
-        before, os.environ[VISIBLE] = os.environ.get(VISIBLE), uuid
-        try:
-            yield next(device for device in devices if device.uuid == uuid)
-        finally:
-            del os.environ[VISIBLE]
-            if before is not None:
-                os.environ[VISIBLE] = before
+    with _lock([str(device.uuid) for device in devices], fcntl.LOCK_EX) as uuid, _visible(uuid):
+        yield next(device for device in devices if device.uuid == uuid)
+
+
+@contextmanager
+def _visible(uuids: str) -> Iterator[None]:
+    """Let CUDA, if it is loaded meanwhile, see only these GPUs."""
+    before, os.environ[VISIBLE] = os.environ.get(VISIBLE), uuids
+    try:
+        yield
+    finally:
+        del os.environ[VISIBLE]
+        if before is not None:
+            os.environ[VISIBLE] = before
 
 
 def lock_file(name: str) -> Path:
@@ -143,8 +158,8 @@ class Neighbours:
     """Watches the other GPUs' locks from now on. It also sees a lock that was taken and released in between,
     because the time of a lock's file is when it was last locked."""
 
-    def __init__(self, device: Device) -> None:
-        self._own = lock_file(device.uuid or "cpu")
+    def __init__(self, *devices: Device) -> None:
+        self._own = [lock_file(device.uuid or "cpu") for device in devices]
         self._since = time.time_ns() - _TICK
         self._found = self._busy()
 
@@ -154,8 +169,8 @@ class Neighbours:
         return sorted(self._found)
 
     def _busy(self) -> set[str]:
-        found = ((path, _OF_GPU.fullmatch(path.name)) for path in self._own.parent.glob("snn-*.lock"))
-        return {lock[1] for path, lock in found if lock and path != self._own and self._was_held(path)}
+        found = ((path, _OF_GPU.fullmatch(path.name)) for path in self._own[0].parent.glob("snn-*.lock"))
+        return {lock[1] for path, lock in found if lock and path not in self._own and self._was_held(path)}
 
     def _was_held(self, path: Path) -> bool:
         try:

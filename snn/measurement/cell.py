@@ -77,8 +77,11 @@ def _run(config: Cell) -> tuple[dict[str, Any], SavedNetwork | None]:
     if remark := schedules.remark(job.network.optimizer.schedule, job.steps):
         note(remark)
     progress = Printer(cell, number, len(job.X), job.X.shape[1], output)
-    with device_lock(*in_turn(devices, number)) as device, ExitStack() as stack:
-        neighbours = Neighbours(device)
+    count = factory.device_count(cell["strategy"], len(devices))
+    candidates = in_turn(devices, number) if count == 1 else devices[:count]
+    with device_lock(*candidates, count=count) as device, ExitStack() as stack:
+        own = [device] if count == 1 else candidates
+        neighbours = Neighbours(*own)
         started = datetime.now(UTC).isoformat(timespec="seconds")
         clock = time.perf_counter()
         host = state_before(device)
@@ -107,6 +110,8 @@ def _run(config: Cell) -> tuple[dict[str, Any], SavedNetwork | None]:
             untrained = untrained_loss(job)
         elapsed = time.perf_counter() - clock
         machine |= {"host": host, "neighbours": neighbours.uuids()}
+        if count > 1:
+            machine["gpus"] = [one.uuid for one in own]
         if instrument != "none" and measurement.status in ("ok", "diverged"):
             _annotate(job, backend)
     source = {"started": started, "elapsed_seconds": elapsed, "source_hash": source_hash}
@@ -170,8 +175,9 @@ def build_record(
     del found["weights"]
     if not members:
         del found["best_member"]
-    if not measurement.joules:
-        del found["joules"]
+    for key in ("joules", "allocator"):
+        if not found[key]:
+            del found[key]
     patience = cell["training"].get("patience")
     runs = [_plain(run, squared, bool(members), patience) for run in measurement.runs]
     record = {

@@ -25,8 +25,9 @@ T = TypeVar("T")
 
 _NAMED = 12
 
-_EXPLAINED = 3
-"""Rounds that end with a profile. Tables show the median of them; in further rounds it only takes time."""
+_EXPLAINED = {"cuda": 3, "cpu": 1}
+"""Rounds that end with a profile, by backend. Tables show the median of them; in further rounds it only takes
+time, on a CPU more than the runs of a small network."""
 
 _SIDE = 256  # a matrix of the paper's step: 256 x 256 float32, 256 KiB
 _ALLOCATED = 4 << 20  # bytes: more than a driver's page, so that it maps memory each time
@@ -110,18 +111,20 @@ def measured(
     with Sampler(device, progress.live) as sampler, energy_counter(device) as joules:
         before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 
+        kind = factory.class_of(job.strategy)
+
         def after_run(runs: list[Run]) -> None:
             sampler.after_run()
             progress(runs)
 
-        measurement = measure(
-            job, rules, backend, after_run, progress.of_run, joules if rules.energy else None
-        )
-        seen = not factory.class_of(job.strategy).own_runtime
+        is_asked = rules.energy and not kind.several_devices  # the counter is one GPU's
+        measurement = measure(job, rules, backend, after_run, progress.of_run, joules if is_asked else None)
+        seen = not kind.own_runtime
+        explained = seen and not kind.several_devices
         if seen and measurement.status == "out_of_memory":
             fits = _unless_full(lambda: advice(job, backend.memory()[0], backend), Unsupported)
             measurement.reason = "; ".join(filter(None, (measurement.reason, fits)))
-        elif seen and number <= _EXPLAINED and measurement.status != "unsupported":
+        elif explained and number <= _EXPLAINED[device.backend] and measurement.status != "unsupported":
             profile_of_run = _unless_full(lambda: profile(job, backend, rules.max_warmup_seconds))
         probes = {"before": before, "after": _unless_full(lambda: probe(backend)) or {}}
         readings = sampler.readings()

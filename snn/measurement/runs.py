@@ -81,7 +81,8 @@ class Measurement:
     the networks that one launch trains, if several; ``best_member`` is the number of one, from 1.
     ``plan`` is how a strategy trains, if it has a choice. ``weights`` are those at the end, of the best
     member if there are several, if the job keeps them. ``joules`` is the energy of the GPU per run, measured
-    a few times after the timed runs, if the protocol asks for it and the GPU has a counter.
+    a few times after the timed runs, if the protocol asks for it and the GPU has a counter. ``allocator`` is
+    the result of ``Strategy.allocator_peaks`` after all runs.
     """
 
     status: str = "ok"
@@ -99,6 +100,7 @@ class Measurement:
     warmup: WarmUp | None = None
     pageable_fallbacks: int = 0
     joules: list[float] = field(default_factory=list)
+    allocator: dict[str, int] = field(default_factory=dict)
 
 
 Progress = Callable[[list[Run]], None]
@@ -227,6 +229,7 @@ def _time_runs(
             measurement.joules = joules_per_run(
                 partial(_train, job, strategy, backend, weights), joules, mean
             )
+        measurement.allocator = strategy.allocator_peaks()
     finally:
         strategy.close()
 

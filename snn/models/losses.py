@@ -38,7 +38,11 @@ class Loss(ABC):
 
     def value(self, E: np.ndarray) -> float:
         """The loss of a batch from its E, summed in float32."""
-        return float(np.mean(E))
+        return float(self.values(E.reshape(1, -1))[0])
+
+    def values(self, E: np.ndarray) -> np.ndarray:
+        """The losses of batches, with the numbers of each along the last axis of E."""
+        return np.mean(E * E if self.is_squared else E, axis=-1).astype(np.float64)
 
     def evaluate(self, outputs: np.ndarray, Y: np.ndarray) -> float:
         """The mean loss of outputs with these targets, both (rows, outputs), in float64."""
@@ -74,9 +78,6 @@ class MeanSquaredError(_Regression):
     """Equation (5) of the paper: the mean of (Y_pred - Y)^2, of one output."""
 
     name, op, factor, is_squared = "mean_squared_error", "error", 2.0, True
-
-    def value(self, E: np.ndarray) -> float:
-        return float(np.mean(E * E))
 
     def losses(self, P: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return np.square(P - Y)

@@ -97,9 +97,10 @@ FUSED = {
 LARGEST_FUSED_WINDOW = 4
 """Largest pooling window in a convolution's kernel: a block must hold whole windows."""
 
-WHOLE, FIRST, LATER = "whole", "first", "later"
+WHOLE, FIRST, LATER, SHARE = "whole", "first", "later", "share"
 """Parts of a batch that a step computes: the whole batch; its first micro-batch, which writes the
-parameters' gradients; or a later micro-batch, which adds to them."""
+parameters' gradients; a later micro-batch, which adds to them; or a device's share, whose gradients are
+summed over all devices before each update."""
 
 ADDING = -1.0
 """The rate at which an update is a sum: dW -= -1 G. A product with -1 is exact."""
@@ -118,6 +119,8 @@ class Step:
     ``rounds_once``: an update is one fused multiply-add, if nothing else is done with it.
     ``keeps_unpooled``: the activations before a pooling are written, and their gradients.
     ``convolves``: the kernel has direct convolutions.
+    ``summed``: by the number of launches before it, the parameters of a share whose gradients are then summed
+    over all devices.
     ``first_row``: its first row's number in the batch; ``dropout_seed`` is the network's; ``predicts``: there
     is only the forward part, of a prediction. ``unscale``: what gradients are multiplied by before an update
     that cannot take it into its rate.
@@ -148,6 +151,7 @@ class Step:
     predicts: bool = False
     part: str = WHOLE
     due: dict[str, tuple[Shape, bool, str]] = field(default_factory=dict)
+    summed: dict[int, list[str]] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
     runs: dict[str, Place] = field(default_factory=dict)
     pending: dict[str, tuple[Shape, bool]] = field(default_factory=dict)
@@ -203,7 +207,7 @@ class Step:
         if self.fused and self.part == LATER:
             return [self.gradient(W), self.gradient(b)], ADDING
         is_plain = self.clip_norm is None and self.optimizer == PLAIN and not self.rounds_once
-        if not self.fused or self.part == FIRST or not is_plain:
+        if not self.fused or self.part in (FIRST, SHARE) or not is_plain:
             return None
         kept = [self.buffer(transposed(W), "weights")] if with_transposed else []
         return [W, *kept, b], self.rate
@@ -217,7 +221,9 @@ class Step:
 
         For a micro-batch, dW becomes a part of the batch's gradient, and W is updated later.
         """
-        if self.part != WHOLE:
+        if self.part == SHARE:
+            self.summed.setdefault(len(self.launches), []).append(W)
+        elif self.part != WHOLE:
             self.due[W] = shape, with_transposed, self.label
             if self.part == LATER:
                 assert dW != self.gradient(W), "a gradient that is added has parameter_gradient's buffer"
@@ -318,7 +324,8 @@ class Step:
     def launch(self, op: str, operands: tuple[str, ...], numbers: tuple[float, ...]) -> None:
         """Add a launch or, if the kernel can, fuse it with the launch before, whose result it works on."""
         before = self.launches[-1] if self.launches else Launch("", (), ())
-        fused = FUSED.get((before.op, op)) if self.fused else None
+        is_apart = len(self.launches) in self.summed
+        fused = FUSED.get((before.op, op)) if self.fused and not is_apart else None
         if fused == "conv2d_relu_pool":
             fits = numbers[-1] <= LARGEST_FUSED_WINDOW and not self.keeps_unpooled
             fused = fused if fits else None

@@ -4,7 +4,9 @@ A device-driven strategy launches each of them; a host-driven one sends the prod
 and does the rest on the host.
 """
 
+from collections.abc import Mapping
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from snn.models import dropout
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.remedies import compute_again
-from snn.models.step import FIRST, LATER, WHOLE, Step, Tensor
+from snn.models.step import FIRST, LATER, SHARE, WHOLE, Place, Step, Tensor
 
 
 def training_step(
@@ -49,25 +51,66 @@ def batch_steps(
     than plain gradient descent can update several parameters.
     """
 
-    def empty(rows: int, part: str = WHOLE, first_row: int = 0) -> Step:
-        is_plain, scale = network.optimizer == PLAIN and network.clip_norm is None, network.loss_scale
-        own_rate = float(np.float32(rate)) / (scale if is_plain else 1)
-        step = Step(rows, own_rate, network.clip_norm, network.optimizer, network.run_steps)
-        step.unscale = 1.0 if is_plain else 1 / scale
-        step.part, step.first_row, step.dropout_seed = part, first_row, network.dropout_seed
-        step.fused, step.pretransposed = fused, pretransposed
-        step.convolves, step.rounds_once = convolves, network.gradient.rounds_once
-        step.keeps_unpooled = network.gradient.reads_unpooled
-        step.places = network.places if together and network.optimizer != PLAIN else {}
-        return step
-
+    kernel = fused, pretransposed, convolves
+    places = network.places if together and network.optimizer != PLAIN else {}
     starts = range(0, rows, micro)
     sizes = [min(micro, rows - start) for start in starts]
     is_whole = len(sizes) == 1 and network.optimizer.clip_norm is None
     parts = [WHOLE] if is_whole else [FIRST, *[LATER] * (len(sizes) - 1)]
-    steps = [_filled(empty(*each), network, rows) for each in zip(sizes, parts, starts, strict=True)]
-    last, update = steps[-1], empty(rows)
-    due = steps[0].due
+    empty = [_empty(network, *each, rate, kernel, places) for each in zip(sizes, parts, starts, strict=True)]
+    steps = [_filled(step, network, rows) for step in empty]
+    _update_due(steps[0], steps[-1], _empty(network, rows, WHOLE, 0, rate, kernel, places), network)
+    return steps
+
+
+class Sum(NamedTuple):
+    """A sum of gradients over all devices: the launches of a step before it, the buffer, its elements."""
+
+    launches: int
+    buffer: str
+    elements: int
+
+
+def share_step(
+    network: Network, rows: int, first: int, own: int, rate: float, kernel: tuple[bool, bool, bool]
+) -> tuple[Step, list[Sum]]:
+    """The step of a device that has ``own`` rows of a batch of ``rows``, from the ``first`` on; and its sums.
+
+    All gradients are summed at once, or each layer's before the next one's with sequential updates. A device
+    without a row computes the first one, with gradients of 0. Parameters and gradients lie side by side.
+    """
+    part = SHARE if network.update_order == "sequential" else FIRST
+    step = _empty(network, max(own, 1), part, first, rate, kernel, network.places)
+    _filled(step, network, rows, weight=float(own > 0))
+    summed = step.summed or {len(step.launches): [*step.due]}
+    whole = [(at, step.run(sorted(names, key=step.places.__getitem__))) for at, names in summed.items()]
+    _update_due(step, step, _empty(network, rows, WHOLE, 0, rate, kernel, network.places), network)
+    return step, [Sum(at, step.gradient(name), elements) for at, (name, elements) in whole]
+
+
+def _empty(
+    network: Network,
+    rows: int,
+    part: str,
+    first_row: int,
+    rate: float,
+    kernel: tuple[bool, bool, bool],
+    places: Mapping[str, Place],
+) -> Step:
+    is_plain, scale = network.optimizer == PLAIN and network.clip_norm is None, network.loss_scale
+    own_rate = float(np.float32(rate)) / (scale if is_plain else 1)
+    step = Step(rows, own_rate, network.clip_norm, network.optimizer, network.run_steps)
+    step.unscale = 1.0 if is_plain else 1 / scale
+    step.part, step.first_row, step.dropout_seed = part, first_row, network.dropout_seed
+    step.fused, step.pretransposed, step.convolves = kernel
+    step.rounds_once, step.keeps_unpooled = network.gradient.rounds_once, network.gradient.reads_unpooled
+    step.places = places
+    return step
+
+
+def _update_due(first: Step, last: Step, update: Step, network: Network) -> None:
+    """Add to the last step of a batch the update of all parameters whose gradients wait for it."""
+    due = first.due
     clipped = [(name, prod(shape)) for name, (shape, *_) in due.items()]
     if update.places and due:
         clipped = [update.run(sorted(due, key=update.places.__getitem__))]
@@ -84,16 +127,18 @@ def batch_steps(
     last.launches, last.purposes = last.launches + update.launches, last.purposes | update.purposes
     last.runs = last.runs | update.runs
     dropout.count(last)
-    return steps
 
 
-def _filled(step: Step, network: Network, batch_rows: int) -> Step:
-    """The step with the launches of a network; its rows are some of a batch of ``batch_rows``."""
+def _filled(step: Step, network: Network, batch_rows: int, weight: float = 1.0) -> Step:
+    """The step with the launches of a network; its rows are some of a batch of ``batch_rows``.
+
+    ``weight`` multiplies the gradient of the loss.
+    """
     inputs, x = _forward(step, network)
     outputs = [*inputs[1:], x]
     step.label = "loss"
     mean_over = (batch_rows, x.size) if network.reduction == "mean" else (1, 1)
-    scale = float(np.float32(network.loss.scale(*mean_over))) * network.loss_scale
+    scale = float(np.float32(weight * network.loss.scale(*mean_over))) * network.loss_scale
     dy = step.gradient(x.name)
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(step.rows, x.size)
     step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))

@@ -84,7 +84,7 @@ def choices(cell: Cell, group: str) -> list[Change]:
         if group == "kernel":
             return cell.precision in choice["precisions"]
         kind = factory.class_of(choice)
-        return not (kind.own_runtime or kind.on_host or kind.diagnostic)
+        return not (kind.own_runtime or kind.on_host or kind.diagnostic or kind.several_devices)
 
     others = [groups.load(group, name) for name in groups.names(group) if name != cell[group]["name"]]
     return [Change(f"{group}={choice['name']}", cell | {group: choice}) for choice in others if fits(choice)]

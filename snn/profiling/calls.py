@@ -91,6 +91,7 @@ class EveryCall(Backend):
     launch = _call("launch", "launches", is_work=True)
     train = _call("launch", "launches", is_work=True)
     graph_launch = _call("launch", "graph_launches", is_work=True)
+    all_reduce = _call("launch", "all_reduces", "all_reduce_bytes", is_work=True)
     synchronize = _call("waiting", "synchronizations")
     stream_synchronize = _call("waiting", "synchronizations")
     event_synchronize = _call("waiting", "synchronizations")
@@ -105,7 +106,7 @@ class EveryCall(Backend):
     graph_destroy = _call("streams")
 
     part = shared_buffer = pool_bytes = memory = address = mark = seconds_between = _question()
-    training_launch = steps_per_launch = overlap_launches = store = _question()
+    training_launch = steps_per_launch = overlap_launches = store = others = use = _question()
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -158,6 +159,9 @@ class NullBackend(EveryCall):
 
     def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
         return HostBuffer(buffer.words)
+
+    def others(self, devices: int | None) -> list[Backend]:
+        return [NullBackend(one) for one in self._real.others(devices)]
 
     def overlap_launches(self, on: bool) -> None:
         self._real.overlap_launches(on)

@@ -57,7 +57,7 @@ class Grid:
 
     @property
     def training(self) -> Cell:
-        """The cell of the reference: the same training as every candidate's."""
+        """The cell of the reference: the same training job as every candidate's."""
         return next(cell for cell in self.plan.cells.values() if cell.strategy == "reference")
 
     def present(self) -> dict[str, dict[str, bool]]:
@@ -160,7 +160,7 @@ def shortened(question: Question, backend: str) -> list[Length]:
 
 
 def asks_otherwise(question: Question, earlier: Path) -> bool:
-    """Whether a grid that an earlier call wrote is of another training than this question's.
+    """Whether a grid that an earlier call wrote is of another training job than this question's.
 
     The candidates, their protocol and the length of their runs do not count.
     """

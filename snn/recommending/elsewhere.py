@@ -15,6 +15,7 @@ from snn.config.groups import CONFIG, read_yaml
 from snn.config.suggestions import parts_of
 from snn.errors import ConfigError, Unsupported, shown
 from snn.files import published_sets
+from snn.files.project import shown_path
 from snn.models import optimizers
 from snn.models.network import MLP_DEFAULTS, network_label
 from snn.models.row_order import IN_FILE
@@ -217,6 +218,7 @@ def _of_paper(cell: Cell, name: str) -> list[str]:
     if not said:
         return []
     return [
-        f"The paper has speedups over reference on a {name}, without intervals (docs/results.md):",
+        f"The paper has speedups over reference on a {name}, without intervals "
+        f"({shown_path('docs/results.md')}):",
         f"  {cell['dataset']['name']}, {network_label(cell['network'])}: {', '.join(said)}",
     ]

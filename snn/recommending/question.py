@@ -93,6 +93,7 @@ def ask_training(
     csv: str | None,
     target: str | None,
     classify: bool,
+    drop: str | None,
     options: Mapping[str, str | None],
     usual: Mapping[str, str] | None = None,
     not_given: Sequence[str] = _NOT_OF_TRAINING,
@@ -104,23 +105,29 @@ def ask_training(
     """
     made, options = None, dict(options)
     hidden, layers, model = (options.pop(name, None) for name in ("hidden", "layers", "model"))
+    chosen = {"--hidden": hidden, "--layers": layers, "--model": model}
+    if len(both := [name for name, one in chosen.items() if one is not None]) > 1:
+        raise ConfigError(f"{' and '.join(both)} each choose the network: leave out one")
+    of_network = {
+        "network.hidden": None if hidden is None else f"[{hidden}]",
+        "network.layers": None if layers is None else f"[{layers.strip().strip('[]')}]",
+    }
     if model is not None:
         from snn.training import torch_models
 
         made = torch_models.load_model(model)
         usual = {"network.init": "pytorch", "network.update_order": "simultaneous", **(usual or {})}
-        layers = ", ".join(map(torch_models.text_of, torch_models.layers_of(made)))
-    options["network.hidden"] = None if hidden is None else f"[{hidden}]"
-    options["network.layers"] = None if layers is None else f"[{layers.strip().strip('[]')}]"
-    base = _texts([*_table_settings(csv, target), *_line(options), *settings], not_given)
+        of_network |= torch_models.settings_of(torch_models.layers_of(made))
+    base = _texts([*_table_settings(csv, target, drop), *_line(options | of_network), *settings], not_given)
     device = base.pop("device", "auto")
-    if layers is not None:
+    lists_layers = of_network["network.layers"] is not None
+    if lists_layers:
         base = _with_layers(base, classify)
     is_mlp = not _lists_layers(base)
     for key, text in (usual or {}).items():
         if is_mlp or key.partition(".")[2] not in MLP_DEFAULTS:
             base.setdefault(key, text)
-    chooses = classify and layers is None
+    chooses = classify and not lists_layers
     given = _with_outputs(base, 2) if chooses else {**base}
     if "network.hidden" in given:
         given.setdefault("network", "mlp")  # the paper's initial weights are all positive, and diverge
@@ -146,8 +153,10 @@ def ask(
     csv: str | None,
     target: str | None,
     classify: bool,
+    drop: str | None,
     dataset: str | None,
     hidden: str | None,
+    layers: str | None,
     network: str | None,
     model: str | None,
     budget: str,
@@ -164,8 +173,8 @@ def ask(
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
     seconds = _seconds(budget)
-    of_network = {"dataset": dataset, "hidden": hidden, "network": network, "model": model}
-    asked = ask_training(settings, csv, target, classify, of_network | {"device": device})
+    of_network = {"dataset": dataset, "hidden": hidden, "layers": layers, "network": network, "model": model}
+    asked = ask_training(settings, csv, target, classify, drop, of_network | {"device": device})
     cell, table, device = asked.cell, asked.table, asked.device
     sweep = overrides.read(asked.settings)
     if path := cell["dataset"].get("path"):
@@ -175,7 +184,8 @@ def ask(
     folder = path_of(output or f"recommendation-{name or 'csv'}")
     if package := own_runtime(groups.load("strategy", baseline)):
         _check_package(baseline, package)
-    chosen = {"--csv": csv, "--target": target, "--hidden": hidden, "--model": model}
+    chosen = {"--csv": csv, "--target": target, "--drop": drop, "--hidden": hidden, "--layers": layers}
+    chosen["--model"] = model
     words = [word for name, text in chosen.items() if text is not None for word in (name, text)]
     words += [*["--classify"] * classify, *([f"network={network}"] if network else []), *settings]
     choice = "all" if all else "few"
@@ -200,15 +210,22 @@ def _seconds(budget: str) -> float:
     return seconds
 
 
-def _table_settings(csv: str | None, target: str | None) -> list[str]:
+def _table_settings(csv: str | None, target: str | None, drop: str | None) -> list[str]:
     """The settings of a table."""
     if csv is None and target is None:
+        if drop is not None:
+            raise ConfigError("--drop is given without --csv: it leaves out columns of a table")
         return []
     if csv is None or target is None:
         given, lacking = ("--csv", "--target COLUMN") if target is None else ("--target", "--csv FILE")
         raise ConfigError(f"{given} is given without {lacking}: a table needs both")
-    column = target if re.fullmatch(r"-?[0-9]{1,6}", target) else written(target)
-    return ["dataset=csv", f"dataset.path={written(csv)}", f"dataset.target={column}"]
+    left_out = [] if drop is None else [f"dataset.drop=[{','.join(map(_column, drop.split(',')))}]"]
+    return ["dataset=csv", f"dataset.path={written(csv)}", f"dataset.target={_column(target)}", *left_out]
+
+
+def _column(given: str) -> str:
+    """A column as a setting gives it: its number, or its name in quotes."""
+    return given.strip() if re.fullmatch(r"\s*-?[0-9]{1,6}\s*", given) else written(given.strip())
 
 
 def _texts(settings: Sequence[str], not_given: Sequence[str]) -> dict[str, str]:

@@ -64,7 +64,7 @@ def answer(
     if not ranking["rank"].notna().any():
         is_ok = (ranking["status"] == OK).any()
         compared = f"can be compared with the {_baseline(ranking)}" if is_ok else "ended well"
-        lines = [f"No recommendation: no training {compared}. {_failures(ranking, cell)}".rstrip()]
+        lines = [f"No recommendation: no training run {compared}. {_failures(ranking, cell)}".rstrip()]
     else:
         lines = [text for text in recommended.iloc[0][["answer", "reason"]] if isinstance(text, str)]
     part = trained.part_of(cell)
@@ -108,7 +108,8 @@ def _as_measured(asked: Question) -> list[str]:
     found = []
     for key, (_, default) in USUAL.items():
         section, _, name = key.partition(".")
-        if key not in given and not (name in MLP_DEFAULTS and "hidden" not in asked.cell["network"]):
+        is_of_layers = "--model" in asked.words or "hidden" not in asked.cell["network"]
+        if key not in given and not (name in MLP_DEFAULTS and is_of_layers):
             found.append(f"{key}={str(asked.cell[section].get(name, default)).lower()}")
     return found
 

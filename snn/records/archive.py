@@ -1,8 +1,9 @@
 """Read and write whole sets of records: a folder of results, or an archive made by ``scripts/publish``."""
 
 import gzip
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from snn.errors import RecordError
 from snn.files import published_sets
+from snn.files.outputs import replaced
 from snn.records.microbenchmarks import FOLDER
 from snn.records.store import check_rounds, checked, read_both
 from snn.records.untrusted import check_schema, lines, parse, read_json
@@ -19,6 +21,8 @@ RECORDS = "records.jsonl.gz"
 
 CELLS = "cells"  # the folder of records, one per file, in a folder of results
 SWEEPS = "sweeps.json"  # an archive's file of the sweeps that its records belong to
+CONTRIBUTION = "contribution"
+_BEGIN = f'{{"{CONTRIBUTION}"'
 _NAMED = 12
 
 
@@ -32,8 +36,24 @@ class Entry:
 
 def write(records: Iterable[Mapping[str, Any]], folder: Path) -> None:
     """Write an archive's records. The bytes depend on the records alone: the gzip header has no timestamp."""
-    text = "".join(json.dumps(record, separators=(",", ":"), sort_keys=True) + "\n" for record in records)
-    (folder / RECORDS).write_bytes(gzip.compress(text.encode("utf-8"), mtime=0))
+    (folder / RECORDS).write_bytes(gzip.compress(_text(records).encode("utf-8"), mtime=0))
+
+
+def _text(records: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(record, separators=(",", ":"), sort_keys=True) + "\n" for record in records)
+
+
+def write_contribution(records: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write records as one file, whose first line has their number and the SHA-256 of the lines after it."""
+    text = _text(records).encode()
+    seal = {CONTRIBUTION: 1, "records": len(records), "sha256": hashlib.sha256(text).hexdigest()}
+    with replaced(path) as file:
+        file.write(gzip.compress(json.dumps(seal).encode() + b"\n" + text, mtime=0))
+
+
+def is_contribution(path: Path) -> bool:
+    """Whether a file begins as ``write_contribution`` writes it. Raises RecordError if it cannot be read."""
+    return path.is_file() and next(lines(path), ("", ""))[1].startswith(_BEGIN)
 
 
 def read_all(folder: Path) -> dict[str, dict[str, Any]]:
@@ -104,9 +124,24 @@ def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
             written, record = read_both(path)
             yield str(path), Entry(record, written)
         return
-    for place, line in lines(folder / RECORDS if folder.is_dir() else folder):
+    for place, line in _unsealed(folder / RECORDS if folder.is_dir() else folder):
         written = parse(line, place)
         yield place, Entry(checked(written, place), written)
+
+
+def _unsealed(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of an archive; in a contribution those after the first. Raises RecordError at the end unless
+    they fit it."""
+    seal, digest, number = None, hashlib.sha256(), 0
+    for place, line in lines(path):
+        if seal is None and not number and line.startswith(_BEGIN):
+            seal = parse(line, place)
+            continue
+        digest.update(line.encode())
+        number += 1
+        yield place, line
+    if seal is not None and seal != {CONTRIBUTION: 1, "records": number, "sha256": digest.hexdigest()}:
+        raise RecordError(f"{path}: its first line is not that of its {number} records: it was changed")
 
 
 def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:

@@ -186,7 +186,7 @@ def verdict_of(findings: Sequence[Finding]) -> str:
 
 
 def published_tables(published: Path = PUBLISHED) -> Tables:
-    """Returns a published table by its name, DEVICE/SET/TABLE, or the rows of a file config/FILE.yaml.
+    """Returns a published table, DEVICE/SET/TABLE or TABLE alone, or the rows of a file config/FILE.yaml.
 
     The file has a list ``rows``, or mappings by name, each of which is a row with the column ``name``.
     """
@@ -196,7 +196,7 @@ def published_tables(published: Path = PUBLISHED) -> Tables:
         folder, _, stem = name.rpartition("/")
         if name.startswith("config/"):
             return _rows(pd.DataFrame(_listed(ROOT / f"{name}.yaml")))
-        file = published / folder / f"tables/{stem}.csv"
+        file = published / folder / ("tables" if folder else "") / f"{stem}.csv"
         return _rows(read(file, stem)) if file.exists() else None
 
     return table
@@ -335,8 +335,8 @@ class _Selection:
 
 
 def _is(found: Any, value: Any) -> bool:
-    """Also as text: a column of networks holds numbers or texts, depending on its other rows."""
-    return bool(found == value) or str(found) == str(value)
+    """Also as text: a column of networks holds numbers or texts, by its other rows. None is an empty cell."""
+    return bool(pd.isna(found) if value is None else found == value) or str(found) == str(value)
 
 
 def _ratio(one: Interval, other: Interval) -> Interval:

@@ -103,7 +103,7 @@ def headline(table: pd.DataFrame) -> str:
         winners = [f"No strategy is significantly fastest in any {of}"]
     groups = [(cases[cases["lead_verdict"] == verdict], meaning) for verdict, meaning in _TIED.items()]
     sentences = [f"{'; '.join(winners)}."] if winners else []
-    for rows, meaning in [*groups, (compared.drop(cases.index), "no training ended well")]:
+    for rows, meaning in [*groups, (compared.drop(cases.index), "no training run ended well")]:
         if len(rows):
             fastest = ", ".join(f"{name} {times}" for name, times in rows["fastest"].value_counts().items())
             sentences.append(f"In {count(len(rows), 'case')} {meaning}; shortest mean times: {fastest}.")

@@ -55,6 +55,9 @@ class Strategy(ABC):
     side_by_side: bool = False
     """Whether a run trains several networks in one launch."""
 
+    several_devices: bool = False
+    """Whether it takes several devices. The trace and the time of each call are of one, so it has neither."""
+
     by_epoch: bool = False
     """Whether the host starts a whole epoch, or more, at a time."""
 
@@ -246,6 +249,10 @@ class Strategy(ABC):
     @abstractmethod
     def weights(self) -> list[np.ndarray]:
         """A copy of the weights as they are now."""
+
+    def allocator_peaks(self) -> dict[str, int]:
+        """The most bytes that a peer's allocator had handed out, and reserved; empty if it counts none."""
+        return {}
 
     @abstractmethod
     def close(self) -> None:

@@ -34,6 +34,10 @@ class Batch(NamedTuple):
     rows: int
 
 
+Sources = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+"""The operands of a batch, of its errors and of its step's count, which ``_Bound.own`` refers to."""
+
+
 class _Errors(NamedTuple):
     """The errors E of a batch, and the part of each of its micro-batches."""
 
@@ -82,6 +86,7 @@ class DeviceDriven(Strategy):
         self._counts, self._counts_size = None, 0
         self._counting: tuple[float, ...] = ()
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
+        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self.network = network
@@ -91,7 +96,7 @@ class DeviceDriven(Strategy):
         batch = self._batch = min(batch_size, len(X))
         self._micro = min(batch, micro_batch(network, batch_size))
         self._row_bytes = itemsize(network.storage) * X.shape[1], 4 * Y.shape[1]
-        steps = {rows: self._plan(network, rows, rate) for rows in (batch, len(X) % batch or batch)}
+        steps = {rows: self._plan(network, rows, rate) for rows in self._rows_of_batches(len(X))}
         of_row = network.loss.errors(network.outputs)
         rows_of_errors = len(X) if self.keeps_losses else batch
         self._allocate([step for of_batch in steps.values() for step in of_batch], rows_of_errors * of_row)
@@ -157,8 +162,13 @@ class DeviceDriven(Strategy):
     def epoch_losses(self) -> np.ndarray:
         self.backend.copy_out(self._host_errors, self._named["E"], self._stream)
         self.backend.stream_synchronize(self._stream)
-        starts = range(0, len(self._host_errors), self._batch)
-        return np.array([self.network.loss.value(self._host_errors[i : i + self._batch]) for i in starts])
+        return self.losses_of_batches(self._host_errors)
+
+    def losses_of_batches(self, errors: np.ndarray) -> np.ndarray:
+        """The loss of each batch from the errors E of an epoch, (rows, numbers of a row)."""
+        whole, values = len(errors) // self._batch * self._batch, self.network.loss.values
+        found = values(errors[:whole].reshape(whole // self._batch, -1))
+        return np.append(found, values(errors[whole:].reshape(1, -1))) if whole < len(errors) else found
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         outputs = np.empty((len(X), self.network.outputs), np.float32)
@@ -189,12 +199,48 @@ class DeviceDriven(Strategy):
         self.backend.stream_synchronize(self._stream)
         return [host.copy() for host in self._host_parameters]
 
+    def hold_out(self, X: np.ndarray, Y: np.ndarray, together: int) -> None:
+        """Copy rows to the device, and list the launches that compute the losses of so many together."""
+        most = max(self._micro, min(together, len(X)))  # predictions use the same buffers
+        of_row = self.network.loss.errors(self.network.outputs)
+        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
+        self._host_losses = self.host((len(X), of_row), "gradients")
+        uploaded = self.upload(words(X, self.network.storage), "data"), self.upload(Y, "data")
+        buffers = *uploaded, self._losses_held_out
+        row_bytes = itemsize(self.network.storage) * X.shape[1], 4 * Y.shape[1], 4 * of_row
+        for start in range(0, len(X), together):
+            rows = min(together, len(X) - start)
+            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
+            self._allocate_for(step, rows, (*self._named, *_OF_BATCH), most)
+            parts = (
+                self.backend.part(buffer, start * nbytes, rows * nbytes)
+                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
+            )
+            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
+            self._validating += [
+                (op, tuple(named[name] for name in operands), numbers)
+                for op, operands, numbers, _ in step.launches
+            ]
+
+    def validation_loss(self) -> float:
+        if not self._validating:
+            return super().validation_loss()
+        self.validate()
+        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return self.network.loss.value(self._host_losses.astype(np.float64))
+
+    def validate(self) -> None:
+        """Launch the computation of the losses of rows that are held out."""
+        for op, buffers, numbers in self._validating:
+            self.backend.launch(op, buffers, numbers, self._stream)
+
     def close(self) -> None:
         if self._stream is not None:
             self.backend.stream_synchronize(self._stream)
             self.backend.stream_destroy(self._stream)
             self._stream = None
-        self._wholes = []
+        self._wholes, self._validating = [], []
         while self._buffers:
             self.backend.free(self._buffers.pop())
         while self._host:
@@ -215,20 +261,31 @@ class DeviceDriven(Strategy):
 
     def step(self, batch: Batch) -> None:
         """Forward, loss, backward and update on one batch: equations (1) to (4) of the paper."""
+        self.run(self._steps[batch.rows], self.begin(batch))
+
+    def begin(self, batch: Batch) -> Sources:
+        """Count a step on a batch; returns what its launches take from it."""
         operands, rows = batch
-        number, launch, stream = self._trained, self.backend.launch, self._stream
-        self._trained = (number + 1) % len(self._counted)
-        sources = operands, self._errors[number % len(self._errors)].parts, self._counted[number : number + 1]
+        number = self._trained
+        self._trained, self._rows = (number + 1) % len(self._counted), rows
         if self._counting and number % self._counting[0] == 0:
-            launch("count_step", (self._counts,), self._counting, stream)
-        for op, buffers, numbers, own in self._steps[rows]:
+            self.backend.launch("count_step", (self._counts,), self._counting, self._stream)
+        return operands, self._errors[number % len(self._errors)].parts, self._counted[number : number + 1]
+
+    def run(self, launches: Sequence[_Bound], sources: Sources) -> None:
+        """Launch a step, or a part of it."""
+        launch, stream = self.backend.launch, self._stream
+        for op, buffers, numbers, own in launches:
             if own:
                 filled = list(buffers)
                 for place, source, number in own:
                     filled[place] = sources[source][number]
                 buffers = tuple(filled)
             launch(op, buffers, numbers, stream)
-        self._rows = rows
+
+    def _rows_of_batches(self, rows: int) -> tuple[int, ...]:
+        """The rows of a batch, and of the last one."""
+        return self._batch, rows % self._batch or self._batch
 
     def _plan(self, network: Network, rows: int, rate: float) -> list[Step]:
         kernel = self.backend.fused, self.backend.pretransposed, self.backend.convolves
@@ -245,7 +302,7 @@ class DeviceDriven(Strategy):
                 for launch in step.launches
             ]
             step.launches, step.purposes["predicted X"] = renamed, "data"
-            self._allocate_for(step, rows, self._named)
+            self._allocate_for(step, rows, self._named, self._micro)
             self._predictions[rows] = [self._bind(launch) for launch in step.launches], self._named[result]
         return self._predictions[rows]
 
@@ -318,11 +375,11 @@ class DeviceDriven(Strategy):
                 buffer = self.malloc(size, purposes[name])
                 self._named |= dict.fromkeys(together.get(name, [name]), buffer)
 
-    def _allocate_for(self, step: Step, rows: int, known: Collection[str]) -> None:
-        """The buffers of a step on ``rows`` rows that are not known, for a micro-batch."""
+    def _allocate_for(self, step: Step, rows: int, known: Collection[str], most: int) -> None:
+        """The buffers of a step on ``rows`` rows that are not known, for the ``most`` rows of any step."""
         for name, size in self._sizes([step]).items():
             if name not in known:
-                self._named[name] = self.malloc(-(-size * self._micro // rows), step.purposes[name])
+                self._named[name] = self.malloc(-(-size * most // rows), step.purposes[name])
 
     def _sizes(self, steps: Sequence[Step]) -> dict[str, int]:
         """The most float32 words that a launch of these steps has in each buffer.
@@ -373,7 +430,6 @@ class Resident(DeviceDriven):
         super().__init__(backend)
         self._batches: list[Batch] = []
         self._reordering: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
-        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
@@ -388,43 +444,7 @@ class Resident(DeviceDriven):
             )
             self._batches.append(self.batch(x, y, rows))
         if self.validation is not None:
-            self._hold_out(*self.validation)
-
-    def _hold_out(self, X: np.ndarray, Y: np.ndarray) -> None:
-        """Copy rows to the device, and list the launches that compute their losses."""
-        of_row = self.network.loss.errors(self.network.outputs)
-        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
-        self._host_losses = self.host((len(X), of_row), "gradients")
-        buffers = (
-            self.upload(words(X, self.network.storage), "data"),
-            self.upload(Y, "data"),
-            self._losses_held_out,
-        )
-        row_bytes = *self._row_bytes, 4 * of_row
-        for start in range(0, len(X), self._micro):
-            rows = min(self._micro, len(X) - start)
-            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
-            self._allocate_for(step, rows, (*self._named, *_OF_BATCH))
-            parts = (
-                self.backend.part(buffer, start * nbytes, rows * nbytes)
-                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
-            )
-            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
-            self._validating += [
-                (op, tuple(named[name] for name in operands), numbers)
-                for op, operands, numbers, _ in step.launches
-            ]
-
-    def validation_loss(self) -> float:
-        self.validate()
-        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
-        self.backend.stream_synchronize(self._stream)
-        return self.network.loss.value(self._host_losses.astype(np.float64))
-
-    def validate(self) -> None:
-        """Launch the computation of the losses of rows that are held out."""
-        for op, buffers, numbers in self._validating:
-            self.backend.launch(op, buffers, numbers, self._stream)
+            self.hold_out(*self.validation, self._micro)
 
     def _reordered(self, data: tuple[Any, Any], X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Any, Any]:
         """Buffers for the rows of X and Y in an epoch's order, which launches before the epoch fill."""
@@ -450,7 +470,7 @@ class Resident(DeviceDriven):
             self.step(batch)
 
     def close(self) -> None:
-        self._batches, self._reordering, self._validating = [], [], []
+        self._batches, self._reordering = [], []
         super().close()
 
 

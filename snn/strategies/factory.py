@@ -74,6 +74,11 @@ def side_by_side(choice: Mapping[str, Any]) -> bool:
     return bool(traits(choice)["side_by_side"])
 
 
+def device_count(choice: Mapping[str, Any], visible: int) -> int:
+    """How many of the visible devices a strategy takes: one, unless it is for several."""
+    return min(choice.get("devices") or visible, visible) if class_of(choice).several_devices else 1
+
+
 class Test(NamedTuple):
     """Rows that are not trained on: X (n, features) float32, and their targets (n,).
 

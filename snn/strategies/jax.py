@@ -393,6 +393,11 @@ class JaxScan(Peer):
     def weights(self) -> list[np.ndarray]:
         return [np.array(W) for W in self._W[: len(self.network.parameters)]]
 
+    def allocator_peaks(self) -> dict[str, int]:
+        counted = self._device.memory_stats() or {}  # None on the CPU
+        names = {"allocated_bytes": "peak_bytes_in_use", "reserved_bytes": "peak_pool_bytes"}
+        return {key: counted[name] for key, name in names.items() if name in counted}
+
     def close(self) -> None:
         for array in (*self._W, *self._data):
             array.delete()

@@ -47,6 +47,7 @@ KERNELS = (
 
 _LONG = 1.0  # seconds of a launch that lets the next ones be shorter
 _AFTER_STOP = 16  # steps
+_HELD = 1 << 22  # numbers of a layer's outputs for rows that are held out, computed together
 _CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
 
 
@@ -363,6 +364,12 @@ class OneLaunch(DeviceDriven):
         self._host_errors = self.host((of_errors, of_row), "gradients")
         self._last_errors = self._host_errors[start:]
         self._last_E = self.backend.part(self._named["E"], 4 * start * of_row, self._last_errors.nbytes)
+        if (
+            self.validation is not None and self.network.outputs == Y.shape[1]
+        ):  # else the host computes the loss
+            held, targets = self.validation
+            largest = max(map(prod, self.network.layer_shapes))
+            self.hold_out(self._with_padding(held), targets, max(batch, _HELD // largest))
 
     def _views_of_parameters(self) -> list[np.ndarray]:
         """The padded parameters of each network in the host's arrays; those on the device get their names."""
@@ -419,20 +426,19 @@ class OneLaunch(DeviceDriven):
         if self._members == 1:
             return super().epoch_losses()
         self.losses()
-        starts = range(0, len(self._last_errors) // self._members, self._batch)
         of_members = np.split(self._last_errors, self._members)
-        value = self.network.loss.value
-        return np.array([fmean(value(one[i : i + self._batch]) for one in of_members) for i in starts])
+        return np.mean([self.losses_of_batches(errors) for errors in of_members], axis=0)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         if self._describe is perceptron_shape:
             raise Unsupported("one-launch kernels only train: they cannot predict")
-        features = prod(self.network.inputs)
-        if X.shape[1] == features and self._outputs == self.network.outputs:
-            return super().predict(X)
-        larger = np.zeros((len(X), features), dtype=np.float32)
-        larger[:, : X.shape[1]] = X
-        return super().predict(larger)[:, : self._outputs].copy()
+        found = super().predict(self._with_padding(X))
+        return found if self._outputs == self.network.outputs else found[:, : self._outputs].copy()
+
+    def _with_padding(self, X: np.ndarray) -> np.ndarray:
+        """The rows with as many features as the kernel's network has."""
+        further = prod(self.network.inputs) - X.shape[1]
+        return np.pad(X, ((0, 0), (0, further))) if further else X
 
     def weights(self) -> list[np.ndarray]:
         for buffer, flat in self._weights:

@@ -73,6 +73,12 @@ class TorchPeer(Peer):
     def release_tensors(self) -> None:
         """Hold no tensor: as before ``setup``, so that the allocator can reuse the memory."""
 
+    def allocator_peaks(self) -> dict[str, int]:
+        if self.backend.is_processor:
+            return {}
+        cuda = self._torch.cuda
+        return {"allocated_bytes": cuda.max_memory_allocated(), "reserved_bytes": cuda.max_memory_reserved()}
+
     def close(self) -> None:
         self.release_tensors()
         if self._restore is not None:

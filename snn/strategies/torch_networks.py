@@ -1,7 +1,7 @@
 """PyTorch's settings, and networks as tensors with steps as functions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -104,7 +104,12 @@ Descend = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
 
 
 class _Op(ABC):
-    """A layer as calls of PyTorch on a batch, images as (rows, channels, height, width)."""
+    """A layer as calls of PyTorch on a batch, images as (rows, channels, height, width).
+
+    ``into``: for layers of members, tensors that take the gradients, in the order of the parameters.
+    """
+
+    into: Sequence[Tensor] = ()
 
     def __init__(self, torch: Any, layer: Any, shape: Shape, channels_last: bool) -> None:
         self.torch, self.layer, self.shape = torch, layer, shape
@@ -261,6 +266,27 @@ _OPS |= {LayerNorm: _LayerNorm, AvgPool2d: _AvgPool2d, Flatten: _Flatten}
 _OPS |= dict.fromkeys(ACTIVATIONS.values(), _Activation)
 
 
+class _LinearOfMembers(_Linear):
+    """The layers of many networks: tensors have the members as first dimension, a bias has one row."""
+
+    def forward(self, W: list[Tensor], x: Tensor) -> tuple[Tensor, Any]:
+        return (self.torch.baddbmm(W[1], x, W[0]) if self.layer.bias else self.torch.bmm(x, W[0])), None
+
+    def gradients(self, W: list[Tensor], x: Tensor, kept: Any, dy: Tensor) -> list[Tensor]:
+        self.torch.bmm(x.mT, dy, out=self.into[0])
+        if self.layer.bias:
+            self.torch.sum(dy, 1, keepdim=True, out=self.into[1])
+        return list(self.into)
+
+    def propagate(self, W: list[Tensor], x: Tensor, y: Tensor, kept: Any, dy: Tensor) -> Tensor:
+        return dy * W[0].mT if dy.shape[2] == 1 else self.torch.bmm(dy, W[0].mT)
+
+
+OF_MEMBERS: dict[type[Layer], type[_Op]] = dict.fromkeys(ACTIVATIONS.values(), _Activation)
+OF_MEMBERS |= {Linear: _LinearOfMembers}
+"""The layers of networks side by side."""
+
+
 _LOSSES: dict[str, Callable[[Any, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "mean_squared_error": lambda torch, P, Y: (P - Y, P - Y),
     "huber": lambda torch, P, Y: (
@@ -280,15 +306,22 @@ class TorchLayers:
 
     Targets of the cross-entropy are held as -scale Y, with which PyTorch computes the gradient of log softmax
     in one call; ``scale`` is 1 / rows, or 1 if the gradient is taken of the sum. With ``channels_last``
-    images lie as (rows, height, width, channels).
+    images lie as (rows, height, width, channels). With the ``ops`` of members all tensors of ``step`` have
+    the members as first dimension, and ``total`` has a number for each.
     """
 
-    def __init__(self, torch: Any, network: Network, channels_last: bool) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        network: Network,
+        channels_last: bool = False,
+        ops: Mapping[type[Layer], type[_Op]] = _OPS,
+    ) -> None:
         self._torch, self._network, self._channels_last = torch, network, channels_last
         layers = zip(network.layers, network.layer_shapes, strict=False)
-        self._ops = [_OPS[type(layer)](torch, layer, shape, channels_last) for layer, shape in layers]
+        self.ops = [ops[type(layer)](torch, layer, shape, channels_last) for layer, shape in layers]
         self._own, self._first = network.slices, network.gradient.lowest(network.layers, network.layer_shapes)
-        owners = zip(self._ops, network.layer_parameters, strict=True)
+        owners = zip(self.ops, network.layer_parameters, strict=True)
         self._forms = [op.form(parameter.shape) for op, own in owners for parameter in own]
         self._has_labels = network.loss is CROSS_ENTROPY
 
@@ -316,13 +349,15 @@ class TorchLayers:
         """Write these rows of all data, ``inputs`` and plain targets, to a batch."""
         for source, target in zip(data, batch, strict=True):
             self._torch.index_select(source, 0, rows, out=target)
-        targets = batch[1]
-        if self._has_labels:
-            targets.mul_(-self._scale(len(targets)))
+        self.scaled(batch[1])
+
+    def scaled(self, Y: Tensor) -> Tensor:
+        """Plain targets of a batch, which may be overwritten, as ``targets`` returns them."""
+        return Y.mul_(-self._scale(Y.shape[-2])) if self._has_labels else Y
 
     def outputs(self, W: list[Tensor], x: Tensor) -> Tensor:
         """The network's outputs, (rows, outputs)."""
-        for op, own in zip(self._ops, self._own, strict=True):
+        for op, own in zip(self.ops, self._own, strict=True):
             x, _ = op.forward(W[own], x)
         return x.reshape(len(x), -1)
 
@@ -331,15 +366,15 @@ class TorchLayers:
     ) -> tuple[list[Tensor], Tensor]:
         """One training step: the new parameters, and what ``total`` computes the batch's loss from."""
         inputs, activations, y = [], [], x
-        for op, own in zip(self._ops, self._own, strict=True):
+        for op, own in zip(self.ops, self._own, strict=True):
             inputs.append(y)
             y, kept = op.forward(W[own], y)
             activations.append((y, kept))
-        errors, dy = self._gradient(y.reshape(len(y), -1).float(), targets)
+        errors, dy = self._gradient(y.reshape(targets.shape).float(), targets)
         dy, new, gradients = dy.reshape(y.shape).to(y.dtype), list(W), list(W)
         sequential = self._network.update_order == "sequential"
-        for i in range(len(self._ops) - 1, self._first - 1, -1):
-            op, own, x = self._ops[i], self._own[i], inputs[i]
+        for i in range(len(self.ops) - 1, self._first - 1, -1):
+            op, own, x = self.ops[i], self._own[i], inputs[i]
             gradients[own] = op.gradients(W[own], x, activations[i][1], dy)
             if sequential and gradients[own]:
                 new[own] = descend(W[own], gradients[own])
@@ -348,10 +383,10 @@ class TorchLayers:
         return (new if sequential else descend(W, gradients)), errors
 
     def total(self, errors: Tensor, targets: Tensor) -> Tensor:
-        """A batch's loss before the factor of ``losses``, as a scalar of the device."""
+        """A batch's loss before the factor of ``losses``, on the device."""
         if self._has_labels:
-            return (errors * targets).sum()
-        return (errors * errors if self._network.loss.is_squared else errors).sum()
+            return (errors * targets).sum((-2, -1))
+        return (errors * errors if self._network.loss.is_squared else errors).sum((-2, -1))
 
     def losses(self, totals: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The mean losses of batches, from their totals and their numbers of rows."""
@@ -363,9 +398,9 @@ class TorchLayers:
         """The values that the loss is computed from, and the gradient of the outputs."""
         if not self._has_labels:
             errors, gradient = _LOSSES[self._network.loss.name](self._torch, outputs, targets)
-            return errors, gradient * self._scale(len(errors))
-        log = self._torch.log_softmax(outputs, 1)
-        return log, self._torch.ops.aten._log_softmax_backward_data(targets, log, 1, log.dtype)
+            return errors, gradient * self._scale(errors.shape[-2])
+        log = self._torch.log_softmax(outputs, -1)
+        return log, self._torch.ops.aten._log_softmax_backward_data(targets, log, -1, log.dtype)
 
     def _scale(self, rows: int) -> float:
         mean_over = (rows, self._network.outputs) if self._network.reduction == "mean" else (1, 1)

@@ -82,7 +82,7 @@ def _prediction(low: float, high: float, factor: float) -> str:
 
 
 attribution = attribution_neurons = attribution_depth = attribution_allocation = cells_table(
-    "Time breakdown of one training, and the time predicted from per-call costs",
+    "Time breakdown of one training run, and the time predicted from per-call costs",
     "strategy dataset network",
     _breakdown,
     optional("ledger.", LEDGER),

@@ -12,19 +12,20 @@ from snn.analysis.verdicts import BASELINE
 from snn.models.storage import FP32
 from snn.profiling.memory import PURPOSES
 from snn.tables.sweep import with_options
-from snn.tables.table import DEVICE, Row, Rows, cells_table, copy, each, optional, status, step_times
+from snn.tables.table import DEVICE, Column, Row, Rows, cells_table, copy, each, optional, status, step_times
 
 _MEMORY = "memory."
 
 
-def _by_purpose(rows: Rows) -> pd.DataFrame:
-    """Bytes at the peak by purpose, and a record's other memory values: see ``snn.analysis.frame``."""
-    columns = rows.frame[[name for name in rows.frame if name.startswith(_MEMORY)]]
-    return columns.rename(columns=lambda name: name.removeprefix(_MEMORY))
+def _all_of(prefix: str) -> Column:
+    """All columns of the frame with a prefix: see ``snn.analysis.frame``."""
+    return lambda rows: rows.frame[[name for name in rows.frame if name.startswith(prefix)]].rename(
+        columns=lambda name: name.removeprefix(prefix)
+    )
 
 
 memory = cells_table(
-    "Peak memory by purpose", "strategy dataset", _by_purpose, "status reason device backend"
+    "Peak memory by purpose", "strategy dataset", _all_of(_MEMORY), "status reason device backend"
 )
 
 
@@ -56,6 +57,7 @@ peers_memory = cnn_peers_memory = cells_table(
     "kernel precision runtime",
     _in_use,
     optional(_MEMORY, "peak_bytes"),
+    _all_of("allocator."),
     status,
     DEVICE,
     rows=with_options,

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from snn.analysis import launch_gain as gain
 from snn.analysis.frame import frame_of
 from snn.analysis.roofline import limit_of
 from snn.microbenchmarks.fragmentation import AGAIN, CAP, FIRST
@@ -221,7 +223,7 @@ memory_map = readings_table("Memory map over time", _map)
 # ---- shapes
 
 
-def _shapes(readings: Readings) -> list[Row]:
+def _shapes(readings: Readings, backend: str) -> list[Row]:
     """One row per shape: time per step of ``persistent`` without its fallback, of ``graph`` and peers."""
     rows = []
     for strategies in _group(readings, "shape", "strategy").values():
@@ -236,6 +238,8 @@ def _shapes(readings: Readings) -> list[Row]:
         row = {key: own.point[key] for key in ("shape", "batch", "features", "hidden", "outputs", "biases")}
         for name in (PERSISTENT, GRAPH):
             row |= _interval(samples.get(name, ()), f"{name}_us")
+        kernels = _kernels(row, backend)
+        row |= {"kernels": kernels, "kernel_us": kernels and row["graph_us"] and row["graph_us"] / kernels}
         times = (row["persistent_us"], row["graph_us"], best and peers[best])
         over_graph, over_peer = (other / times[0] if other and times[0] else None for other in times[1:])
         row |= {
@@ -247,4 +251,40 @@ def _shapes(readings: Readings) -> list[Row]:
     return rows
 
 
-shapes = readings_table("Time per step by shape", _shapes)
+def _kernels(row: Row, backend: str) -> int | None:
+    """The kernels of a step of ``graph``, two for the first layer and three for each other.
+
+    None for networks with biases or several outputs, whose steps have had other kernels, and on a CPU.
+    """
+    is_perceptron = backend == "cuda" and row["outputs"] == 1 and not row["biases"]
+    return 3 * gain.hidden_layers(row["hidden"]) + 2 if is_perceptron else None
+
+
+def _shape_rows(record: Record) -> list[Row]:
+    return _shapes(list(map(Reading.of, record["readings"])), record["provenance"]["backend"])
+
+
+shapes = Table("Time per step by shape", lambda record: _table(record, _shape_rows(record)))
+
+
+def _gains(record: Record, *limits: Record) -> pd.DataFrame:
+    """One row per number of hidden layers, and one of two layers and more: the law of ``launch_gain``."""
+    rows: dict[int, list[Row]] = {}
+    for row in _shape_rows(record):
+        rows.setdefault(gain.hidden_layers(row["hidden"]), []).append(row)
+    groups = {str(layers): rows[layers] for layers in sorted(rows)}
+    deeper = [row for layers, some in rows.items() if layers > 1 for row in some]
+    gap = limit_of(record, limits, "graph_node")
+    found = []
+    for name, some in (groups | {f"2-{max(rows)}": deeper} if max(rows) > 2 else groups).items():
+        known = [row for row in some if row["kernel_us"] and row["speedup_over_graph"]]
+        x, y = (np.array([row[key] for row in known]) for key in ("kernel_us", "speedup_over_graph"))
+        law = gain.fit(x, y)
+        medians = (float(np.median(x)), float(np.median(y))) if known else (None, None)
+        row = {"hidden_layers": name, "shapes": len(known), "kernel_us": medians[0], "speedup": medians[1]}
+        row |= law._asdict() if law else dict.fromkeys(gain.Law._fields)
+        found.append(row | {"gap_us": gap and 1e6 * gap})
+    return _table(record, found)
+
+
+launch_gain = Table("Gain of one launch over a CUDA graph", _gains)

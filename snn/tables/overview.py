@@ -53,7 +53,7 @@ _CELLS = ("not_comparable", "failed", "status", "machine", "device", "backend")
 
 
 def points_of(records: Mapping[str, frame.Record], thresholds: Thresholds) -> list[pd.DataFrame]:
-    """One frame per set of cells that do the same training on one device in fp32, in the order of the grid.
+    """A frame per set of cells that do the same training job on one device in fp32, in the order of the grid.
 
     The cells of a point differ in strategy and kernel. Of several protocols the one with the most runs is
     kept, and seeds of one protocol are rounds of one cell, in the order of the grid: neither changes how long

@@ -161,7 +161,7 @@ correctness = cells_table(
 )
 
 
-# ---- Table II: the data sets of the grid, and the matrix products of one training on each
+# ---- Table II: the data sets of the grid, and the matrix products of one training run on each
 
 _PRODUCTS = 5
 """Matrix products of a step of a network with one hidden layer, as the paper counts them."""

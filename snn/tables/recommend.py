@@ -1,4 +1,4 @@
-"""Strategies ranked by the time of a training, each compared with the reference and with the fastest.
+"""Strategies ranked by the time of a training run, each compared with the reference and with the fastest.
 
 And what a report and a terminal say of such a ranking: whether it is preliminary, and its scores.
 """
@@ -187,8 +187,8 @@ def scores_in_words(ranking: pd.DataFrame) -> str:
         no_worse = ", which is no worse" if scores.get("test_accuracy", 1.0) <= majority else ""
         parts.append(f"of always predicting the commonest class {majority:.3g}{no_worse}")
     runs, strategy = row["runs"], row["strategy"]
-    several = f"mean ± standard deviation of {runs} trainings by {strategy} from different weights"
-    parts[-1] += f" ({several if runs > 1 else f'one training by {strategy}'})"
+    several = f"mean ± standard deviation of {runs} training runs by {strategy} from different weights"
+    parts[-1] += f" ({several if runs > 1 else f'one training run by {strategy}'})"
     count = row.get("test_rows")
     rows = f"{'' if pd.isna(count) else f'{count:,.0f} '}held-out row{'' if count == 1 else 's'}"
     return f"On {rows}, after the epochs that were timed: {', '.join(parts)}."

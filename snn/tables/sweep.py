@@ -68,7 +68,7 @@ sweep = Table("Sweep {}", _sweep)
 """The title is filled with the name of the sweep."""
 
 
-# ---- peers: the same training in PyTorch and JAX, and by the fastest strategies here
+# ---- peers: the same training job in PyTorch and JAX, and by the fastest strategies here
 
 
 def _point(cells: pd.DataFrame) -> list[str]:

@@ -41,7 +41,8 @@ class Fit:
 
     ``losses`` and ``validation_losses`` have a value for each epoch, or none if the strategy does not report
     them. ``seconds``: from the first epoch until the device has finished the last. ``members``: of a strategy
-    that trains several networks, whose weights follow each other.
+    that trains several networks, whose weights follow each other. ``rejected``: by name, why strategies that
+    were tried earlier cannot train the job.
     """
 
     strategy: str
@@ -52,6 +53,7 @@ class Fit:
     validation_losses: list[float] = field(default_factory=list)
     members: list[dict[str, Any]] = field(default_factory=list)
     final_losses: list[float] = field(default_factory=list)
+    rejected: dict[str, str] = field(default_factory=dict)
 
 
 def strategy_choice(name: str, **options: Any) -> dict[str, Any]:
@@ -75,11 +77,13 @@ def fit(
     precision: str = "fp32",
     initial: Sequence[np.ndarray] | None = None,
     report: Report = silent,
+    first: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None,
 ) -> Fit:
     """Train a job from its initial weights, or from those given.
 
-    ``job.strategy`` without keys means the first strategy of ``TRIED`` that supports the network. Raises
-    Unsupported or OutOfMemory if none does, and DeviceError.
+    ``job.strategy`` without keys means ``first``, a strategy and its kernel, if given, or else the first
+    strategy of ``TRIED`` that supports the network. Raises Unsupported or OutOfMemory if none does, and
+    DeviceError.
     """
     backend = devices.find(device).backend
     if job.strategy:
@@ -87,16 +91,21 @@ def fit(
         choices = [(dict(job.strategy), dict(kernel or groups.load("kernel", usual)))]
     else:
         choices = [(strategy_choice(one), groups.load("kernel", of)) for one, of in TRIED[backend]]
+        choices[:0] = [(dict(first[0]), dict(first[1]))] if first else []
+    rejected: dict[str, str] = {}
     for last, (strategy, of_strategy) in enumerate(choices, 1 - len(choices)):
         try:
             own = replace(job, strategy=strategy)
             made = backends.make(backend, of_strategy, precision=precision)
             # Steps this small take longer on several threads, and many times as long on a busy machine.
             with threadpool_limits(1, "blas") if made.is_processor else nullcontext():
-                return _fit(own, made, initial, report)
-        except (Unsupported, OutOfMemory):
+                found = _fit(own, made, initial, report)
+                found.rejected = rejected
+                return found
+        except (Unsupported, OutOfMemory) as error:
             if not last:
                 raise
+            rejected.setdefault(strategy["name"], str(error))
     raise AssertionError("no strategy")
 
 

@@ -13,7 +13,7 @@ from snn.backends.cpu.ops import EPS, MOMENTUM
 from snn.errors import ConfigError, shown
 from snn.models import layers as own
 from snn.models.layers import ACTIVATIONS, Layer, layer_types
-from snn.models.network import Network
+from snn.models.network import Network, mlp
 from snn.strategies.base import PEERS
 from snn.strategies.torch import modules, set_parameters, tensors, turned
 
@@ -100,13 +100,27 @@ def to_torch(network: Network, weights: Sequence[np.ndarray]) -> Any:
     return model.eval()
 
 
-def text_of(layer: Layer) -> str:
-    """A layer as ``network.layers`` has it. Raises ConfigError for a linear one without a bias."""
-    if isinstance(layer, own.Linear) and not layer.bias:
+def settings_of(layers: Sequence[Layer]) -> dict[str, str]:
+    """The settings for the layers of a model: ``network.layers``, or ``network.hidden`` without biases.
+
+    Raises ConfigError for Linear layers without a bias that no setting describes.
+    """
+    linear = [one for one in layers if isinstance(one, own.Linear)]
+    if all(one.bias for one in linear):
+        return {"network.layers": f"[{', '.join(map(_text_of, layers))}]"}
+    hidden, activation = [one.width for one in linear[:-1]], layers[1].name if layers[1:] else ""
+    is_known = hidden and linear[-1].width == 1 and activation in ACTIVATIONS
+    if not is_known or mlp([1, *hidden, 1], activation=activation).layers != tuple(layers):
         raise ConfigError(
-            "the model has a Linear without a bias, but in network.layers each has one: add biases, or "
-            "give its widths as --hidden with network.bias=false"
+            "the model has a Linear without a bias: on the command line that is possible only if none has "
+            "one, the same activation follows each but the last, and that has one output: add biases, or use "
+            "from_torch of snn.estimators"
         )
+    return {"network.hidden": str(hidden), "network.bias": "false", "network.activation": activation}
+
+
+def _text_of(layer: Layer) -> str:
+    """A layer as ``network.layers`` has it."""
     numbers = [value for value in vars(layer).values() if not isinstance(value, bool)]
     return " ".join([layer.name, *(f"{value:g}" for value in numbers)])
 

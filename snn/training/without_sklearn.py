@@ -1,6 +1,7 @@
 """Stand-ins for what ``snn.estimators`` uses of scikit-learn, if that is not installed."""
 
 import inspect
+import warnings
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ def check_is_fitted(estimator: Any) -> None:
 
 def validate_data(estimator: Any, X: Any, y: Any = None, reset: bool = True, **_: Any) -> Any:
     """X (rows, features), float64, and y (rows,), if it is given. Raises ValueError."""
+    _check_names(estimator, X, reset)
     X = np.asarray(X, np.float64)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X has the shape {X.shape}: it must be (rows, features)")
@@ -65,6 +67,31 @@ def validate_data(estimator: Any, X: Any, y: Any = None, reset: bool = True, **_
     if len(y) != len(X):
         raise ValueError(f"X has {len(X)} rows, and y has {len(y)}")
     return X, y
+
+
+def _check_names(estimator: Any, X: Any, reset: bool) -> None:
+    """Keep the names of a table's columns, or compare them with those that were fitted.
+
+    Raises ValueError for other names or another order, and TypeError if only some names are texts.
+    """
+    names = [*getattr(X, "columns", ())]
+    are_texts = {isinstance(name, str) for name in names}
+    if len(are_texts) > 1:
+        raise TypeError("some names of columns are texts, and some are not: make all of them texts")
+    names = names if True in are_texts else []
+    fitted = [*getattr(estimator, "feature_names_in_", ())]
+    if reset:
+        vars(estimator).pop("feature_names_in_", None)
+        if names:
+            estimator.feature_names_in_ = np.array(names, object)
+    elif bool(names) != bool(fitted):
+        without = (
+            "the estimator was fitted without them" if names else "X, which is to be predicted, has none"
+        )
+        warnings.warn(f"names of features are ignored: {without}", UserWarning, stacklevel=4)
+    elif names != fitted:
+        are, were = (", ".join(one[:12]) + ", ..." * (len(one) > 12) for one in (names, fitted))
+        raise ValueError(f"the columns of X are {are}, but {were} were fitted: give these in this order")
 
 
 def column_or_1d(y: Any, **_: Any) -> np.ndarray:

@@ -43,6 +43,7 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "kernel.block": (*_NO_PAIR, None, [32, 64]),
     "kernel.work": (*_NO_PAIR, [65, 1]),
     "dataset.na_values": (*_NO_LIST, [True], [None], [{"a": 1}]),
+    "dataset.drop": (*_NO_LIST, [True], [None], [""], [1.5], [{"a": 1}]),
     "dataset.path": (*_NO_TEXT[:5], "", "a\0b", "a\nb", "x" * 5000, _HOME),
     "dataset.shape": (*_NO_LIST[1:], "x", *_NO_SHAPES),
     "dataset.target": (*_NO_TEXT[1:5], "", "a\nb", _HOME),

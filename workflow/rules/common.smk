@@ -98,7 +98,7 @@ TABLES_OF = {
         *catalogue.PAGES,
         *sweeps.own_tables(plan.sweeps),
         *catalogue.sweep_tables(plan.sweeps),
-        *plan.microbenchmarks,
+        *catalogue.microbenchmark_tables(plan.microbenchmarks),
     ]
     for folder, plan in PLANS.items()
 }

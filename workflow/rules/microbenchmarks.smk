@@ -37,15 +37,20 @@ rule measure_microbenchmark:
         "{params.device[backend]} {output.record:q} {params.device[name]:q}"
 
 
-for NAME in MICROBENCHMARKS:
-    ENTRY = catalogue.MICROBENCHMARKS[NAME]
+def measured_for(table):
+    """The microbenchmark whose record a table is made of."""
+    return catalogue.MICROBENCHMARK_TABLES[table].of or table
+
+
+for NAME in catalogue.microbenchmark_tables(MICROBENCHMARKS):
+    ENTRY = catalogue.MICROBENCHMARK_TABLES[NAME]
 
     rule:
         name:
             f"build_{NAME}"
         input:
             record=lambda wildcards: naming.microbenchmark_path(
-                wildcards.microbenchmark, PLANS[wildcards.of].device
+                measured_for(wildcards.microbenchmark), PLANS[wildcards.of].device
             ),
             limits=limits_input if ENTRY.with_limits else [],
         output:
@@ -56,7 +61,7 @@ for NAME in MICROBENCHMARKS:
         localrule: True
         params:
             wanted=lambda wildcards: measured_with(
-                wildcards.microbenchmark, PLANS[wildcards.of]
+                measured_for(wildcards.microbenchmark), PLANS[wildcards.of]
             ),
             limits_hash=limits_hash_of if ENTRY.with_limits else None,
             form=catalogue.table_form(NAME),

@@ -154,5 +154,5 @@ def write_progress_plan():
     progress.write_plan(
         (CELLS[job.wildcards.cell], int(job.wildcards.round))
         for job in workflow.dag.needrun_jobs()
-        if job.rule.name.startswith("train_")
+        if job.rule.name == "train"
     )

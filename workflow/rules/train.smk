@@ -6,9 +6,9 @@
 # A cell's source files are not inputs: thirty files per job took most of the time of building the DAG. Their hash is
 # a parameter, so that an edit re-runs the cells it concerns and no others.
 #
-# There is one rule per round, and earlier rounds have higher priority: every cell's first round is made before any
-# second one, so that the rounds of a cell are as far apart in time as the workflow allows. Within a round the priority
-# of a cell follows from a random order, which the next round reverses (snn/grid/order.py).
+# Earlier rounds have higher priority: every cell's first round is made before any second one, so that the rounds of a
+# cell are as far apart in time as the workflow allows. Within a round the priority of a cell follows from a random order,
+# which the next round reverses (snn/grid/order.py).
 
 
 @quick
@@ -45,16 +45,26 @@ def start_of(name):
 
 
 def gpus_of(wildcards):
-    """How many GPUs a cell takes: none on the CPU, else one, and one for the neighbour that it asks for."""
+    """How many GPUs a cell takes: none on the CPU, else one or what its strategy takes, and one for its neighbour."""
     cell = CELLS[wildcards.cell]
     if cell.device.backend == "cpu":
         return 0
+    if cell.strategy == "data_parallel":
+        return cell["strategy"].get("devices", 2)
     return 2 if cell.strategy_beside else 1
 
 
-def its_gpu(wildcards):
-    """Of the GPU whose turn it is in a round (snn.hardware.locks.in_turn), unless a cluster chooses."""
-    return min(gpus_of(wildcards), 1) if workflow.local_exec else 0
+def its_gpu(number):
+    """How much of a GPU a cell takes: one in whose round it has its turn (snn.hardware.locks.in_turn).
+
+    A cluster chooses by itself.
+    """
+
+    def taken(wildcards):
+        has_turn = (int(wildcards.round) - 1) % GPUS == number
+        return min(gpus_of(wildcards), 1) if has_turn and workflow.local_exec else 0
+
+    return taken
 
 
 def threads_of(wildcards):
@@ -88,27 +98,28 @@ class Position:
 
 POSITION = Position()
 
-for ROUND in ROUNDS:
 
-    rule:
-        name:
-            f"train_round_{ROUND}"
-        input:
-            dataset_of,
-        output:
-            record="results/cells/{cell}-round{round}.json",
-        wildcard_constraints:
-            round=str(ROUND),
-        priority: priority_of
-        threads: threads_of
-        resources:
-            **({f"gpu_{(ROUND - 1) % GPUS}": its_gpu} if GPUS > 1 else {}),
-            gpu=gpus_of,
-        params:
-            cell=training_of,
-        message:
-            "train {wildcards.cell}, round {wildcards.round}"
-        shell:
-            "{order.POSITION}={POSITION:{wildcards.cell} {wildcards.round}} "
-            "exec {PYTHON} -m snn {params.cell[overrides]} round={wildcards.round} "
-            "output={output.record:q}"
+rule train:
+    input:
+        dataset_of,
+    output:
+        record="results/cells/{cell}-round{round}.json",
+    wildcard_constraints:
+        round=one_of(map(str, ROUNDS)),
+    priority: priority_of
+    threads: threads_of
+    resources:
+        **(
+            {f"gpu_{number}": its_gpu(number) for number in range(GPUS)}
+            if GPUS > 1
+            else {}
+        ),
+        gpu=gpus_of,
+    params:
+        cell=training_of,
+    message:
+        "train {wildcards.cell}, round {wildcards.round}"
+    shell:
+        "{order.POSITION}={POSITION:{wildcards.cell} {wildcards.round}} "
+        "exec {PYTHON} -m snn {params.cell[overrides]} round={wildcards.round} "
+        "output={output.record:q}"

@@ -25,7 +25,8 @@ constexpr int LAST = NARROW ? L - 1 : L;   // layer whose gradient alone is stor
 // In a cluster the owners find the gradients of later layers, and of few outputs, while the workers go on to earlier ones.
 constexpr int OWN_FROM = LAST / 2 + 1 > 2 ? LAST / 2 + 1 : 2;
 
-// How M x N tiles are divided among warps: M_EACH x N_EACH for each. WHOLE: a warp has all tiles down.
+// How M x N tiles are divided among warps: M_EACH x N_EACH for each. WHOLE: a warp has all tiles down. TURNS: blocks begin with
+// different ones of a warp's tiles, so that they do not send all first results to the same blocks.
 __device__ constexpr int cost_of(int m, int n, int down, int warps)
 {
     return 64 * up(m, down) * up(n, warps / down) + 2 * up(m, down) + up(n, warps / down);
@@ -37,27 +38,38 @@ __device__ constexpr int best_down(int m, int n, int warps)
         if (cost_of(m, n, down, warps) < cost_of(m, n, best, warps)) best = down;
     return best;
 }
-template <int M_, int N_, bool WHOLE, int COUNT = WARPS>
+template <int M_, int N_, bool WHOLE, int COUNT = WARPS, bool TURNS = false>
 struct Share {
     static constexpr int DOWN = WHOLE ? 1 : best_down(M_, N_, COUNT), ACROSS = COUNT / DOWN;
     static constexpr int M = up(M_, DOWN), N = up(N_, ACROSS);
 
-    int down, across;
+    int down, across, turn;
 
-    __device__ explicit Share(int warp) : down(warp % DOWN), across(warp / DOWN) {}
+    __device__ explicit Share(int warp, int turn = 0) : down(warp % DOWN), across(warp / DOWN), turn(turn) {}
 
     __device__ bool has_some() const
     {
         return down * M < M_ && across * N < N_ && (COUNT % DOWN == 0 || across < ACROSS);
     }
     __device__ bool has(int m, int n) const { return has_m(m) && has_n(n); }
-    __device__ bool has_m(int m) const { return M_ % M == 0 || down * M + m < M_; }
-    __device__ bool has_n(int n) const { return N_ % N == 0 || across * N + n < N_; }
-    __device__ int m_tile(int m) const { return M_ % M == 0 ? down * M + m : smaller(down * M + m, M_ - 1); }
-    __device__ int n_tile(int n) const { return N_ % N == 0 ? across * N + n : smaller(across * N + n, N_ - 1); }
+    __device__ bool has_m(int m) const { return M_ % M == 0 || down * M + m_turned(m) < M_; }
+    __device__ bool has_n(int n) const { return N_ % N == 0 || across * N + n_turned(n) < N_; }
+    __device__ int m_tile(int m) const
+    {
+        const int tile = down * M + m_turned(m);
+        return M_ % M == 0 ? tile : smaller(tile, M_ - 1);
+    }
+    __device__ int n_tile(int n) const
+    {
+        const int tile = across * N + n_turned(n);
+        return N_ % N == 0 ? tile : smaller(tile, N_ - 1);
+    }
+    __device__ int m_turned(int m) const { return TURNS && M > 1 ? (m + turn) % M : m; }
+    __device__ int n_turned(int n) const { return TURNS && N > 1 ? (n + turn / M) % N : n; }
 };
 template <int I> using Neurons = Share<m_tiles(I), ROW_TILES, I == L>;
-template <int I> using Weights = Share<m_tiles(I), k_tiles(I), false, (CLUSTER > 1 && I >= OWN_FROM ? OWNER_WARPS : WARPS)>;
+template <int I>
+using Weights = Share<m_tiles(I), k_tiles(I), false, (CLUSTER > 1 && I >= OWN_FROM ? OWNER_WARPS : WARPS), (CLUSTER > 1)>;
 
 // An item is the four weights at a lane's place in a tile. In a narrow output layer only some lanes have one.
 __device__ constexpr int lanes_of(int i) { return i == L && OUTPUTS < 8 ? 4 * OUTPUTS : 32; }
@@ -98,18 +110,18 @@ struct Shared {
     unsigned H_0[CLUSTER > 1 ? 3 : 2][m_tiles(0) * ROW_TILES * TILE];   // of this chunk and the next
     unsigned H[((tiles_before(LAST) - tiles_before(1)) * (1 + APART) + m_tiles(LAST)) * ROW_TILES * TILE];   // H_1, ..., dZ_LAST; dZ_1, ...
     float outputs[NARROW ? WARPS : 1][NARROW ? CHUNK : 1][NARROW ? OUTPUTS : 1];   // sums over the neurons of some warps
-    float narrow_dW[NARROW ? WARPS : 1][NARROW ? OUTPUTS : 1][NARROW ? WIDTH[larger(L - 1, 0)] : 1];   // sums over their rows
+    float narrow_dW[NARROW && CLUSTER == 1 ? WARPS : 1][NARROW ? OUTPUTS : 1][NARROW && CLUSTER == 1 ? WIDTH[larger(L - 1, 0)] : 1];   // sums over their rows
     float dz_of_outputs[NARROW && CLUSTER > 1 ? CHUNK : 4][NARROW && CLUSTER > 1 ? OUTPUTS : 1];
-    float narrow_db[NARROW ? WARPS : 2][NARROW ? OUTPUTS : 1];
+    float narrow_db[!NARROW ? 2 : CLUSTER > 1 ? 3 : WARPS][NARROW ? OUTPUTS : 1];
     float slopes[slopes_before(L) * ROW_TILES * 128 + 4];
     float biases[NEURONS];
     float largest_sent[2][CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? SLOTS : 1];   // |weight| of each slot, of even and odd steps
     int largest_H[3][L + 1], largest_dZ[3][L + 1];         // bits of |.|: of the chunk before, of this and of the next
     int largest_W[3][L + 1];                               // of three steps
-    int expected[2][L + 1];                                // bytes at each mbarrier
+    int expected[2][L];                                    // bytes at each mbarrier
     int misfit[2];                                         // whether weights are beyond their scale, in even and odd steps
     float pace[2][3];                                      // of even and odd steps
-    unsigned long long arrived[2][L + 1];                  // mbarriers: gradients; parameters. 0: biases
+    unsigned long long arrived[2][L];                      // mbarriers: gradients; parameters
     unsigned short tables[CLUSTER > 1 ? 2 : 1][ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order, and of the next one's
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);

@@ -122,6 +122,8 @@ struct Training {
     Gradient<L> gradient;
     State<CLUSTER == 1 ? L : 0> state;
     float hidden[Hidden::M][Hidden::N][4], dz_of_outputs[Hidden::N][2][OUTPUTS];   // H and the outputs' dZ of last_layers
+    static constexpr int NARROW_EACH = NARROW && CLUSTER > 1 ? up(m_tiles(larger(L - 1, 1)), larger(OWNER_WARPS, 1)) : 1;
+    float narrow[NARROW_EACH][2][4], narrow_db;   // of the last layer, in owners
 
     template <int I> __device__ unsigned* W() const { return shared.W[CLUSTER > 1 ? step % 2 : 0] + weights_before(I) * TILE; }
     template <int I>
@@ -582,26 +584,46 @@ struct Training {
                 shared.dz_of_outputs[share.n_tile(n) * 8 + 2 * t + i % 2][i / 2] = dz_of_outputs[n][i % 2][i / 2];
         }
     }
-    __device__ void sum_over_rows()
+    // A warp has two tiles of 8 inputs. A lane's item is the weights of inputs 2 t and 2 t + 1 and output g.
+    __device__ void find_narrow_gradient(bool last)
     {
-        for (int m = warp; m < m_tiles(larger(L - 1, 1)); m += OWNER_WARPS)
+        constexpr int P = larger(L - 1, 1);
+        const bool first = CHUNKS == 1 || chunk == 0;
+#pragma unroll
+        for (int i = 0; i < NARROW_EACH; ++i) {
+            const int m = OWNER_WARPS - 1 - warp + i * OWNER_WARPS;   // the first owners update most
+            if (m >= m_tiles(P)) break;
+            float found[2][2] = {}, db = 0.0f;
 #pragma unroll
             for (int output = 0; output < OUTPUTS; ++output) {
-                float sum[2] = {}, db = 0.0f;
+                float sum[2] = {}, errors = 0.0f;
 #pragma unroll
                 for (int n = 0; n < ROW_TILES; ++n) {
                     const float4 h = shared.hidden[(m * ROW_TILES + n) * 32 + lane];
                     const int row = n * 8 + 2 * t;
-                    const float first = shared.dz_of_outputs[row][output], second = shared.dz_of_outputs[row + 1][output];
-                    sum[0] += first * h.x + second * h.y, sum[1] += first * h.z + second * h.w, db += first + second;
+                    const float a = shared.dz_of_outputs[row][output], b = shared.dz_of_outputs[row + 1][output];
+                    sum[0] += a * h.x + b * h.y, sum[1] += a * h.z + b * h.w, errors += a + b;
                 }
+#pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     sum[half] = over_line(sum[half]);
-                    if (t == 0) shared.narrow_dW[0][output][m * 16 + 8 * half + g] = sum[half];
+#pragma unroll
+                    for (int j = 0; j < 2; ++j) {
+                        const float its = __shfl_sync(0xffffffff, sum[half], 8 * t + 4 * j);
+                        if (g == output) found[half][j] = its;
+                    }
                 }
-                db = over_line(db);
-                if (m == 0 && lane == 0) shared.narrow_db[0][output] = db;
+                if (m == 0) errors = over_line(errors), db = g == output && t == 0 ? errors : db;
             }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float (&its)[4] = narrow[i][half];
+                for (int j = 0; j < 4; ++j) its[j] = j < 2 ? (first ? 0.0f : its[j]) + found[half][j] : 0.0f;
+                if (last && lane < lanes_of(L)) send_item<L>((2 * m + half) * lanes_of(L) + lane, its);
+            }
+            narrow_db = (first ? 0.0f : narrow_db) + db;
+            if (last && m == 0 && t < 2) send_bias(first_bias(L) + 8 * t + g, narrow_db);
+        }
     }
 
     // A lane's weight between input 8 tile + g and an output.
@@ -625,8 +647,8 @@ struct Training {
     __device__ void take_gradient()
     {
         using S = Weights<L>;
-        constexpr int SUMS = CLUSTER > 1 ? 1 : up(ROW_TILES, Hidden::N);
-        const S share(warp);
+        constexpr int SUMS = up(ROW_TILES, Hidden::N);
+        const S share(warp, rank);
         Gradient<L>& its = gradient;
         if (!share.has_some()) return;
         const bool first = CHUNKS == 1 || chunk == 0, real = g < OUTPUTS;
@@ -701,7 +723,7 @@ struct Training {
     {
         using S = Weights<I>;
         constexpr int PAIRS = up(ROW_TILES, 2);
-        const S share(warp);
+        const S share(warp, rank);
         Gradient<I>& its = gradient;
         if (!share.has_some()) return;
         Sums<S::M, S::N> sums;
@@ -754,10 +776,7 @@ struct Training {
                 if (last) send_gradient<I>();
             }
             if constexpr (NARROW && I == FIRST) {
-                sum_over_rows();
-                sync_owners();
-                take_gradient();
-                if (last) send_gradient<L>();
+                find_narrow_gradient(last);
             }
             find_gradients<I - 1>(last);
         }
@@ -855,7 +874,7 @@ struct Training {
     __device__ void each_item(F f)
     {
         using S = Weights<I>;
-        const S share(warp);
+        const S share(warp, rank);
         if (!share.has_some() || lane >= lanes_of(I)) return;
 #pragma unroll
         for (int m = 0; m < S::M; ++m)
@@ -868,7 +887,7 @@ struct Training {
     __device__ void each_bias(F f)   // f(neuron, m)
     {
         using S = Weights<I>;
-        const S share(warp);
+        const S share(warp, rank);
         if (!BIAS[I] || share.across > 0 || t > 1 || !share.has_some()) return;
 #pragma unroll
         for (int m = 0; m < S::M; ++m)
@@ -885,7 +904,7 @@ struct Training {
         State<I>& kept = state;
         const float (&of_step)[3] = shared.pace[step % 2];
         const Pace now{of_step[0], of_step[1], of_step[2]};
-        const Weights<I> share(warp);
+        const Weights<I> share(warp, rank);
         float largest = 0.0f;
         const float up = up_for(shared.largest_W[step % 3][I]);
         each_item<I>([&](int item, int m, int n) {
@@ -931,14 +950,14 @@ struct Training {
         each_item<I>([&](int item, int m, int n) {
             const float4 w = shared.items[first_item(I) + item];
             const float v[4] = {w.x, w.y, w.z, w.w};
-            const Weights<I> share(warp);
+            const Weights<I> share(warp, rank);
             write_tile(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE + lane, v, up_of_W[I]);
         });
     }
 
     // ---- in a cluster: messages with gradients and parameters
 
-    __device__ unsigned barrier_of(int which, int i) const { return shared_address(&shared.arrived[which][i]); }
+    __device__ unsigned barrier_of(int which, int i) const { return shared_address(&shared.arrived[which][larger(i, 1) - 1]); }
 
     __device__ int owned_by(int i, int by) const
     {
@@ -949,31 +968,37 @@ struct Training {
     // An item's gradient is four floats from each block; its parameters are four words or floats, and a slot's largest weight.
     __device__ int bytes_of(int which, int i) const
     {
-        if (which == 0) return 16 * CLUSTER * owned_by(i, rank);
-        int bytes = 16 * all_of(i);
-        for (int by = 0; by < CLUSTER && i > 0; ++by) bytes += 4 * up(owned_by(i, by), 32);
+        int bytes = 0;
+        for (int layer = i > 1 ? i : 0; layer <= i; ++layer)   // biases come with the first layer
+            bytes += which == 0 ? 16 * CLUSTER * owned_by(layer, rank) : 16 * all_of(layer);
+        for (int by = 0; by < CLUSTER && which == 1; ++by) bytes += 4 * up(owned_by(i, by), 32);
         return bytes;
     }
-    __device__ void expect(int which, int i) const { mbarrier_expect(barrier_of(which, i), shared.expected[which][i]); }
+    __device__ void expect(int which, int i) const { mbarrier_expect(barrier_of(which, i), shared.expected[which][i - 1]); }
 
     template <int I>
     __device__ void send_gradient()
     {
         Gradient<I>& its = gradient;
-        const Weights<I> share(warp);
+        const Weights<I> share(warp, rank);
         for (int m = 0; m < Weights<I>::M; ++m) {
             if (share.across > 0 || t > 1 || !share.has_some() || !share.has_m(m)) continue;
-            const int bias = first_bias(I) + share.m_tile(m) * 16 + 8 * t + g, four = bias / 4;
-            const int owner = four / owned_of(0), at = 32 * first_slot(0) + four % owned_of(0);
-            const float v[1] = {its.db[m]};
-            send(in_block(shared_address(&shared.gradients[rank][at]) + bias % 4 * 4, owner), v,
-                 in_block(barrier_of(0, 0), owner));
+            send_bias(first_bias(I) + share.m_tile(m) * 16 + 8 * t + g, its.db[m]);
         }
-        each_item<I>([&](int item, int m, int n) {
-            const int owner = item / owned_of(I), at = 32 * first_slot(I) + item % owned_of(I);
-            send(in_block(shared_address(&shared.gradients[rank][at]), owner), its.dW[m][n],
-                 in_block(barrier_of(0, I), owner));
-        });
+        each_item<I>([&](int item, int m, int n) { send_item<I>(item, its.dW[m][n]); });
+    }
+    __device__ void send_bias(int bias, float gradient)
+    {
+        const int four = bias / 4, owner = four / owned_of(0), at = 32 * first_slot(0) + four % owned_of(0);
+        const float v[1] = {gradient};
+        send(in_block(shared_address(&shared.gradients[rank][at]) + bias % 4 * 4, owner), v,
+             in_block(barrier_of(0, 0), owner));
+    }
+    template <int I>
+    __device__ void send_item(int item, const float (&gradient)[4])
+    {
+        const int owner = item / owned_of(I), at = 32 * first_slot(I) + item % owned_of(I);
+        send(in_block(shared_address(&shared.gradients[rank][at]), owner), gradient, in_block(barrier_of(0, I), owner));
     }
 
     // The layer of a slot (0: biases); a lane's item, and whether it has one. Four neighbours have two lines of a tile, which have
@@ -1037,7 +1062,7 @@ struct Training {
     __device__ void await_parameters(int of_step)
     {
         mbarrier_wait(barrier_of(1, I), of_step % 2, {"weights", I}, of_step);
-        if constexpr (I > 0) await_parameters<I - 1>(of_step);
+        if constexpr (I > 1) await_parameters<I - 1>(of_step);
     }
 
     // ---- a launch
@@ -1127,12 +1152,13 @@ struct Training {
         __syncthreads();
         load();
         if constexpr (CLUSTER > 1) {
-            if (thread < L + 1) {
-                for (int which = 0; which < 2; ++which) mbarrier_init(barrier_of(which, thread));
+            if (thread < L) {
+                const int i = thread + 1;
+                for (int which = 0; which < 2; ++which) mbarrier_init(barrier_of(which, i));
                 mbarriers_made();
                 for (int which = 0; which < 2; ++which) {
-                    shared.expected[which][thread] = bytes_of(which, thread);
-                    expect(which, thread);
+                    shared.expected[which][thread] = bytes_of(which, i);
+                    expect(which, i);
                 }
             }
             cluster_barrier();
@@ -1187,7 +1213,6 @@ struct Training {
             follow_scales();
             follow_numbers();
             named_barrier(FOUND, THREADS);
-            mbarrier_wait(barrier_of(1, 0), (step - 1) % 2, {"biases", 0}, step);
         }
         clear_next();
         if (CLUSTER == 1 || chunk > 0 || step == 0) follow_numbers();
@@ -1326,6 +1351,7 @@ struct Training {
             }
         });
         begin_rows();
+        Pace pace = formula.pace(rate, decay, 0);
         sync_both();
         for (; step < steps; ++step) {
             for (chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -1345,13 +1371,13 @@ struct Training {
                 else named_arrive(FOUND, THREADS);
                 prepare_rows();   // while gradients are on their way
                 if (chunk == CHUNKS - 1) {
-                    const Pace pace = formula.pace(rate, decay, step);
 #pragma unroll
                     for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace);
-                    if (warp == 0 && lane < L + 1) {
-                        mbarrier_wait(barrier_of(0, lane), step % 2, {"gradient", (unsigned)lane}, step);
-                        expect(0, lane);
+                    if (warp == 0 && lane < L) {
+                        mbarrier_wait(barrier_of(0, lane + 1), step % 2, {"gradient", (unsigned)lane + 1}, step);
+                        expect(0, lane + 1);
                     }
+                    pace = formula.pace(rate, decay, step + 1);
                 }
                 find_next_rows(1 - found);
                 go_on();
@@ -1394,11 +1420,25 @@ struct Training {
             }
     }
 
+    // The first layer's parameters, which are needed first, are sent before those of other layers.
     __device__ void update_slot(int s, const Pace& now)
     {
+        constexpr bool IN_TURN = SLOTS_EACH == 1;
         const Slot& slot = slots[s];
-        if (!__ballot_sync(0xffffffff, slot.real)) return;
-        mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slot.layer}, step);
+        const bool is_real = __ballot_sync(0xffffffff, slot.real);
+        float message[4] = {};
+        unsigned most = 0;
+        if (is_real) {
+            mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slot.layer}, step);
+            most = updated_slot(s, now, message);
+        }
+        if (IN_TURN && slot.layer > 1) sync_owners();
+        if (is_real) send_slot(s, message, most);
+        if (IN_TURN && slot.layer <= 1) sync_owners();
+    }
+    __device__ unsigned updated_slot(int s, const Pace& now, float (&message)[4])   // the largest weight
+    {
+        const Slot& slot = slots[s];
         float sum[4] = {}, largest = 0.0f;
 #pragma unroll
         for (int from = 0; from < CLUSTER; ++from) {
@@ -1414,13 +1454,16 @@ struct Training {
         const float up = slot.layer > 0 ? up_for(shared.largest_W[step % 3][slot.layer]) : 1.0f;
         const Parts16 first(own[s][0] * up, own[s][1] * up), second(own[s][2] * up, own[s][3] * up);
         unsigned words[4] = {first.big, second.big, first.small, second.small};
-        const unsigned most = __reduce_max_sync(0xffffffff, __float_as_uint(largest));
         transpose_in_fours(words);
 #pragma unroll
         for (int i = 0; i < 4; ++i) words[i] = __shfl_sync(0xffffffff, words[i], slot.source);
-        float message[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) message[i] = slot.layer > 0 ? __uint_as_float(words[i]) : own[s][i];
+        return __reduce_max_sync(0xffffffff, __float_as_uint(largest));
+    }
+    __device__ void send_slot(int s, const float (&message)[4], unsigned most) const
+    {
+        const Slot& slot = slots[s];
         if (slot.real)
 #pragma unroll
             for (int i = 0; i < CLUSTER; ++i) {
@@ -1437,7 +1480,7 @@ struct Training {
     __device__ void look_at_weights()
     {
         await_parameters(step - 1);
-        if (lane < L + 1) expect(1, lane);
+        if (lane < L) expect(1, lane + 1);
         largest_of_slots();
         const bool is_misfit = have_misfits();
         if (lane == 0) shared.misfit[step % 2] = is_misfit;

@@ -8,7 +8,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import addressof, c_char
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ _OF_HOST, _OF_DEVICE = 16, _PAGE // 2 + 48
 256 KiB took 4 to 19 times as long where its target began 1 to 31 bytes further in a page than its source. Of
 arrays that NumPy places it is chance whether they do; these never do, nor do parts at multiples of 64
 bytes."""
+
+
+_SHARES = 2
+"""Devices of ``others`` unless a number is given: here they are the processor's own memory."""
 
 
 class HostBuffer:
@@ -144,6 +148,17 @@ class CpuBackend(Backend):
     _not_managed = _refused("managed memory needs a CUDA device")
     managed_alloc = managed_free = _not_managed
     advise = prefetch_in = prefetch_out = _not_managed
+
+    def others(self, devices: int | None) -> list[Backend]:
+        return [self] * ((devices or _SHARES) - 1)
+
+    def all_reduce(
+        self, buffer: HostBuffer, nbytes: int, stream: Any, further: Sequence[tuple[HostBuffer, Any]]
+    ) -> None:
+        parts = [one.words[: nbytes // 4] for one in (buffer, *(other for other, _ in further))]
+        total = np.sum(parts, axis=0, dtype=np.float32)
+        for part in parts:
+            part[:] = total
 
     def memory(self) -> tuple[int, int]:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,7 +1,7 @@
 """The CUDA backend, on CuPy's bindings of the CUDA runtime."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from cupy.cuda import runtime
 
 from snn.backends import kernel_source
-from snn.backends.base import REGISTERED
+from snn.backends.base import REGISTERED, Backend
 from snn.backends.cuda import loops
 from snn.backends.cuda.kernels import Kernels
 from snn.backends.cuda.memory import (
@@ -23,9 +23,11 @@ from snn.backends.cuda.memory import (
     in_own_pages,
 )
 from snn.backends.cuda.persistent import Trainer, naming_waits
+from snn.backends.cuda.several import Communicators
 from snn.backends.launches import Steps, TrainingLaunch, TrainingShape, check_precision
 from snn.config.groups import ROOT
 from snn.errors import DeviceError, OutOfMemory, Unsupported, out_of_memory
+from snn.hardware.devices import VISIBLE
 
 _REFUSED_PAGE_LOCK = (MEMORY_ALLOCATION, 304)  # cudaErrorOperatingSystem
 _FAIL_AFTER_A_LAUNCH = (
@@ -51,7 +53,8 @@ class CudaBackend(ManagedMemory):
         self.convolves = self._kernels.convolves
         self.no_capture = kernel_source.no_capture(kernel["source"])
         self.no_storage = kernel_source.no_storage(kernel["source"], root)
-        self.precision, self._root = precision, root
+        self.precision, self._root, self._kernel, self._index = precision, root, kernel, index
+        self._others: list[CudaBackend] = []
         self._trainers: dict[TrainingShape, Trainer] = {}
         self._page_locked: set[int] = set()
         self._registered: set[int] = set()
@@ -193,6 +196,35 @@ class CudaBackend(ManagedMemory):
 
     def synchronize(self) -> None:
         runtime.deviceSynchronize()
+        for other in self._others:
+            other.use()
+            runtime.deviceSynchronize()
+        if self._others:
+            self.use()
+
+    def others(self, devices: int | None) -> list[Backend]:
+        here = runtime.getDeviceCount()
+        count = here if devices is None else devices
+        if count > here or count < 2:
+            raise Unsupported(
+                f"data_parallel needs {max(count, 2)} GPUs of one model, and this process sees {here}: take "
+                f"a machine with as many, or let {VISIBLE} show them"
+            )
+        if len(self._others) != count - 1:
+            try:
+                kernel, precision, root = self._kernel, self.precision, self._root
+                others = [CudaBackend(kernel, precision, root, number) for number in range(1, count)]
+                self._communicators = Communicators(count)
+            finally:
+                self.use()
+            self._others = others
+        return [*self._others]
+
+    def use(self) -> None:
+        runtime.setDevice(self._index)
+
+    def all_reduce(self, buffer: int, nbytes: int, stream: int, further: Sequence[tuple[int, int]]) -> None:
+        self._communicators.all_reduce(((buffer, stream), *further), nbytes // 4)
 
     def event_create(self) -> int:
         return runtime.eventCreateWithFlags(runtime.eventDisableTiming)

@@ -31,7 +31,7 @@ class Kernels:
         self._source = kernel_source.text(root / kernel["source"]) if kernel["source"] else ""
         self._convolution = kernel_source.convolution(kernel["source"], root)
         self._kernel, self._root, self._block = kernel, root, tuple(kernel["block"])
-        self._precision = precision
+        self._precision, self._device = precision, runtime.getDevice()
         self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._launchers: dict[tuple[str, tuple[float, ...]], Callable[[Sequence[int], int], None]] = {}
         self._overlap, self._storage = False, FP32
@@ -102,7 +102,8 @@ class Kernels:
         return self._launcher(module.get_function(op), OPS[op], numbers, (x, y), (threads, 1))
 
     def _module(self, source: str, *compiled_for: Any) -> cupy.RawModule:
-        return _module(kernel_source.overlapping(source) if self._overlap else source, *compiled_for)
+        text = kernel_source.overlapping(source) if self._overlap else source
+        return _module(self._device, text, *compiled_for)
 
     @property
     def _launcher(self) -> type["_Launcher"]:
@@ -158,6 +159,7 @@ class _OverlappingLauncher(_Launcher):
 
 @cache
 def _module(
+    device: int,
     source: str,
     block: tuple[int, int],
     work: tuple[int, int],

@@ -237,11 +237,16 @@ def _seconds_per_round(effort: Effort, launch: Launch, **further: Any) -> tuple[
 
 
 def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[Limit]:
-    """Cycles per load from shared memory, L1, L2 and main memory; frees what it allocates."""
+    """Cycles per multiply-add of registers, and per load from shared memory, L1, L2 and main memory; frees
+    what it allocates."""
     module = load(root / KERNELS[2])
-    shared, l1, memory = (module.get_function(f"chase_{name}") for name in ("shared", "l1", "memory"))
+    registers, shared, l1, memory = (
+        module.get_function(f"chase_{name}") for name in ("registers", "shared", "l1", "memory")
+    )
     fill = module.get_function("fill_chain")
-    yield _latency("shared_latency", "shared memory", shared, (), 0, samples)
+    how = f"{_STEPS} multiply-adds, each of what the last one gave in a register"
+    yield _latency("register_latency", how, registers, (), 0, samples)
+    yield _latency("shared_latency", _loads("shared memory"), shared, (), 0, samples)
     free, _ = runtime.memGetInfo()
     for what, where, function, nbytes in (
         ("l1_latency", "L1", l1, _L1_BYTES),
@@ -253,11 +258,16 @@ def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[L
             fill((256,), (256,), (np.uint64(chain), np.uint32(lines)))
             with memory_of(2 * l2_bytes):  # evicts the chain from L2
                 warm = 0 if what == "dram_latency" else lines
-                yield _latency(what, f"{where}, {nbytes} bytes", function, (np.uint64(chain),), warm, samples)
+                how = _loads(f"{where}, {nbytes} bytes")
+                yield _latency(what, how, function, (np.uint64(chain),), warm, samples)
 
 
-def _latency(what: str, where: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int) -> Limit:
-    """Cycles per load, ``warm`` loads after the launch; the first sample is dropped."""
+def _loads(where: str) -> str:
+    return f"{_STEPS} loads from {where}, each from where the last one said"
+
+
+def _latency(what: str, how: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int) -> Limit:
+    """Cycles per step, ``warm`` steps after the launch; the first sample is dropped."""
     found, cycles = [], np.zeros(1, np.int64)
     with memory_of(16) as state:  # the word, and 8 bytes later the cycles
         for _ in range(samples + 1):
@@ -265,7 +275,6 @@ def _latency(what: str, where: str, function: Any, chain: tuple[Any, ...], warm:
             function((1,), (1,), (*chain, np.uint64(state), np.uint64(state + 8), *numbers))
             runtime.memcpy(cycles.ctypes.data, state + 8, cycles.nbytes, runtime.memcpyDeviceToHost)
             found.append(int(cycles[0]) / _STEPS)
-    how = f"{_STEPS} loads from {where}, each from where the last one said"
     return Limit(what, 1, CYCLES, how, tuple(found[1:]))
 
 

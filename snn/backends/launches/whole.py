@@ -271,13 +271,14 @@ class _Plan:
             (2 if blocks > 1 else 1) * sum(tiles) * _TILE,
             (3 if blocks > 1 else 2) * widths[0] // UNIT * row_tiles * _TILE,
             (sum(stored[:-1]) * (1 + apart) + stored[-1]) // UNIT * row_tiles * _TILE,
-            self.warps * outputs * (self.chunk + widths[-2] + 1) if narrow else 4,
+            self.warps * outputs * self.chunk if narrow else 1,
+            (self.warps * (widths[-2] + 1) if blocks == 1 else 4) * outputs if narrow else 3,
             sum(with_z) // UNIT * row_tiles * _TILE + 4,
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
-            3 * 3 * (layers + 1) + 2 * (layers + 1) + 2 + 6,
+            3 * 3 * (layers + 1) + 2 * layers + 2 + 6,
         ]
-        barriers = 8 * 2 * (layers + 1)
+        barriers = 8 * 2 * layers
         tables = 2 * (2 if blocks > 1 else 1) * (ROUNDS << right if self.order_bits else 4)
         self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + barriers + tables, 16)
 

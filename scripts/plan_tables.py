@@ -1,0 +1,107 @@
+"""Write the published tables of what ``snn plan`` predicts: nothing is measured, and no GPU is needed.
+
+results/published/plan_accuracy.csv: the predicted peak of device memory over what the driver held, of every
+published cell whose memory was measured; the lowest and the highest ratio by set and strategy.
+results/published/plan_remedies.csv: peaks, on an H200, of memory_remedies in config/open_questions.yaml.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import click  # noqa: E402
+import pandas as pd  # noqa: E402
+
+from snn import command  # noqa: E402
+from snn.arguments import Command, main_of  # noqa: E402
+from snn.files.outputs import replaced  # noqa: E402
+from snn.files.published_sets import PUBLISHED, name_of, sets  # noqa: E402
+from snn.grid import sweeps  # noqa: E402
+from snn.hardware.devices import Device  # noqa: E402
+from snn.planning import gpus  # noqa: E402
+from snn.planning.plan import predicted  # noqa: E402
+from snn.records.archive import has_cells, read_all  # noqa: E402
+from snn.strategies.factory import on_host, own_runtime  # noqa: E402
+
+ACCURACY, REMEDIES = (PUBLISHED / f"plan_{name}.csv" for name in ("accuracy", "remedies"))
+SWEEP = "memory_remedies"
+_LOOKED_AT_TOO_EARLY = "managed_kept"
+"""Its record has the memory before its first launch, with which the driver takes more for unified memory."""
+
+Record = Mapping[str, Any]
+
+
+@cache
+def measured(folder: Path) -> list[Record]:
+    """A record of each cell of a published set whose memory was measured on the GPU."""
+    found = [record for record in read_all(folder).values() if record["round"] == 1 and record["memory"]]
+    return [one for one in found if not any(of(one["cell"]["strategy"]) for of in (on_host, own_runtime))]
+
+
+def accuracy(folder: Path) -> Iterator[dict[str, Any]]:
+    """A row per strategy of a set: the predicted peak over the driver's figure, lowest and highest."""
+
+    def strategy(record: Record) -> str:
+        return str(record["cell"]["strategy"]["name"])
+
+    for name, records in groupby(sorted(measured(folder), key=strategy), strategy):
+        if name == _LOOKED_AT_TOO_EARLY:
+            continue
+        ratios = []
+        for record in records:
+            device, memory = record["cell"]["device"]["name"], record["memory"]
+            held = memory["total_bytes"] - memory["least_free_bytes"]
+            ratios.append(sum(predicted(record["cell"], gpus.named(device)).values()) / held)
+        row = {"set": name_of(folder), "strategy": name, "cells": len(ratios)}
+        yield row | {"lowest": round(min(ratios), 4), "highest": round(max(ratios), 4), "device": device}
+
+
+def remedies() -> Iterator[dict[str, Any]]:
+    """A row per cell of the sweep: its peak, what the strategy asks for of that, and which share it saves."""
+    gpu = gpus.named("NVIDIA H200")
+    cells = sweeps.read(ROOT / "config/open_questions.yaml", Device("cuda", gpu.name))[SWEEP].named.values()
+    plain = dict[str, int]()
+    for cell in cells:
+        kinds = predicted(cell, gpu)
+        total = sum(kinds.values())
+        asked = total - kinds["runtime"] - kinds["rounding"]
+        network, training = cell["network"], cell["training"]
+        most = plain.setdefault(
+            str(network["hidden"]), asked
+        )  # the first cell of a network is without remedies
+        yield {
+            "hidden_layers": len(network["hidden"]),
+            "neurons": network["hidden"][0],
+            "batch_size": training["batch_size"],
+            "recomputed_layers": len(network["recompute"]),
+            "micro_batches": training["accumulate"],
+            "total_bytes": total,
+            "peak_bytes": asked,
+            "saved_fraction": round(1 - asked / most, 4),
+            "device": gpu.name,
+        }
+
+
+@click.command("plan_tables", cls=Command, help=__doc__)
+def write() -> None:
+    folders = [folder for folder in sets(device="nvidia-*") if has_cells(folder)]
+    tables = {
+        ACCURACY: [row for folder in folders for row in accuracy(folder)],
+        REMEDIES: [*remedies()],
+    }
+    for path, rows in tables.items():
+        with replaced(path) as file:
+            file.write(pd.DataFrame(rows).to_csv(index=False).encode())
+        print(f"{path.relative_to(ROOT)}: {len(rows)} rows")
+
+
+main = main_of(write)
+
+if __name__ == "__main__":
+    sys.exit(command.run(main))
