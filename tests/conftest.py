@@ -62,9 +62,11 @@ TOGETHER = {
 
 LONGEST = (
     *("pipeline", "test_persistent_on_cpu.py", "test_compile.py", "numba", "test_launched_training.py"),
-    "test_convolutions.py",
+    *("test_convolutions.py", "test_published_figures.py", "test_retabulate.py", "test_kernels_on_cpu.py"),
+    *("test_cnn_pipeline.py", "test_optimizers.py", "test_recommend.py", "test_activations.py"),
+    *("test_microbenchmarks.py", "test_convolutional_steps.py", "test_whole.py", "test_inputs.py"),
 )
-"""Groups that begin first, so that at the end no process waits for the other."""
+"""Groups that begin first, those of 10 seconds and more: at the end no process waits long for the other."""
 
 OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
 DIAGNOSTICS = [

@@ -41,7 +41,8 @@ ON_HOST = 1  # of these, wherever the others are
 UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2
 _LEFT = (
-    *(".git", ".venv", ".snakemake", "results", ".*_cache", "__pycache__", ".hypothesis"),
+    *(".git", ".venv", ".snakemake", "results", ".*_cache", ".hypothesis"),
+    "*.pyc.*",  # which another process is compiling
     *("_build", "_generated"),  # of docs/
 )
 IGNORED = shutil.ignore_patterns(*_LEFT)
