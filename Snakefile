@@ -33,6 +33,7 @@ rule all:
 
 onstart:
     hold_workflow_lock()
+    lift_job_limit()
     write_progress_plan()
 
 

@@ -210,12 +210,12 @@ def recommend(**question: Any) -> int:
 def train(**options: Any) -> int:
     """Train a network on your data once, and save it.
 
-    strategy=auto, the default, takes the fastest that snn recommend or the workflow has measured here for
-    the same network, batches and optimizer. If there are no such records, it takes the first of persistent,
-    graph and resident that can train the network on a GPU, and NumPy on a CPU. The other defaults are usual
-    in PyTorch programs: biases, Adam with a learning rate of 0.001, rows in a new order in each epoch. It
-    takes the same settings as snn run, and prints the score on the rows that dataset.held_out leaves out.
-    With --model training starts from the model's weights.
+    strategy=auto, the default, takes the strategy with the shortest mean time of those that snn recommend or
+    the workflow has measured here for the same network, batches and optimizer. Without such records, it takes
+    the first of persistent, graph and resident that can train the network on a GPU, and NumPy on a CPU. The
+    other defaults are usual in PyTorch programs: biases, Adam with a learning rate of 0.001, rows in a new
+    order in each epoch. It takes the same settings as snn run, and prints the score on the rows that
+    dataset.held_out leaves out. With --model training starts from the model's weights.
 
     \b
     snn train --csv mine.csv --target price --hidden 64,64 --save model.npz

@@ -18,6 +18,7 @@ from snn.models import saved
 from snn.models.network import network_label
 from snn.models.saved import SavedNetwork
 from snn.models.validation import best_epoch
+from snn.profiling.memory import count
 from snn.recommending import earlier
 from snn.recommending.question import USUAL, TrainingJob, ask_training
 from snn.strategies.factory import Job
@@ -62,8 +63,9 @@ def train(
     job = replace(asked.job, strategy=cell["strategy"] if is_chosen else {}, keeps_losses=True)
     device = devices.find(asked.device)
     devices.say_unused_gpu(asked.device, device)
-    rows = f"{len(job.X)} rows of {job.X.shape[1]} features"
-    say(f"{network_label(cell['network'])} on {rows}, {job.epochs} epochs, on {device.name}", sys.stderr)
+    rows = f"{count(len(job.X), 'row')} of {count(job.X.shape[1], 'feature')}"
+    epochs = count(job.epochs, "epoch")
+    say(f"{network_label(cell['network'])} on {rows}, {epochs}, on {device.name}", sys.stderr)
     initial = torch_models.weights_of(asked.model, job.network) if asked.model is not None else None
     kernel = cell["kernel"] if is_chosen else None
     first = None if is_chosen else earlier.winner(cell, job.X.shape[1], device)
@@ -96,14 +98,12 @@ def _check_new(save: str, overwrite: bool) -> None:
 def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:
     """Why ``auto`` chose the strategy of a fit."""
     rejected = [f"{name} cannot train this: {why}" for name, why in found.rejected.items()]
+    names = ", ".join(name for name, _ in TRIED[backend])
+    chosen = f"is the first of {names} that can train this; snn recommend finds the fastest"
     if first is not None and not rejected:
-        chosen = f"the fastest of {first.compared} that were measured for such steps here on {first.date}"
-    else:
-        names = [name for name, _ in TRIED[backend]]
-        chosen = (
-            f"the first of {', '.join(names)} that can train this; snn recommend measures which is fastest"
-        )
-    return "; ".join([f"{found.strategy} is {chosen}", *rejected])
+        compared = f"{first.compared} candidates that were measured here for such steps"
+        chosen = f"has the shortest mean time of {compared}, on {first.date}"
+    return "; ".join([f"{found.strategy} {chosen}", *rejected])
 
 
 def _described(asked: TrainingJob, job: Job, found: Fit) -> SavedNetwork:
@@ -126,7 +126,7 @@ def _score(job: Job, weights: list[np.ndarray]) -> str:
 
 
 def _rows(X: np.ndarray) -> str:
-    return f"{len(X)} rows that were held out"
+    return f"{count(len(X), 'row')} held out of training"
 
 
 class _Progress:

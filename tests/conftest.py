@@ -42,6 +42,7 @@ SHARE, FEWEST = 3, 3
 """One in so many of a test's examples is tried, but at least so many; ``thorough`` tries all of them."""
 
 os.environ.update(cache.of_snakemake(ROOT))
+gc.disable()  # until all tests are collected, of which nothing is garbage
 
 TOGETHER = {
     "pipeline": (
@@ -61,9 +62,11 @@ TOGETHER = {
 
 LONGEST = (
     *("pipeline", "test_persistent_on_cpu.py", "test_compile.py", "numba", "test_launched_training.py"),
-    "test_convolutions.py",
+    *("test_convolutions.py", "test_published_figures.py", "test_retabulate.py", "test_kernels_on_cpu.py"),
+    *("test_cnn_pipeline.py", "test_optimizers.py", "test_recommend.py", "test_activations.py"),
+    *("test_microbenchmarks.py", "test_convolutional_steps.py", "test_whole.py", "test_inputs.py"),
 )
-"""Groups that begin first, so that at the end no process waits for the other."""
+"""Groups that begin first, those of 10 seconds and more: at the end no process waits long for the other."""
 
 OF_OTHERS = [name for name in groups.names("strategy") if own_runtime(groups.load("strategy", name))]
 DIAGNOSTICS = [
@@ -126,6 +129,7 @@ def pytest_collection_finish():
     """What was collected stays: every timed run collects garbage first, and would look through all of it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers():

@@ -41,7 +41,8 @@ ON_HOST = 1  # of these, wherever the others are
 UNSUPPORTED = "graph"  # on a CPU, and so is the peer
 ROUNDS = 2
 _LEFT = (
-    *(".git", ".venv", ".snakemake", "results", ".*_cache", "__pycache__", ".hypothesis"),
+    *(".git", ".venv", ".snakemake", "results", ".*_cache", ".hypothesis"),
+    "*.pyc.*",  # which another process is compiling
     *("_build", "_generated"),  # of docs/
 )
 IGNORED = shutil.ignore_patterns(*_LEFT)
@@ -77,17 +78,21 @@ class Project:
         return printed
 
     def jobs(self, *arguments, **options):
-        """How many jobs of each rule a run has, ``all`` left out."""
-        printed = self.snakemake(*arguments, **options)
-        stats = re.search(r"^Job stats:\n.*?^total", printed, re.MULTILINE | re.DOTALL)
-        counts = re.findall(r"^(\w+) +(\d+)$", stats[0], re.MULTILINE) if stats else []
-        return {rule: int(count) for rule, count in counts if rule not in ("all", "total")}
+        """How many jobs of each rule a run has: see ``jobs_in``."""
+        return jobs_in(self.snakemake(*arguments, **options))
 
     def records(self):
         return {path: json.loads(path.read_text()) for path in self.folder.glob("results/cells/**/*.json")}
 
     def table(self, name):
         return pd.read_csv(self.folder / f"results/tables/{name}.csv")
+
+
+def jobs_in(printed):
+    """How many jobs of each rule Snakemake ran, ``all`` left out."""
+    stats = re.search(r"^Job stats:\n.*?^total", printed, re.MULTILINE | re.DOTALL)
+    counts = re.findall(r"^(\w+) +(\d+)$", stats[0], re.MULTILINE) if stats else []
+    return {rule: int(count) for rule, count in counts if rule not in ("all", "total")}
 
 
 def copied(source, target, ignore=None):

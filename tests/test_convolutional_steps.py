@@ -54,7 +54,7 @@ LONG = {
 )
 def test_the_kernel_and_numpy_train_as_the_oracle(name, limits, random):
     shape, rate = SMALL[name], 0.05
-    rows, epochs = shape.batch + 1, 2
+    rows, epochs = shape.batch + 1, 1
     X, labels, Y, weights = made(shape, rows, random)
     buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
     steps = Steps(rows, 0, epochs * 2, rate)
@@ -72,7 +72,7 @@ def test_the_kernel_and_numpy_train_as_the_oracle(name, limits, random):
 @pytest.mark.parametrize("name", FURTHER)
 def test_so_they_do_with_other_optimizers_and_orders(name, random):
     shape, rate, epochs = FURTHER[name], 0.02, 2
-    rows = 2 * shape.batch + 1
+    rows = shape.batch + 1
     X, labels, Y, weights = made(shape, rows, random)
     buffers, by_numpy = (buffers_of(shape, X, Y, weights) for _ in range(2))
     launched(shape, buffers, rows, epochs, rate)

@@ -18,7 +18,7 @@ import cuda_on_cpu
 import jsonschema
 import numpy as np
 import pytest
-from conftest import ROOT
+from conftest import ROOT, further
 from convolutional_shapes import SMALL, network_of
 from deferred import DeferredBackend
 from emulated_launch import faulty, launched
@@ -372,7 +372,7 @@ def test_a_convolution_gives_up(tmp_path, random):
 @needs_compiler
 @pytest.mark.parametrize(
     ("kernel", "layers", "batch"),
-    [("two_layers", (20, 60, 64, 1), 70), ("three_layers", (20, 120, 120, 250, 1), 20)],
+    [("two_layers", (20, 60, 64, 1), 70), further("three_layers", (20, 120, 120, 250, 1), 20)],
 )
 def test_messages_with_fences_are_the_same_on_the_cpu(kernel, layers, batch, random):
     *_, buffers, shape, steps = made(layers, batch, batch + 10, 1, "sequential", None, random)

@@ -219,8 +219,8 @@ def family_of(name):
 @pytest.mark.parametrize(
     ("name", "batches"),
     [
-        *(("classifier", 3), ("deep", 3), ("uneven", 3), ("adam", 3), ("shuffled", 2)),
-        *(further(name, 3) for name in ("in turn", "regression", "square", "momentum", "adam on images")),
+        *(("classifier", 3), ("deep", 3), ("square", 3), ("adam", 3), ("shuffled", 2)),
+        *(further(name, 3) for name in ("in turn", "regression", "uneven", "momentum", "adam on images")),
         further("adam", 1),
     ],
 )

@@ -7,7 +7,6 @@ import sys
 import time
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pynvml
 import pytest
@@ -426,12 +425,12 @@ def test_a_thread_samples_until_the_end_and_costs_little():
     seen = []
     start = time.perf_counter()
     with Sampler(CPU, lambda sample, limits: seen.append((sample, limits)), every=0.05) as sampler:
-        while len(seen) < 20:
-            np.ones((64, 64)) @ np.ones((64, 64))
+        while len(seen) < 5:
+            time.sleep(0.01)
     end = time.perf_counter()
     found = sampler.samples([(start, end)])
     taken, columns = found["taken"], found["columns"]
-    assert 20 <= taken <= (end - start) / 0.05 + 2 and taken == len(seen) == len(columns["t_s"])
+    assert 5 <= taken <= (end - start) / 0.05 + 2 and taken == len(seen) == len(columns["t_s"])
     assert 0 < found["cpu_seconds"] < 0.2 * (end - start)
     assert columns["t_s"] == sorted(columns["t_s"])
     assert found["limits"]["memory_bytes"] == usable_bytes() == seen[0][1]["memory_bytes"]

@@ -213,7 +213,7 @@ def test_three_layers_that_diverge_do_so_after_the_same_step_as_numpy(random):
     assert finite[0] and not finite[-1]
 
 
-@pytest.mark.parametrize("bits", [0x7F800000, 0x7FC00000, 0xFFFFFFFF])
+@pytest.mark.parametrize("bits", [0x7F800000, 0xFFFFFFFF])
 def test_three_layers_end_with_any_bits_of_what_is_not_a_number(bits, random):
     *_, buffers, shape, steps = made((20, 120, 120, 250, 1), 20, 30, 1, "sequential", None, random)
     for buffer in buffers[:3]:
@@ -259,8 +259,8 @@ def trained_by_launches(layers, batch, rows, weights, X, Y, order, epochs, most=
 @pytest.mark.parametrize(
     "layer, scale, order",
     [
-        *((layer, 1e-9, "sequential") for layer in (0, 2)),
-        further(1, 1e-9, "sequential"),
+        (0, 1e-9, "sequential"),
+        *(further(layer, 1e-9, "sequential") for layer in (1, 2)),
         *(further(2, scale, "sequential") for scale in (1e-3, 1e-4, 1e-5)),
         *(further(layer, 1e-9, "simultaneous") for layer in (0, 2)),
         (2, 1e-4, "simultaneous"),
@@ -280,23 +280,25 @@ def test_a_tiny_layer_grows_as_in_float64(layer, scale, order, random):
 
 
 def test_a_stop_is_at_the_same_step_wherever_a_training_is_split(random, monkeypatch):
-    """Targets of 0 keep W_3 tiny in the first two batches; in the third it grows.
+    """Targets of 0 keep W_3 tiny in the first batch; in the second it grows.
 
     That step is within a launch, the first of one, or the last of one.
     """
-    monkeypatch.setattr(one_launch, "_AFTER_STOP", 2)
-    layers, batch, rows = (20, 120, 120, 250, 1), 20, 60
+    monkeypatch.setattr(one_launch, "_AFTER_STOP", 1)
+    layers, batch, rows = (20, 120, 120, 250, 1), 20, 40
     X, Y, weights, *_ = made(layers, batch, rows, 1, "sequential", None, random)
     weights[2] *= np.float32(1e-9)
-    Y[:40] = 0
+    Y[:20] = 0
     once, *others = (
         trained_by_launches(layers, batch, rows, weights, X, Y, "sequential", 2, most)
-        for most in (1000, 2, 3)
+        for most in (1000, 1, 2)
     )
-    assert once[2] == [("three_layers", 0, 6), ("three_layers", 0, 2), ("grid", 2, 2), ("three_layers", 1, 2)]
+    assert once[2] == [("three_layers", 0, 4), ("three_layers", 0, 1), ("grid", 1, 1), ("three_layers", 0, 2)]
     for other in others:
         assert all(map(np.array_equal, once[0], other[0]))
-        assert [launch for launch in other[2] if launch[0] == "grid"] == [("grid", 2, 2)]
+        assert [launch for launch in other[2] if launch[0] == "grid"] == [("grid", 1, 1)]
+    expected, _ = train(weights, X, Y, epochs=2, batch_size=batch, rate=RATE)
+    assert np.linalg.norm(once[0][2] - expected[2]) < 1e-5 * np.linalg.norm(expected[2])
 
 
 def test_a_missing_barrier_of_the_grid_is_a_race(tmp_path, random):

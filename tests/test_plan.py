@@ -88,26 +88,33 @@ def test_the_guide_says_how_near_the_prediction_is():
 
 
 @pytest.mark.parametrize("folder", WITH_MEMORY)
-def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(folder, rehearsed_once, monkeypatch):
+def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(
+    folder, rehearsed_once, monkeypatch, share
+):
     """Of managed memory the driver maps what is touched: a CNN's is planned up to a tenth too high."""
     monkeypatch.setattr(plans, "_rehearsed", rehearsed_once)
-    for record in measured(folder):
+    predicted = table("plan_accuracy", set=folder).set_index("strategy")
+    assert len(predicted) >= 2
+    for name, row in predicted.iterrows():
+        above = 1.1 if name.startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
+        assert 0.99 < row["lowest"] <= row["highest"] < above
+    by_strategy = {one["cell"]["strategy"]["name"]: one for one in measured(folder)}
+    assert by_strategy.keys() - {plan_tables.LOOKED_AT_TOO_EARLY} == {*predicted.index}
+    for record in [*by_strategy.values(), *share(measured(folder))]:
         gpu = gpus.named(record["cell"]["device"]["name"])
         assert gpu.runtime_of == gpu.name
         assert abs(gpu.nbytes - record["memory"]["total_bytes"]) < gpus.MIB
-    rows = [*plan_tables.accuracy(PUBLISHED / folder)]
-    assert rows == table("plan_accuracy", set=folder).to_dict("records")
-    for row in rows:
-        above = 1.1 if row["strategy"].startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
-        assert 0.99 < row["lowest"] <= row["highest"] < above
-    strategies = {row["strategy"] for row in rows}
-    assert len(strategies) >= 2
+        name = record["cell"]["strategy"]["name"]
+        if name in predicted.index:
+            row = predicted.loc[name]
+            assert row["lowest"] <= plan_tables.ratio(record) <= row["highest"]
     if folder.endswith("/strategies"):
-        assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
+        assert {"managed", "async_pool", "pool", "persistent", "combined"} <= by_strategy.keys()
 
 
-def test_the_table_of_remedies_is_what_is_planned():
-    assert [*plan_tables.remedies()] == table("plan_remedies").to_dict("records")
+@pytest.mark.parametrize("name", ["remedies", "resnet18"])
+def test_a_published_table_is_what_is_planned(name):
+    assert [*getattr(plan_tables, name)()] == table(f"plan_{name}").to_dict("records")
 
 
 PERCEPTRONS = st.lists(st.integers(1, 70), min_size=2, max_size=4).map(lambda widths: mlp((*widths, 1)))
@@ -209,6 +216,12 @@ def grid(tmp_path):
     return write
 
 
+@pytest.fixture
+def without_remedies(monkeypatch):
+    """They take most of a plan's time."""
+    monkeypatch.setattr(plans, "_remedies", lambda *_: [])
+
+
 H200_, T4_, L4_ = "--device NVIDIA_GPU_H200", "--device Tesla_GPU_T4", "--device NVIDIA_GPU_L4"
 A100_ = "--device NVIDIA_GPU_A100-SXM4-40GB"
 MLP = "dataset=large dataset.rows=600000 strategy=graph kernel=tiled_fused"
@@ -231,7 +244,7 @@ def test_a_plan_of_a_named_gpu_is_said_and_written(plan):
 
 
 def test_what_does_not_fit_has_a_batch_that_does(plan):
-    one = plan(f"{MLP} network.hidden=[1024] training.batch_size=100000 --free 1GiB")
+    one = plan(f"{MLP} network.hidden=[1024] training.batch_size=20000 --free 700MiB")
     assert one.status == 0 and not one.found["fits"] and "does not fit" in one.out
     smaller = one.remedies[f"training.batch_size={one.found['largest_batch']}"]
     assert smaller["fits"] and smaller["peak_bytes"] <= one.found["budget_bytes"]
@@ -373,6 +386,7 @@ def test_rows_that_this_machine_cannot_hold_are_not_planned(monkeypatch, plan):
     assert one.status == 2 and "takes 0.00689 GB of memory here, but this machine has 0.0001 GB" in one.err
 
 
+@pytest.mark.usefixtures("without_remedies")
 @pytest.mark.parametrize("strategy", ["reference", "workspace"])
 def test_the_largest_batch_is_one_that_this_machine_can_plan(strategy, has_mib, plan):
     has_mib(32)
@@ -390,6 +404,7 @@ MICRO = "training.accumulate=3 training.batch_size=255 network.update_order=simu
 LEFT_OVER = "3 equal micro-batches take no more of the 256 rows"
 
 
+@pytest.mark.usefixtures("without_remedies")
 @pytest.mark.parametrize(
     ("line", "least", "most", "limit", "said"),
     [
@@ -447,6 +462,7 @@ CLUSTER = "one cluster of 16 blocks, 16 hidden neurons in each"
 TOGETHER = "no groups of blocks: 128 blocks would run together, the device has"
 
 
+@pytest.mark.usefixtures("without_remedies")
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

@@ -66,7 +66,7 @@ def test_the_printed_ranking_is_that_of_the_workflow(asked):
     folder, done = asked
     assert text.table(pd.read_csv(folder / "ranking.csv")) in done.stdout
     assert "No network like this one is published for an NVIDIA H200; of the nearest, whose" in done.stdout
-    assert "Not known: the times of your own training there." in done.stdout
+    assert "Not known: the times of your training job there." in done.stdout
 
 
 def test_the_folder_holds_table_report_and_grid(asked):

@@ -7,20 +7,21 @@ from unittest.mock import Mock
 
 import jsonschema
 import pytest
-from conftest import ROOT
 from failing_backend import FailingBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from published_tables import records_in
 from real_records import at, disagreements, edited, forged, leaves, measured, old, reference, refusal, without
 from records_of import DATA, MEMBER, PROVENANCE, QUIET
 
 from snn.config.settings import RANGES
 from snn.errors import RecordError, Unsupported
+from snn.files.published_sets import PUBLISHED, name_of
 from snn.measurement import cell
 from snn.measurement.accuracy import Errors
 from snn.measurement.cell import build_record
 from snn.measurement.runs import Epoch, Measurement, Run, WarmUp
-from snn.records import archive, store, untrusted
+from snn.records import store, untrusted
 
 # ---- what cells write
 
@@ -284,10 +285,10 @@ def test_a_summary_follows_from_its_runs_whatever_was_measured(measurement, squa
     assert not OF_RUNS & set(disagreements(record))
 
 
-@pytest.mark.parametrize("folder", sorted(path.parent for path in ROOT.glob("results/published/*/*/*.gz")))
+@pytest.mark.parametrize("folder", sorted(path.parent for path in PUBLISHED.glob("*/*/*.gz")), ids=name_of)
 def test_published_records_obey_every_rule(folder):
-    for place, entry in archive.unchecked(folder).items():
-        assert not disagreements(entry.record), place
+    for record in records_in(folder):
+        assert not disagreements(record), record["cell"]
 
 
 BROKEN = {

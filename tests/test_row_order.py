@@ -188,7 +188,7 @@ def by_oracle(network, rows, epochs, batch):
     """Weights and last loss."""
     (X, Y), weights, loss = data_of(rows), draw_weights(network, GlibcRandom(3)), None
     for epoch in range(epochs):
-        order = order_of_ints(len(X), network.order_seed, epoch)
+        order = row_order(len(X), network.order_seed, epoch)
         weights, loss = oracle.train(
             weights,
             X[order],

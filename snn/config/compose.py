@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from functools import lru_cache
+from functools import cache
 from typing import Any, cast
 
 from hydra import compose, initialize_config_dir
@@ -22,7 +22,7 @@ from snn.errors import ConfigError, shown
 from snn.files.regular import path_of
 
 
-@lru_cache
+@cache
 def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration of these choices: most of Hydra's work for a cell. Callers must not change it."""
     # Nothing reads Hydra's logging, launcher, sweeper, ...; composing them took half of the time.

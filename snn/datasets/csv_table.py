@@ -507,7 +507,7 @@ _SLIPS = 0.1
 """Largest share of texts in a column that still counts as numbers, and so is not left out as text."""
 _FEW_ROWS, _FEW_CLASSES = 10, 20
 """Fewer rows may be numbered 1, 2, 3, ... by chance; at most this many whole numbers may be classes."""
-_NUMBERS = "numbers are predicted with mean_squared_error"
+_NUMBERS = "numbers are predicted without --classify, with mean_squared_error"
 _LABELS = (
     "to tell these apart, add --classify to snn train or snn recommend; or say network=layers "
     "network.loss=cross_entropy, and end network.layers in as many outputs; or name another dataset.target"
@@ -797,7 +797,7 @@ def _source(sheet: Sheet, column: Column, kept: np.ndarray, most: int, has_class
             what = (
                 f"must be a whole number below 2^53, or a printable text of {LONGEST_VALUE} letters at most"
             )
-            shown = shortened(value) if is_text else value
+            shown = shortened(value) if is_text else value if one % 1 == 0 else repr(float(one))
             raise sheet.error(line, f"{shown} {what}; {_NUMBERS}", column.name)
     if len(values) > most:
         way = (

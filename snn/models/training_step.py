@@ -57,9 +57,11 @@ def batch_steps(
     sizes = [min(micro, rows - start) for start in starts]
     is_whole = len(sizes) == 1 and network.optimizer.clip_norm is None
     parts = [WHOLE] if is_whole else [FIRST, *[LATER] * (len(sizes) - 1)]
-    empty = [_empty(network, *each, rate, kernel, places) for each in zip(sizes, parts, starts, strict=True)]
+    empty = [
+        _new_step(network, *each, rate, kernel, places) for each in zip(sizes, parts, starts, strict=True)
+    ]
     steps = [_filled(step, network, rows) for step in empty]
-    _update_due(steps[0], steps[-1], _empty(network, rows, WHOLE, 0, rate, kernel, places), network)
+    _update_due(steps[0], steps[-1], _new_step(network, rows, WHOLE, 0, rate, kernel, places), network)
     return steps
 
 
@@ -80,15 +82,15 @@ def share_step(
     without a row computes the first one, with gradients of 0. Parameters and gradients lie side by side.
     """
     part = SHARE if network.update_order == "sequential" else FIRST
-    step = _empty(network, max(own, 1), part, first, rate, kernel, network.places)
+    step = _new_step(network, max(own, 1), part, first, rate, kernel, network.places)
     _filled(step, network, rows, weight=float(own > 0))
     summed = step.summed or {len(step.launches): [*step.due]}
     whole = [(at, step.run(sorted(names, key=step.places.__getitem__))) for at, names in summed.items()]
-    _update_due(step, step, _empty(network, rows, WHOLE, 0, rate, kernel, network.places), network)
+    _update_due(step, step, _new_step(network, rows, WHOLE, 0, rate, kernel, network.places), network)
     return step, [Sum(at, step.gradient(name), elements) for at, (name, elements) in whole]
 
 
-def _empty(
+def _new_step(
     network: Network,
     rows: int,
     part: str,

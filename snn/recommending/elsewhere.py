@@ -35,7 +35,7 @@ _SIMILAR = 4.0
 _UNLIKE = "No network like this one is published"
 _PAIR = "but of one strategy and the reference alone: others may be faster"
 _NOT_KNOWN = (
-    "  Not known: the times of your own training there. Rows, columns, batch size and layers change\n"
+    "  Not known: the times of your training job there. Rows, columns, batch size and layers change\n"
     "  the order of strategies. Run the same command on that GPU."
 )
 _TYPES: dict[Any, type] = dict.fromkeys(("strategies", "mean_s", "speedup"), float)
@@ -102,7 +102,9 @@ def on_a_gpu(cell: Cell, name: str = DEFAULT) -> str:
         results = "results of more strategies" if len(pairs) else "results"
         lines.append(f"  Of this network there are {results} for {', '.join(others)} (--device).")
     memory = _memory(cell, name, [*near["fastest"][:1]])
-    return "\n".join([*lines, f"  Device memory that your training would take there: {memory}.", _NOT_KNOWN])
+    return "\n".join(
+        [*lines, f"  Device memory that your training job would take there: {memory}.", _NOT_KNOWN]
+    )
 
 
 def _unlike_the_paper(cell: Cell) -> list[str]:

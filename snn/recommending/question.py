@@ -117,7 +117,7 @@ def ask_training(
 
         made = torch_models.load_model(model)
         usual = {"network.init": "pytorch", "network.update_order": "simultaneous", **(usual or {})}
-        of_network |= torch_models.settings_of(torch_models.layers_of(made))
+        of_network |= torch_models.settings_of(torch_models.layers_of(made), classify)
     base = _texts([*_table_settings(csv, target, drop), *_line(options | of_network), *settings], not_given)
     device = base.pop("device", "auto")
     lists_layers = of_network["network.layers"] is not None

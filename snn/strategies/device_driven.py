@@ -86,7 +86,6 @@ class DeviceDriven(Strategy):
         self._counts, self._counts_size = None, 0
         self._counting: tuple[float, ...] = ()
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
-        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self.network = network
@@ -200,48 +199,12 @@ class DeviceDriven(Strategy):
         self.backend.stream_synchronize(self._stream)
         return [host.copy() for host in self._host_parameters]
 
-    def hold_out(self, X: np.ndarray, Y: np.ndarray, together: int) -> None:
-        """Copy rows to the device, and list the launches that compute the losses of so many together."""
-        most = max(self._micro, min(together, len(X)))  # predictions use the same buffers
-        of_row = self.network.loss.errors(self.network.outputs)
-        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
-        self._host_losses = self.host((len(X), of_row), "gradients")
-        uploaded = self.upload(words(X, self.network.storage), "data"), self.upload(Y, "data")
-        buffers = *uploaded, self._losses_held_out
-        row_bytes = itemsize(self.network.storage) * X.shape[1], 4 * Y.shape[1], 4 * of_row
-        for start in range(0, len(X), together):
-            rows = min(together, len(X) - start)
-            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
-            self._allocate_for(step, rows, (*self._named, *_OF_BATCH), most)
-            parts = (
-                self.backend.part(buffer, start * nbytes, rows * nbytes)
-                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
-            )
-            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
-            self._validating += [
-                (op, tuple(named[name] for name in operands), numbers)
-                for op, operands, numbers, _ in step.launches
-            ]
-
-    def validation_loss(self) -> float:
-        if not self._validating:
-            return super().validation_loss()
-        self.validate()
-        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
-        self.backend.stream_synchronize(self._stream)
-        return self.network.loss.value(self._host_losses.astype(np.float64))
-
-    def validate(self) -> None:
-        """Launch the computation of the losses of rows that are held out."""
-        for op, buffers, numbers in self._validating:
-            self.backend.launch(op, buffers, numbers, self._stream)
-
     def close(self) -> None:
         if self._stream is not None:
             self.backend.stream_synchronize(self._stream)
             self.backend.stream_destroy(self._stream)
             self._stream = None
-        self._wholes, self._validating = [], []
+        self._wholes = []
         while self._buffers:
             self.backend.free(self._buffers.pop())
         while self._host:
@@ -431,6 +394,7 @@ class Resident(DeviceDriven):
         super().__init__(backend)
         self._batches: list[Batch] = []
         self._reordering: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
+        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
@@ -445,7 +409,41 @@ class Resident(DeviceDriven):
             )
             self._batches.append(self.batch(x, y, rows))
         if self.validation is not None:
-            self.hold_out(*self.validation, self._micro)
+            self._hold_out(*self.validation)
+
+    def _hold_out(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Copy rows to the device, and list the launches that compute their losses."""
+        of_row = self.network.loss.errors(self.network.outputs)
+        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
+        self._host_losses = self.host((len(X), of_row), "gradients")
+        buffers = self.upload(X, "data"), self.upload(Y, "data"), self._losses_held_out
+        row_bytes = *self._row_bytes, 4 * of_row
+        for start in range(0, len(X), self._micro):
+            rows = min(self._micro, len(X) - start)
+            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
+            for name, elements in self._sizes([step]).items():
+                if name not in (*self._named, *_OF_BATCH):
+                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
+            parts = (
+                self.backend.part(buffer, start * nbytes, rows * nbytes)
+                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
+            )
+            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
+            self._validating += [
+                (op, tuple(named[name] for name in operands), numbers)
+                for op, operands, numbers, _ in step.launches
+            ]
+
+    def validation_loss(self) -> float:
+        self.validate()
+        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return self.network.loss.value(self._host_losses.astype(np.float64))
+
+    def validate(self) -> None:
+        """Launch the computation of the losses of rows that are held out."""
+        for op, buffers, numbers in self._validating:
+            self.backend.launch(op, buffers, numbers, self._stream)
 
     def _reordered(self, data: tuple[Any, Any], X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Any, Any]:
         """Buffers for the rows of X and Y in an epoch's order, which launches before the epoch fill."""
@@ -471,7 +469,7 @@ class Resident(DeviceDriven):
             self.step(batch)
 
     def close(self) -> None:
-        self._batches, self._reordering = [], []
+        self._batches, self._reordering, self._validating = [], [], []
         super().close()
 
 

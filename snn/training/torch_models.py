@@ -32,8 +32,10 @@ def require_torch() -> Any:
 def load_model(reference: str) -> Any:
     """The nn.Sequential that ``module:factory`` returns. Raises ConfigError if there is none."""
     module, _, factory = reference.partition(":")
-    if not module or not factory.isidentifier():
-        raise ConfigError(f"--model is {shown(reference)}: it must be MODULE:FACTORY, such as net:make")
+    if not module or not factory.isidentifier() or module.endswith(".py"):
+        raise ConfigError(
+            f"--model is {shown(reference)}: it must be MODULE:FACTORY, such as net:make for net.py"
+        )
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
@@ -52,8 +54,10 @@ def layers_of(model: Any) -> tuple[Layer, ...]:
     for i, module in enumerate(_parts(model)):
         name = type(module).__name__
         if type(module) is not getattr(torch.nn, name, None) or name not in _FORMS:
-            known = ", ".join(sorted(_FORMS))
-            raise ConfigError(f"layer {i} of the model is {module}, which is not known: one of {known}")
+            known = f"one of {', '.join(sorted(_FORMS))}"
+            if name in ("Softmax", "LogSoftmax"):
+                known = f"leave it out, since cross_entropy includes it, or use {known}"
+            raise ConfigError(f"layer {i} of the model is {module}, which is not known: {known}")
         layer = _FORMS[name](module)
         if layer is None:
             what = "it has arguments that the layers here do not have"
@@ -100,7 +104,7 @@ def to_torch(network: Network, weights: Sequence[np.ndarray]) -> Any:
     return model.eval()
 
 
-def settings_of(layers: Sequence[Layer]) -> dict[str, str]:
+def settings_of(layers: Sequence[Layer], classify: bool) -> dict[str, str]:
     """The settings for the layers of a model: ``network.layers``, or ``network.hidden`` without biases.
 
     Raises ConfigError for Linear layers without a bias that no setting describes.
@@ -109,7 +113,7 @@ def settings_of(layers: Sequence[Layer]) -> dict[str, str]:
     if all(one.bias for one in linear):
         return {"network.layers": f"[{', '.join(map(_text_of, layers))}]"}
     hidden, activation = [one.width for one in linear[:-1]], layers[1].name if layers[1:] else ""
-    is_known = hidden and linear[-1].width == 1 and activation in ACTIVATIONS
+    is_known = hidden and not classify and linear[-1].width == 1 and activation in ACTIVATIONS
     if not is_known or mlp([1, *hidden, 1], activation=activation).layers != tuple(layers):
         raise ConfigError(
             "the model has a Linear without a bias: on the command line that is possible only if none has "

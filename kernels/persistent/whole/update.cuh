@@ -12,10 +12,10 @@ struct Pace {
 #ifdef CUDA_ON_CPU
 __device__ float fast_sqrt(float x) { return sqrtf(x); }
 #else
-__device__ float fast_sqrt(float x)   // to about 1 ulp
+__device__ float fast_sqrt(float x)   // to about 1 ulp; 0 for subnormal numbers, as everywhere in this kernel
 {
     float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
     return root;
 }
 #endif

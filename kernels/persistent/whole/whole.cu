@@ -83,8 +83,8 @@ __device__ float value_of(int f, float z)
 }
 
 // Numbers of barriers in a cluster's blocks. AHEAD: the owners have looked at the weights and prepared the next rows. ERROR + I:
-// dZ_I is written. FOUND: so are the gradients that the owners compute.
-constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12;
+// dZ_I is written. FOUND: so are the gradients that the owners compute. TURN: the first layer's parameters are sent.
+constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13;
 
 // ---- of each layer, in registers
 
@@ -832,6 +832,10 @@ struct Training {
         }
         if constexpr (!SEQUENTIAL) {
             forget_place();
+            if constexpr (NARROW && I == L - 1) {
+                take_gradient();
+                if (last) update<L>();
+            }
             if (last) update<I>();   // all warps have read W_i
         }
     }
@@ -935,6 +939,13 @@ struct Training {
             write_W<I>();
             sync();
         }
+    }
+    template <int I = L>
+    __device__ bool all_fit() const
+    {
+        const bool its = fits(shared.largest_W[(step + 1) % 3][I], up_of_W[I]);
+        if constexpr (I > 1) return its & all_fit<I - 1>();
+        else return its;
     }
     template <int I = L>
     __device__ void settle_all()
@@ -1231,7 +1242,7 @@ struct Training {
         } else {
             backward_from<L>(last);
             sync();
-            if (!SEQUENTIAL && last) settle_all();
+            if (!SEQUENTIAL && last && __builtin_expect(!all_fit(), 0)) settle_all();
         }
         go_on();
     }
@@ -1263,13 +1274,7 @@ struct Training {
             copies_done();
             if (L == 1) sync();
         }
-        if constexpr (NARROW && I == L) {
-            take_gradient();
-            forget_place();
-            if (last) update<L>();
-        } else {
-            backward<I>(last);
-        }
+        if constexpr (!NARROW || I < L) backward<I>(last);
         if constexpr (I > 1) backward_from<I - 1>(last);
     }
 
@@ -1423,7 +1428,7 @@ struct Training {
     // The first layer's parameters, which are needed first, are sent before those of other layers.
     __device__ void update_slot(int s, const Pace& now)
     {
-        constexpr bool IN_TURN = SLOTS_EACH == 1;
+        constexpr bool IN_TURN = SLOTS_EACH == 1 && CLUSTER > 8;
         const Slot& slot = slots[s];
         const bool is_real = __ballot_sync(0xffffffff, slot.real);
         float message[4] = {};
@@ -1432,9 +1437,9 @@ struct Training {
             mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slot.layer}, step);
             most = updated_slot(s, now, message);
         }
-        if (IN_TURN && slot.layer > 1) sync_owners();
+        if (IN_TURN && slot.layer > 1) named_barrier(TURN, OWNERS);
         if (is_real) send_slot(s, message, most);
-        if (IN_TURN && slot.layer <= 1) sync_owners();
+        if (IN_TURN && slot.layer <= 1) named_arrive(TURN, OWNERS);
     }
     __device__ unsigned updated_slot(int s, const Pace& now, float (&message)[4])   // the largest weight
     {
