@@ -174,7 +174,8 @@ class DeviceDriven(Strategy):
         for start in range(0, len(X), self._micro):
             some = X[start : start + self._micro]
             launches, result = self._prediction(len(some))
-            self.backend.copy_in(self._named["predicted X"], words(some, self.network.storage), self._stream)
+            held = words(some, self.network.storage)  # until it has been copied
+            self.backend.copy_in(self._named["predicted X"], held, self._stream)
             for op, buffers, numbers, _ in launches:
                 self.backend.launch(op, buffers, numbers, self._stream)
             self._read(outputs[start : start + len(some)], result)
