@@ -2,7 +2,7 @@
 // first block of a launch. A warp adds up a column, its lanes every 32nd row, then each other, in one fixed order; in blocks
 // that are no whole warps, a thread adds up a column.
 
-__device__ void update_bias(const float* __restrict__ G, float* __restrict__ b, int rows, int width, float rate)
+__device__ void update_bias(const Stored* __restrict__ G, float* __restrict__ b, int rows, int width, float rate)
 {
     if (blockIdx.x > 0 || blockIdx.y > 0) return;
     const int threads = blockDim.x * blockDim.y, lanes = threads % 32 == 0 ? 32 : 1;

@@ -2,7 +2,7 @@
 // warp share its columns, in turns along k, then add up each other's sums, in one fixed order.
 
 template <class Finish>
-__device__ void sum_columns(const float* __restrict__ B, int k, int n, int first, int columns, Finish finish)
+__device__ void sum_columns(const Stored* __restrict__ B, int k, int n, int first, int columns, Finish finish)
 {
     const int threads = blockDim.x * blockDim.y, lanes = threads % 32 == 0 ? 32 : 1, warps = threads / lanes;
     const int thread = threadIdx.y * blockDim.x + threadIdx.x, lane = thread % lanes;

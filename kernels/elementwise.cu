@@ -21,6 +21,7 @@
 //   sum_squares             blockDim = (256), gridDim = (256)
 //   transpose and ..._both  blockDim = (32, 8), gridDim = (ceil(cols / 32), ceil(rows / 32))
 
+#include "stored.cuh"
 #include "tile_place.cuh"
 
 constexpr int THREADS = 256;
@@ -32,14 +33,14 @@ __device__ unsigned own_element() { return blockIdx.x * THREADS + threadIdx.x; }
 
 // ---- forward
 
-extern "C" __global__ void relu(float* __restrict__ Z, int n)
+extern "C" __global__ void relu(Stored* __restrict__ Z, int n)
 {
     const unsigned i = own_element();
     if (i < n) Z[i] = Z[i] < 0.0f ? 0.0f : Z[i];  // a NaN is not < 0 and stays
 }
 
-extern "C" __global__ void error(const float* __restrict__ P, const float* __restrict__ Y,
-                                 float* __restrict__ E, float* __restrict__ D, int n, float scale)
+extern "C" __global__ void error(const Stored* __restrict__ P, const float* __restrict__ Y,
+                                 float* __restrict__ E, Stored* __restrict__ D, int n, float scale)
 {
     const unsigned i = own_element();
     if (i >= n) return;
@@ -50,7 +51,7 @@ extern "C" __global__ void error(const float* __restrict__ P, const float* __res
 
 // ---- backward
 
-extern "C" __global__ void mask(float* __restrict__ D, const float* __restrict__ H, int n)
+extern "C" __global__ void mask(Stored* __restrict__ D, const Stored* __restrict__ H, int n)
 {
     const unsigned i = own_element();
     if (i < n) D[i] = H[i] > 0.0f ? D[i] : 0.0f;  // not D * 0, which is NaN if D is infinite

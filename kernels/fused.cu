@@ -17,6 +17,7 @@
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
+#include "stored.cuh"
 #include "tile_place.cuh"
 
 struct Element {
@@ -32,8 +33,8 @@ __device__ Element own_element(int m, int n)
     return {row, col, row < m && col < n, (size_t)row * n + col};
 }
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-__device__ float dot(const float* __restrict__ A, const float* __restrict__ B, Element c, int m, int k, int n)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB>
+__device__ float dot(const Stored* __restrict__ A, const OfB* __restrict__ B, Element c, int m, int k, int n)
 {
     float sum = 0.0f;
     for (int i = 0; i < k; ++i)
@@ -48,19 +49,19 @@ __device__ float dot(const float* __restrict__ A, const float* __restrict__ B, E
 
 // ---- plain products
 
-extern "C" __global__ void matmul(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ void matmul(const Stored* A, const float* B, Stored* C, int m, int k, int n)
 {
     const Element c = own_element(m, n);
     if (c.inside) C[c.at] = dot<false, false>(A, B, c, m, k, n);
 }
 
-extern "C" __global__ void matmul_tn(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ void matmul_tn(const Stored* A, const Stored* B, float* C, int m, int k, int n)
 {
     const Element c = own_element(m, n);
     if (c.inside) C[c.at] = dot<true, false>(A, B, c, m, k, n);
 }
 
-extern "C" __global__ void matmul_nt(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ void matmul_nt(const Stored* A, const float* B, Stored* C, int m, int k, int n)
 {
     const Element c = own_element(m, n);
     if (c.inside) C[c.at] = dot<false, true>(A, B, c, m, k, n);
@@ -68,7 +69,7 @@ extern "C" __global__ void matmul_nt(const float* A, const float* B, float* C, i
 
 // ---- forward
 
-extern "C" __global__ void matmul_relu(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ void matmul_relu(const Stored* A, const float* B, Stored* C, int m, int k, int n)
 {
     const Element c = own_element(m, n);
     if (!c.inside) return;
@@ -76,13 +77,13 @@ extern "C" __global__ void matmul_relu(const float* A, const float* B, float* C,
     C[c.at] = sum < 0.0f ? 0.0f : sum;  // a NaN is not < 0 and stays
 }
 
-extern "C" __global__ void matmul_bias(const float* A, const float* B, float* C, const float* b, int m, int k, int n)
+extern "C" __global__ void matmul_bias(const Stored* A, const float* B, Stored* C, const float* b, int m, int k, int n)
 {
     const Element c = own_element(m, n);
     if (c.inside) C[c.at] = dot<false, false>(A, B, c, m, k, n) + b[c.col];
 }
 
-extern "C" __global__ void matmul_error(const float* A, const float* B, float* D, const float* Y, float* E,
+extern "C" __global__ void matmul_error(const Stored* A, const float* B, Stored* D, const float* Y, float* E,
                                         int m, int k, int n, float scale)
 {
     const Element c = own_element(m, n);
@@ -94,7 +95,7 @@ extern "C" __global__ void matmul_error(const float* A, const float* B, float* D
 
 // ---- backward
 
-extern "C" __global__ void matmul_mask(const float* A, const float* B, float* C, const float* H, int m, int k,
+extern "C" __global__ void matmul_mask(const Stored* A, const float* B, Stored* C, const Stored* H, int m, int k,
                                        int n)
 {
     const Element c = own_element(m, n);
@@ -103,7 +104,7 @@ extern "C" __global__ void matmul_mask(const float* A, const float* B, float* C,
     C[c.at] = H[c.at] > 0.0f ? sum : 0.0f;
 }
 
-extern "C" __global__ void matmul_nt_mask(const float* A, const float* B, float* C, const float* H, int m,
+extern "C" __global__ void matmul_nt_mask(const Stored* A, const float* B, Stored* C, const Stored* H, int m,
                                           int k, int n)
 {
     const Element c = own_element(m, n);
@@ -113,7 +114,7 @@ extern "C" __global__ void matmul_nt_mask(const float* A, const float* B, float*
 }
 
 // Rounded twice, as in NumPy: the step, then the difference.
-__device__ void updated(const float* A, const float* B, float* W, int m, int k, int n, float rate)
+__device__ void updated(const Stored* A, const Stored* B, float* W, int m, int k, int n, float rate)
 {
     const Element c = own_element(m, n);
     if (!c.inside) return;
@@ -121,13 +122,13 @@ __device__ void updated(const float* A, const float* B, float* W, int m, int k, 
     W[c.at] = __fsub_rn(W[c.at], __fmul_rn(rate, gradient));
 }
 
-extern "C" __global__ void matmul_tn_update(const float* A, const float* B, float* W, int m, int k, int n,
+extern "C" __global__ void matmul_tn_update(const Stored* A, const Stored* B, float* W, int m, int k, int n,
                                             float rate)
 {
     updated(A, B, W, m, k, n, rate);
 }
 
-extern "C" __global__ void matmul_tn_update_bias(const float* A, const float* B, float* W, float* b, int m, int k,
+extern "C" __global__ void matmul_tn_update_bias(const Stored* A, const Stored* B, float* W, float* b, int m, int k,
                                                  int n, float rate)
 {
     updated(A, B, W, m, k, n, rate);
@@ -138,8 +139,8 @@ extern "C" __global__ void matmul_tn_update_bias(const float* A, const float* B,
 
 constexpr int TILE_ROWS = BLOCK_Y, TILE_COLS = BLOCK_X;
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
-__device__ void product(const float* A, const float* B, int m, int k, int n, const float* beside, float*, Finish finish)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB, class Beside, class Finish>
+__device__ void product(const Stored* A, const OfB* B, int m, int k, int n, const Beside* beside, float*, Finish finish)
 {
     const Element c = own_element(m, n);
     if (c.inside) finish(c.at, dot<A_TRANSPOSED, B_TRANSPOSED>(A, B, c, m, k, n), beside ? beside[c.at] : 0.0f);

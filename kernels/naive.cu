@@ -15,10 +15,11 @@
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
+#include "stored.cuh"
 #include "tile_place.cuh"
 
-extern "C" __global__ void matmul(const float* __restrict__ A, const float* __restrict__ B,
-                                  float* __restrict__ C, int m, int k, int n)
+extern "C" __global__ void matmul(const Stored* __restrict__ A, const float* __restrict__ B,
+                                  Stored* __restrict__ C, int m, int k, int n)
 {
     const int row = tile_row() * blockDim.y + threadIdx.y;
     const int col = tile_col() * blockDim.x + threadIdx.x;
@@ -30,7 +31,7 @@ extern "C" __global__ void matmul(const float* __restrict__ A, const float* __re
     C[(size_t)row * n + col] = sum;
 }
 
-extern "C" __global__ void matmul_tn(const float* __restrict__ A, const float* __restrict__ B,
+extern "C" __global__ void matmul_tn(const Stored* __restrict__ A, const Stored* __restrict__ B,
                                      float* __restrict__ C, int m, int k, int n)
 {
     const int row = tile_row() * blockDim.y + threadIdx.y;
@@ -43,8 +44,8 @@ extern "C" __global__ void matmul_tn(const float* __restrict__ A, const float* _
     C[(size_t)row * n + col] = sum;
 }
 
-extern "C" __global__ void matmul_nt(const float* __restrict__ A, const float* __restrict__ B,
-                                     float* __restrict__ C, int m, int k, int n)
+extern "C" __global__ void matmul_nt(const Stored* __restrict__ A, const float* __restrict__ B,
+                                     Stored* __restrict__ C, int m, int k, int n)
 {
     const int row = tile_row() * blockDim.y + threadIdx.y;
     const int col = tile_col() * blockDim.x + threadIdx.x;

@@ -1,8 +1,8 @@
 // The sums of C where n = 1, on FP32 units: a block of whole warps computes TILE_ROWS rows of C; B is a vector of
 // k values. Who includes this says with rounded(x) what becomes of a value before it is multiplied.
 
-template <class Finish>
-__device__ void row_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
+template <class OfB, class Finish>
+__device__ void row_sums(const Stored* __restrict__ A, const OfB* __restrict__ B, int m, int k,
                          Finish finish)
 {
     constexpr int WARPS = (THREADS + 31) / 32, OWN = (TILE_ROWS + WARPS - 1) / WARPS;  // OWN: rows per warp
@@ -22,8 +22,8 @@ __device__ void row_sums(const float* __restrict__ A, const float* __restrict__ 
     }
 }
 
-template <class Finish>
-__device__ void column_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k,
+template <class OfB, class Finish>
+__device__ void column_sums(const Stored* __restrict__ A, const OfB* __restrict__ B, int m, int k,
                             float* partial, Finish finish)
 {
     constexpr int SPLITS = THREADS / TILE_ROWS > 0 ? THREADS / TILE_ROWS : 1;  // parts of k

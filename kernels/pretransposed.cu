@@ -11,10 +11,11 @@
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; threads outside C do nothing.
 
+#include "stored.cuh"
 #include "tile_place.cuh"
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-__device__ void product(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB, class OfC>
+__device__ void product(const Stored* __restrict__ A, const OfB* __restrict__ B, OfC* __restrict__ C,
                         int m, int k, int n)
 {
     const int row = tile_row() * blockDim.y + threadIdx.y;
@@ -28,17 +29,17 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
     C[(size_t)row * n + col] = sum;
 }
 
-extern "C" __global__ void matmul(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ void matmul(const Stored* A, const float* B, Stored* C, int m, int k, int n)
 {
     product<false, false>(A, B, C, m, k, n);
 }
 
-extern "C" __global__ void matmul_tn(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ void matmul_tn(const Stored* A, const Stored* B, float* C, int m, int k, int n)
 {
     product<true, false>(A, B, C, m, k, n);
 }
 
-extern "C" __global__ void matmul_nt(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ void matmul_nt(const Stored* A, const float* B, Stored* C, int m, int k, int n)
 {
     product<false, true>(A, B, C, m, k, n);
 }

@@ -8,6 +8,8 @@
 //
 // Launch: blockDim = (BLOCK_X, 1), gridDim = (ceil(n / BLOCK_X), m). Any m, n >= 1 and k >= 0.
 
+#include "stored.cuh"
+
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
 static_assert(BLOCK_Y == 1, "a block computes one row");
 constexpr int TILE_ROWS = 1, TILE_COLS = THREADS;
@@ -15,9 +17,9 @@ constexpr int TILE_ROWS = 1, TILE_COLS = THREADS;
 __device__ unsigned tile_row() { return blockIdx.y; }
 __device__ unsigned tile_col() { return blockIdx.x; }
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
-__device__ void product(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
-                        const float* beside, float* WT, Finish finish)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB, class Beside, class Finish>
+__device__ void product(const Stored* __restrict__ A, const OfB* __restrict__ B, int m, int k, int n,
+                        const Beside* beside, float* WT, Finish finish)
 {
     __shared__ float sums[THREADS];
     const int row = blockIdx.y, first_col = blockIdx.x * THREADS, cols = min(n - first_col, THREADS);

@@ -2,7 +2,7 @@
 //
 // tensor_core: each input of a product is rounded, in registers, to TF32 (-DTF32: 10 bits of mantissa) or
 // to BF16 (-DBF16: 7 bits); tensor cores multiply the rounded values exactly and accumulate in float32. Weights,
-// activations and gradients stay float32 in memory, and the operation after the product is float32 arithmetic.
+// activations and gradients are in memory as stored.cuh says, and the operation after the product is float32 arithmetic.
 // TF32 and BF16 have float32's exponent: a gradient that float32 can hold does not vanish when it is rounded,
 // so no loss scaling is needed, as it would be with FP16.
 //
@@ -31,6 +31,7 @@
 // at least 3/4 as many blocks as the device has SMs, else the last.
 
 #include "mma.cuh"
+#include "stored.cuh"
 #include "tile_place.cuh"
 
 // How a tile of C is divided: among warps, their lanes, and groups of warps that take other slabs of k.
@@ -72,16 +73,16 @@ struct Rounded {
 
 // A lane's share of a slab: SIZE neighbouring rows of A or columns of B, times four neighbouring values of k.
 // ALONG_K: k runs along a row in memory (A, and the B of A B^T); otherwise down the rows (A^T, and B).
-template <bool ALONG_K, int SIZE>
+template <class Element, bool ALONG_K, int SIZE>
 struct Operand {
-    const float* from;    // the lane's share of the next slab
-    size_t line, step;    // floats from row to row, and from slab to slab
+    const Element* from;  // the lane's share of the next slab
+    size_t line, step;    // elements from row to row, and from slab to slab
     int rows, first_k;    // rows or columns left in the matrix; the lane's first k within a slab
     bool whole;           // the warp's share is inside the matrix and aligned for vector loads
     float held[STAGES][SIZE][4] = {};
 
     // first: the warp's first row or column; first_slab: its first slab.
-    __device__ Operand(const float* __restrict__ matrix, int extent, int k, int first, int first_slab)
+    __device__ Operand(const Element* __restrict__ matrix, int extent, int k, int first, int first_slab)
     {
         const int own = SIZE * (thread_in_block() % 32 / 4);
         first_k = 4 * (thread_in_block() % 4);
@@ -106,12 +107,12 @@ struct Operand {
                 }
         } else if constexpr (ALONG_K) {
             for (int i = 0; i < SIZE; ++i) {
-                const auto four = *reinterpret_cast<const Floats<4>*>(from + i * line);
+                const auto four = loaded<Floats<4>>(from + i * line);
                 for (int s = 0; s < 4; ++s) share[i][s] = four.v[s];
             }
         } else {
             for (int s = 0; s < 4; ++s) {
-                const auto neighbours = *reinterpret_cast<const Floats<SIZE>*>(from + s * line);
+                const auto neighbours = loaded<Floats<SIZE>>(from + s * line);
                 for (int i = 0; i < SIZE; ++i) share[i][s] = neighbours.v[i];
             }
         }
@@ -157,16 +158,16 @@ __device__ void multiply(float (&sum)[ROWS / 2][COLS][4], const Rounded<ROWS>& a
 // once, two such widths apart from its neighbour; the xor moves every other g into the banks between.
 __device__ int place(int r, int c) { return r * SUM_STRIDE + (c ^ (r / ROWS % 2 * COLS)); }
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-__device__ void tile_sums(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB>
+__device__ void tile_sums(const Stored* __restrict__ A, const OfB* __restrict__ B, int m, int k, int n,
                           float* sums)
 {
     const int warp = thread_in_block() / 32, group = warp / (DOWN * ACROSS), part = warp % (DOWN * ACROSS);
     const int down = part / ACROSS * WARP_ROWS, across = part % ACROSS * WARP_COLS;  // in the tile
     if (group >= GROUPS) return;
 
-    Operand<!A_TRANSPOSED, ROWS> a(A, m, k, tile_row() * TILE_ROWS + down, group);
-    Operand<B_TRANSPOSED, COLS> b(B, n, k, tile_col() * TILE_COLS + across, group);
+    Operand<Stored, !A_TRANSPOSED, ROWS> a(A, m, k, tile_row() * TILE_ROWS + down, group);
+    Operand<OfB, B_TRANSPOSED, COLS> b(B, n, k, tile_col() * TILE_COLS + across, group);
     float sum[ROWS / 2][COLS][4] = {};
     const int left = k - group * SLAB, step = GROUPS * SLAB;  // left: of k, from its first slab on; step: to its next
 #pragma unroll 1
@@ -194,8 +195,8 @@ __device__ void tile_sums(const float* __restrict__ A, const float* __restrict__
             }
 }
 #else  // before sm_80
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-__device__ float dot(const float* __restrict__ A, const float* __restrict__ B, int row, int col, int m, int k,
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB>
+__device__ float dot(const Stored* __restrict__ A, const OfB* __restrict__ B, int row, int col, int m, int k,
                      int n)
 {
     float sum = 0.0f;
@@ -211,9 +212,9 @@ __device__ float dot(const float* __restrict__ A, const float* __restrict__ B, i
 // The product: finish(at, sum, beside[at]) writes an element and returns it; WT receives its transpose.
 // beside and WT may be null; beside is loaded before the sums are ready.
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
-__device__ void product(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
-                        const float* beside, float* WT, Finish finish)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB, class Beside, class Finish>
+__device__ void product(const Stored* __restrict__ A, const OfB* __restrict__ B, int m, int k, int n,
+                        const Beside* beside, float* WT, Finish finish)
 {
     constexpr int TURNED = TILE_ROWS * (TILE_COLS + 1);  // floats of a padded tile, whose columns are read
     __shared__ __align__(16) float shared[GROUPS * SUMS > TURNED ? GROUPS * SUMS : TURNED];

@@ -14,6 +14,7 @@
 // Launch: blockDim = (BLOCK_X, BLOCK_Y), each 1 to 32, gridDim = (ceil(n / BLOCK_X), ceil(m / BLOCK_Y)).
 // Any m, n >= 1 and k >= 0; elements outside the matrices count as 0.
 
+#include "stored.cuh"
 #include "tile_place.cuh"
 
 constexpr int THREADS = BLOCK_X * BLOCK_Y;
@@ -21,8 +22,8 @@ constexpr int DEPTH = BLOCK_X > BLOCK_Y ? BLOCK_X : BLOCK_Y;  // k values of a s
 
 // tile[r][c] = the element (row + r, col + c) of a rows x cols matrix. TRANSPOSED: what is stored in memory is
 // the transpose of that matrix, cols x rows.
-template <bool TRANSPOSED, int TILE_ROWS, int TILE_COLS>
-__device__ void copy_tile(float (*tile)[TILE_COLS + 1], const float* __restrict__ matrix, int row, int col,
+template <bool TRANSPOSED, int TILE_ROWS, int TILE_COLS, class Element>
+__device__ void copy_tile(float (*tile)[TILE_COLS + 1], const Element* __restrict__ matrix, int row, int col,
                           int rows, int cols)
 {
     for (int i = threadIdx.y * BLOCK_X + threadIdx.x; i < TILE_ROWS * TILE_COLS; i += THREADS) {
@@ -34,8 +35,8 @@ __device__ void copy_tile(float (*tile)[TILE_COLS + 1], const float* __restrict_
     }
 }
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED>
-__device__ void product(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB, class OfC>
+__device__ void product(const Stored* __restrict__ A, const OfB* __restrict__ B, OfC* __restrict__ C,
                         int m, int k, int n)
 {
     __shared__ float a[BLOCK_Y][DEPTH + 1];
@@ -56,17 +57,17 @@ __device__ void product(const float* __restrict__ A, const float* __restrict__ B
     if (row < m && col < n) C[(size_t)row * n + col] = sum;
 }
 
-extern "C" __global__ __launch_bounds__(THREADS) void matmul(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ __launch_bounds__(THREADS) void matmul(const Stored* A, const float* B, Stored* C, int m, int k, int n)
 {
     product<false, false>(A, B, C, m, k, n);
 }
 
-extern "C" __global__ __launch_bounds__(THREADS) void matmul_tn(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ __launch_bounds__(THREADS) void matmul_tn(const Stored* A, const Stored* B, float* C, int m, int k, int n)
 {
     product<true, false>(A, B, C, m, k, n);
 }
 
-extern "C" __global__ __launch_bounds__(THREADS) void matmul_nt(const float* A, const float* B, float* C, int m, int k, int n)
+extern "C" __global__ __launch_bounds__(THREADS) void matmul_nt(const Stored* A, const float* B, Stored* C, int m, int k, int n)
 {
     product<false, true>(A, B, C, m, k, n);
 }

@@ -23,6 +23,7 @@
 // Choice of work: of [4, 4], [2, 4], [2, 2], [1, 2], [1, 1] with blocks of [16, 16], the first whose grid has
 // at least 3/4 as many blocks as the device has SMs, else the last.
 
+#include "stored.cuh"
 #include "tile_place.cuh"
 
 constexpr int THREADS = BLOCK_X * BLOCK_Y, WORK = WORK_ROWS * WORK_COLS;
@@ -72,7 +73,7 @@ __device__ unsigned thread_in_block() { return threadIdx.y * BLOCK_X + threadIdx
 // ---- one operand: EXTENT rows of A or columns of B, and DEPTH values of k
 // ALONG_K: k runs along a row in memory (A, and the B of A B^T); otherwise down the rows (A^T, and B).
 
-template <bool ALONG_K, int EXTENT, int SIZE>  // SIZE: rows or columns of a register tile
+template <class Element, bool ALONG_K, int EXTENT, int SIZE>  // SIZE: rows or columns of a register tile
 struct Operand {
     static constexpr int LINES = ALONG_K ? EXTENT : DEPTH;
     static constexpr int VECTORS = (ALONG_K ? DEPTH : EXTENT + 3) / 4;  // float4 in a row
@@ -80,13 +81,13 @@ struct Operand {
     static constexpr int FLOATS = LINES * STRIDE;
     static constexpr int COPIES = (LINES * VECTORS + THREADS - 1) / THREADS;  // float4 that a thread moves per slab
 
-    const float* from[COPIES];  // the thread's addresses in the next slab
-    int inside[COPIES];         // elements from there to the last row or column of the matrix
+    const Element* from[COPIES];  // the thread's addresses in the next slab
+    int inside[COPIES];           // elements from there to the last row or column of the matrix
     Floats<4> held[COPIES];
-    size_t step;                // floats from slab to slab
+    size_t step;                  // elements from slab to slab
     bool aligned;
 
-    __device__ Operand(const float* __restrict__ matrix, int extent, int k, int first)  // first: of the tile
+    __device__ Operand(const Element* __restrict__ matrix, int extent, int k, int first)  // first: of the tile
     {
         const size_t width = ALONG_K ? k : extent;  // row length of the matrix as stored
         step = ALONG_K ? DEPTH : DEPTH * width;
@@ -102,7 +103,7 @@ struct Operand {
 
     __device__ void fetch(int left)  // global memory -> registers; left: values of k from this slab on
     {
-        int valid[COPIES];  // how many of the four floats are inside the matrix
+        int valid[COPIES];  // how many of the four elements are inside the matrix
         for (int c = 0; c < COPIES; ++c) {
             const int line = vector(c) / VECTORS, i = vector(c) % VECTORS * 4;
             valid[c] = ALONG_K ? (inside[c] > 0 ? left - i : 0) : (line < left ? inside[c] : 0);
@@ -110,7 +111,7 @@ struct Operand {
         }
         if (aligned) {
             for (int c = 0; c < COPIES; ++c)
-                if (valid[c] > 0) held[c] = *reinterpret_cast<const Floats<4>*>(from[c]);
+                if (valid[c] > 0) held[c] = loaded<Floats<4>>(from[c]);
         } else {
             for (int c = 0; c < COPIES; ++c)
                 for (int j = 0; j < 4; ++j)
@@ -152,12 +153,12 @@ __device__ float rounded(float x) { return x; }  // FP32 as it is
 // ---- the product: finish(at, sum, beside[at]) writes an element and returns it; WT receives its transpose.
 // beside and WT may be null; beside is loaded before the sums are ready.
 
-template <bool A_TRANSPOSED, bool B_TRANSPOSED, class Finish>
-__device__ void product(const float* __restrict__ A, const float* __restrict__ B, int m, int k, int n,
-                        const float* beside, float* WT, Finish finish)
+template <bool A_TRANSPOSED, bool B_TRANSPOSED, class OfB, class Beside, class Finish>
+__device__ void product(const Stored* __restrict__ A, const OfB* __restrict__ B, int m, int k, int n,
+                        const Beside* beside, float* WT, Finish finish)
 {
-    using OperandA = Operand<!A_TRANSPOSED, TILE_ROWS, MICRO.rows>;
-    using OperandB = Operand<B_TRANSPOSED, TILE_COLS, MICRO.cols>;
+    using OperandA = Operand<Stored, !A_TRANSPOSED, TILE_ROWS, MICRO.rows>;
+    using OperandB = Operand<OfB, B_TRANSPOSED, TILE_COLS, MICRO.cols>;
     constexpr int BUFFER = OperandA::FLOATS + OperandB::FLOATS, SUMS = MICRO.groups * TILE_ROWS * SUM_STRIDE;
     static_assert(SUMS <= SHARED_FLOATS, "the tile, block x work, is too large for shared memory");
     __shared__ __align__(16) float shared[2 * BUFFER > SUMS ? 2 * BUFFER : SUMS];

@@ -9,17 +9,19 @@
 #include "adam.cuh"
 #include "column_sums.cuh"
 
-#define A_AND_B const float *A, const float *B
+#define A_AND_W const Stored *A, const float *B   // activations or error signals, and weights
+#define A_AND_D const Stored *A, const Stored *B  // activations, and error signals
+#define NOTHING (const float*)nullptr
 #define SIZES int m, int k, int n
 #define ADAM float rate, float gain1, float gain2, float eps, float decay, float shrink
 
 // A^T B and, if there is a row of blocks below, the sums of the columns of B as one more row: the gradients of a layer's
 // weights and of its biases. finish(at, sum) writes an element.
 template <class Finish>
-__device__ void gradients(A_AND_B, SIZES, Finish finish)
+__device__ void gradients(A_AND_D, SIZES, Finish finish)
 {
     if ((int)tile_row() * TILE_ROWS < m)
-        product<true, false>(A, B, m, k, n, nullptr, nullptr,
+        product<true, false>(A, B, m, k, n, NOTHING, nullptr,
                              [=](size_t at, float sum, float) { return finish(at, sum); });
     else
         sum_columns(B, k, n, (int)tile_col() * TILE_COLS, TILE_COLS,
@@ -35,21 +37,22 @@ __device__ float adam(size_t at, float sum, float* W, float* M, float* V, const 
 
 #ifndef GROUPED
 
-KERNEL matmul_bias_activation(A_AND_B, float* C, const float* b, SIZES, int f)
+KERNEL matmul_bias_activation(A_AND_W, Stored* C, const float* b, SIZES, int f)
 {
-    product<false, false>(A, B, m, k, n, nullptr, nullptr,
+    product<false, false>(A, B, m, k, n, NOTHING, nullptr,
                           [=](size_t at, float sum, float) { return C[at] = activated(f, sum + b[at % n]); });
 }
 
-KERNEL matmul_bias_activation_kept(A_AND_B, float* Z, const float* b, float* C, SIZES, int f)
+KERNEL matmul_bias_activation_kept(A_AND_W, Stored* Z, const float* b, Stored* C, SIZES, int f)
 {
-    product<false, false>(A, B, m, k, n, nullptr, nullptr, [=](size_t at, float sum, float) {
-        Z[at] = sum + b[at % n];
-        return C[at] = activated(f, Z[at]);
+    product<false, false>(A, B, m, k, n, NOTHING, nullptr, [=](size_t at, float sum, float) {
+        const float z = sum + b[at % n];
+        Z[at] = z;
+        return C[at] = activated(f, z);
     });
 }
 
-KERNEL matmul_bias_error(A_AND_B, float* D, const float* b, const float* Y, float* E, SIZES, float scale)
+KERNEL matmul_bias_error(A_AND_W, Stored* D, const float* b, const float* Y, float* E, SIZES, float scale)
 {
     product<false, false>(A, B, m, k, n, Y, nullptr, [=](size_t at, float sum, float y) {
         E[at] = sum + b[at % n] - y;
@@ -58,25 +61,25 @@ KERNEL matmul_bias_error(A_AND_B, float* D, const float* b, const float* Y, floa
 }
 
 template <bool B_TRANSPOSED>
-__device__ void derived(A_AND_B, float* C, const float* H, SIZES, int f)
+__device__ void derived(A_AND_W, Stored* C, const Stored* H, SIZES, int f)
 {
     product<false, B_TRANSPOSED>(A, B, m, k, n, H, nullptr, [=](size_t at, float sum, float h) {
         return C[at] = differentiated(f, sum, h);
     });
 }
 
-KERNEL matmul_derivative(A_AND_B, float* C, const float* H, SIZES, int f) { derived<false>(A, B, C, H, m, k, n, f); }
-KERNEL matmul_nt_derivative(A_AND_B, float* C, const float* H, SIZES, int f)
+KERNEL matmul_derivative(A_AND_W, Stored* C, const Stored* H, SIZES, int f) { derived<false>(A, B, C, H, m, k, n, f); }
+KERNEL matmul_nt_derivative(A_AND_W, Stored* C, const Stored* H, SIZES, int f)
 {
     derived<true>(A, B, C, H, m, k, n, f);
 }
 
-KERNEL matmul_tn_sum(A_AND_B, float* G, SIZES, int)
+KERNEL matmul_tn_sum(A_AND_D, float* G, SIZES, int)
 {
     gradients(A, B, m, k, n, [=](size_t at, float sum) { return G[at] = sum; });
 }
 
-KERNEL matmul_tn_adam(A_AND_B, float* W, float* M, float* V, const float* T, SIZES, int, ADAM)
+KERNEL matmul_tn_adam(A_AND_D, float* W, float* M, float* V, const float* T, SIZES, int, ADAM)
 {
     gradients(A, B, m, k, n, [=](size_t at, float sum) {
         return adam(at, sum, W, M, V, T, rate, gain1, gain2, eps, decay, shrink);
@@ -86,13 +89,13 @@ KERNEL matmul_tn_adam(A_AND_B, float* W, float* M, float* V, const float* T, SIZ
 #else
 
 struct Layer {
-    const float *A, *B;
+    const Stored *A, *B;
     int m, n, bias, at;  // at: where its gradient begins in the buffer of all gradients
 };
 
 #define OPERANDS \
-    const float *A0, const float *B0, const float *A1, const float *B1, const float *A2, const float *B2, \
-        const float *A3, const float *B3
+    const Stored *A0, const Stored *B0, const Stored *A1, const Stored *B1, const Stored *A2, const Stored *B2, \
+        const Stored *A3, const Stored *B3
 #define SIZES_OF_EACH \
     int m0, int n0, int bias0, int at0, int m1, int n1, int bias1, int at1, int m2, int n2, int bias2, int at2, int m3, \
         int n3, int bias3, int at3, int k

@@ -3,6 +3,7 @@
 results/published/plan_accuracy.csv: the predicted peak of device memory over what the driver held, of every
 published cell whose memory was measured; the lowest and the highest ratio by set and strategy.
 results/published/plan_remedies.csv: peaks, on an H200, of memory_remedies in config/open_questions.yaml.
+results/published/plan_resnet18.csv: activations of the first convolution and the pooling of ResNet18.
 """
 
 import sys
@@ -20,6 +21,7 @@ import pandas as pd  # noqa: E402
 
 from snn import command  # noqa: E402
 from snn.arguments import Command, main_of  # noqa: E402
+from snn.config.compose import composed  # noqa: E402
 from snn.files.outputs import replaced  # noqa: E402
 from snn.files.published_sets import PUBLISHED, name_of, sets  # noqa: E402
 from snn.grid import sweeps  # noqa: E402
@@ -29,9 +31,11 @@ from snn.planning.plan import predicted  # noqa: E402
 from snn.records.archive import has_cells, read_all  # noqa: E402
 from snn.strategies.factory import on_host, own_runtime  # noqa: E402
 
-ACCURACY, REMEDIES = (PUBLISHED / f"plan_{name}.csv" for name in ("accuracy", "remedies"))
+ACCURACY, REMEDIES, RESNET18 = (
+    PUBLISHED / f"plan_{name}.csv" for name in ("accuracy", "remedies", "resnet18")
+)
 SWEEP = "memory_remedies"
-_LOOKED_AT_TOO_EARLY = "managed_kept"
+LOOKED_AT_TOO_EARLY = "managed_kept"
 """Its record has the memory before its first launch, with which the driver takes more for unified memory."""
 
 Record = Mapping[str, Any]
@@ -51,15 +55,19 @@ def accuracy(folder: Path) -> Iterator[dict[str, Any]]:
         return str(record["cell"]["strategy"]["name"])
 
     for name, records in groupby(sorted(measured(folder), key=strategy), strategy):
-        if name == _LOOKED_AT_TOO_EARLY:
+        if name == LOOKED_AT_TOO_EARLY:
             continue
-        ratios = []
-        for record in records:
-            device, memory = record["cell"]["device"]["name"], record["memory"]
-            held = memory["total_bytes"] - memory["least_free_bytes"]
-            ratios.append(sum(predicted(record["cell"], gpus.named(device)).values()) / held)
+        own = [*records]
+        ratios, device = [*map(ratio, own)], own[0]["cell"]["device"]["name"]
         row = {"set": name_of(folder), "strategy": name, "cells": len(ratios)}
-        yield row | {"lowest": round(min(ratios), 4), "highest": round(max(ratios), 4), "device": device}
+        yield row | {"lowest": min(ratios), "highest": max(ratios), "device": device}
+
+
+def ratio(record: Record) -> float:
+    """The predicted peak of a record's cell over what the driver held."""
+    memory, gpu = record["memory"], gpus.named(record["cell"]["device"]["name"])
+    held = memory["total_bytes"] - memory["least_free_bytes"]
+    return round(sum(predicted(record["cell"], gpu).values()) / held, 4)
 
 
 def remedies() -> Iterator[dict[str, Any]]:
@@ -88,12 +96,30 @@ def remedies() -> Iterator[dict[str, Any]]:
         }
 
 
+def resnet18(batch_size: int = 128) -> Iterator[dict[str, Any]]:
+    """A row per layer of the beginning of ResNet18: the outputs that are kept, of images of 224 x 224.
+
+    The pooling takes windows of 2 x 2, where that of ResNet18 takes 3 x 3, to the same 56 x 56 outputs.
+    """
+    before, layers = 4 * 10 * batch_size, ["conv2d 64 7 3 2", "relu"]  # bytes of the network's ten outputs
+    for layer in ("conv2d 64 7 3 2", "maxpool2d 2"):
+        layers += [layer] if layer not in layers else []
+        settings = ["dataset=patterns", "network=layers", "network.loss=cross_entropy", "strategy=resident"]
+        settings += [f"dataset.rows={batch_size}", f"training.batch_size={batch_size}"]
+        settings += [f"network.layers=[{', '.join(layers)}, flatten, linear 10]", "kernel=tiled_fused"]
+        cell = composed(settings, checks_memory=False).replace(dataset={"shape": [3, 224, 224]})
+        kept = predicted(cell, gpus.named("NVIDIA H200"))["activations"]
+        yield {"layer": layer, "batch_size": batch_size, "activations_bytes": kept - before}
+        before = kept
+
+
 @click.command("plan_tables", cls=Command, help=__doc__)
 def write() -> None:
     folders = [folder for folder in sets(device="nvidia-*") if has_cells(folder)]
     tables = {
         ACCURACY: [row for folder in folders for row in accuracy(folder)],
         REMEDIES: [*remedies()],
+        RESNET18: [*resnet18()],
     }
     for path, rows in tables.items():
         with replaced(path) as file:

@@ -16,6 +16,7 @@ from typing import Any
 from snn.config.cell import Cell
 from snn.config.groups import CONFIG
 from snn.errors import ConfigError, OutputError, RecordError, shown
+from snn.files import revision
 from snn.files.outputs import reported
 from snn.files.project import IS_INSTALLED, ROOT
 from snn.grid import sweeps
@@ -63,7 +64,7 @@ def pack(results: Path, output: Path | None = None) -> Path:
     places = {f"record {number}": record for number, record in enumerate(records, 1)}
     check(results, places)
     for place, record in places.items():
-        if leak := next(_leaks(record, ""), None):
+        if leak := next(_find_leaks(record, ""), None):
             raise OutputError(f"{results}, {place}: {leak}: it is not packed")
     path = output or PLACE / f"{whole[0].slug}-{records[0][store.DIGEST][:8]}.jsonl.gz"
     with reported(path):
@@ -106,17 +107,19 @@ def check(path: Path, records: Mapping[str, Record]) -> None:
     if not git["commit"] or git["dirty"] is not False:
         commit = git["commit"] or "unknown"
         fail(f"its sources are of commit {commit} and may have been edited: measure a clean clone")
+    if revision.has_commit(git["commit"]) is False:
+        fail(f"commit {git['commit'][:12]} is not in this clone's history: fetch it, or measure one that is")
     wanted, found = _rounds(_device(first)), Counter(map(_round, records.values()))
     if other := next((place for place, one in records.items() if _round(one) not in wanted), None):
         fail(f"{other} is not of {GRID.name} as it is here: measure the current one with `{MEASURE}`")
     if set(found) != set(wanted) or max(found.values()) > 1:
         fail(f"it has {len(found)} of the {len(wanted)} rounds of {GRID.name}, in {len(records)} records")
     store.check_rounds({f"{path}, {place}": one for place, one in records.items()})
-    if problem := next(_implausible(list(records.values())), None):
+    if problem := next(_find_implausible(list(records.values())), None):
         fail(problem)
 
 
-def _implausible(records: list[Record]) -> Iterator[str]:
+def _find_implausible(records: list[Record]) -> Iterator[str]:
     """Complaints about times and losses that no measurement can have given."""
     losses: dict[tuple[int, int], list[float]] = {}
     for record in records:
@@ -190,14 +193,14 @@ def _without_names(record: Record) -> Record:
     return rest | {"provenance": provenance}
 
 
-def _leaks(value: Any, key: str) -> Iterator[str]:
+def _find_leaks(value: Any, key: str) -> Iterator[str]:
     """Complaints about text in a record that names a path, the host or the user."""
     if isinstance(value, Mapping):
         for name, one in value.items():
-            yield from _leaks(one, f"{key}.{name}")
+            yield from _find_leaks(one, f"{key}.{name}")
     elif isinstance(value, list):
         for one in value:
-            yield from _leaks(one, key)
+            yield from _find_leaks(one, key)
     elif isinstance(value, str) and (_PATH.search(value) or _names().search(value)):
         yield f"{key.removeprefix('.')} is {shown(value)}, which may name a path, the host or the user"
 

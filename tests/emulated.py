@@ -9,7 +9,7 @@ from conftest import ROOT
 from snn.backends import kernel_source
 from snn.backends.cpu.backend import CpuBackend, HostBuffer
 from snn.backends.launches.operations import launch_shape
-from snn.backends.ops import OPS
+from snn.backends.ops import OPS, storage_defines
 
 MULTIPROCESSORS = 132
 
@@ -23,6 +23,10 @@ class EmulatedBackend(CpuBackend):
         self._kernel = kernel
         self._rounding = {precision.upper(): 1} if precision != "fp32" else {}
         self._launches: dict[tuple[str, tuple[float, ...]], Any] = {}
+
+    def store(self, storage: str) -> None:
+        super().store(storage)
+        self._launches.clear()
 
     def launch(
         self,
@@ -55,6 +59,7 @@ class EmulatedBackend(CpuBackend):
     def _other(self, op: str, numbers: Sequence[float]) -> tuple[Any, ...]:
         shape = launch_shape(op, numbers, self._kernel, MULTIPROCESSORS)
         further = (self._rounding if shape.of_products else {}) | dict(shape.defines)
+        further |= storage_defines(op, self.storage)
         found = self._load(shape.source, shape.compiled_block, shape.work, further)
         return found[op], shape.grid, shape.block
 

@@ -14,6 +14,7 @@ from records_of import T4, folder, record
 
 from snn import cli, contribute, merge
 from snn.errors import OutputError, RecordError
+from snn.files import revision
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.records import archive
@@ -35,6 +36,14 @@ def records_on(device=GPU, uuid="GPU-7", slow=1.0):
             where |= {"workflow": {"run": 16 * "c", "seed": 16 * "d", "position": 1}, "started": began}
             made.append(record(cell, seconds, number=number, **where))
     return made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def known():
+    """The commits of records_of.py are in the history."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(revision, "has_commit", lambda commit: commit != "deadbeef")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +156,7 @@ def changed(*changes, every=False):
             changed((("provenance", "git"), {"commit": "abc", "dirty": True}), every=True),
             "may have been edited",
         ),
+        (changed((("provenance", "git"), {"commit": "deadbeef", "dirty": False}), every=True), "history"),
         (changed((("provenance", "source_hash"), "f" * 16)), "different sources"),
         (changed((("provenance", "elapsed_seconds"), 2.0)), "in a job of 2 s"),
         (changed((("runs", 0, "seconds"), 1e-9)), "operations"),
@@ -180,6 +190,6 @@ def test_a_text_that_names_the_host_is_not_packed(records, tmp_path, monkeypatch
 
 
 def test_what_is_contributed_is_valid():
-    """The files that others sent."""
+    """The files that others sent; the commits must be in a whole clone."""
     for path in sorted((ROOT / "results/contributed").glob("*.jsonl.gz")):
         merge.collect([path])

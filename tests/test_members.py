@@ -21,8 +21,8 @@ from snn.config import compose, groups
 from snn.errors import Unsupported
 from snn.measurement import cell
 from snn.models.glibc_random import GlibcRandom
-from snn.models.layers import Linear, ReLU
-from snn.models.losses import CROSS_ENTROPY
+from snn.models.layers import LayerNorm, Linear, ReLU
+from snn.models.losses import CROSS_ENTROPY, LOSSES
 from snn.models.members import Member, on_rows
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.optimizers import Adam, AdamW, Sgd
@@ -132,6 +132,29 @@ def test_a_classification_has_the_members_mean_loss_of_each_batch(name):
             found.append(strategy.epoch_losses())
     assert len(found[0]) == -(-ROWS // BATCH)
     assert found[0] == pytest.approx((found[1] + found[2]) / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["huber", "binary_cross_entropy"])
+@pytest.mark.parametrize(
+    "changed", [{"clip_norm": 0.05}, {"update_order": "simultaneous", "reduction": "sum"}]
+)
+def test_pytorchs_members_end_as_those_of_ensemble_with_other_losses_and_clipping(loss, changed):
+    layers = Linear(6, True), ReLU(), Linear(1, True)
+    network = Network((4,), layers, LOSSES[loss], init="he_uniform", **changed)
+    X, Y = data_of(network)
+    options = {"seeds": [3, 1], "learning_rates": [0.01, 0.02]}
+    (own, losses, _), (expected, others, _) = (
+        ended(made(name, **options), network, X, (Y > 0).astype(np.float32), 0.01)
+        for name in ("torch_bmm", "ensemble")
+    )
+    assert losses == pytest.approx(others, rel=1e-5)
+    assert all(np.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(own, expected, strict=True))
+
+
+def test_pytorchs_members_have_linear_layers_and_activations():
+    layers = Linear(6), LayerNorm(), Linear(1)
+    with pytest.raises(Unsupported, match="layernorm"):
+        made("torch_bmm").check_network(Network((4,), layers, LOSSES["huber"]))
 
 
 @given(rows=st.integers(2, 200), folds=st.integers(2, 10))

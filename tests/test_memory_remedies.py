@@ -12,7 +12,7 @@ from snn.figures import draw
 from snn.planning import remedies as changes
 from snn.records.store import sealed
 from snn.tables import overview
-from snn.tables.memory import memory_remedies
+from snn.tables.memory import batch_sizes, memory_remedies
 
 SWEEP = {
     "dataset": "medium",
@@ -64,6 +64,26 @@ def test_losses_are_compared_over_the_draws_that_both_rows_have(records):
     np.testing.assert_allclose(
         table["loss_difference"][:6], np.array([205, 40.7, 40.4, 40.3, 41, 40.9]) / [205, 205, *[41] * 4] - 1
     )
+
+
+def test_activations_in_16_bits_are_a_remedy_and_batches_have_times_per_row():
+    sizes = {"dataset.rows": 1024, "network.hidden": [64], "strategy": "resident", "protocol.rounds": 2}
+    halves = {"training.storage": ["fp32", "bf16", "fp16"], "training.batch_size": [64, 256]}
+    records = [
+        record(cell, [2.0, 2.1], number=number)
+        | {"memory": MEMORY | {"device": MEMORY["device"] | {"peak_bytes": 640000}}}
+        for cell in sweep_of(sizes | halves | {"dataset": "medium"}).cells
+        for number in (1, 2)
+    ]
+    frame = frame_of(*map(sealed, records))
+    remedies = memory_remedies.build(frame, {}, THRESHOLDS)
+    assert {*remedies["remedy"]} == {"plain", "bf16 activations", "fp16 activations"}
+    table = batch_sizes.build(frame, {}, THRESHOLDS)
+    epochs = records[0]["cell"]["training"]["epochs"]
+    for row in table.to_dict("records"):
+        assert row["row_ns"] == pytest.approx(1e9 * 2.05 / epochs / 1024)
+        assert row["row_bytes"] == 640000 / row["batch_size"]
+    assert {*table["storage"]} == {"fp32", "bf16", "fp16"} and {*table["batch_size"]} == {64, 256}
 
 
 def titles(drawn):

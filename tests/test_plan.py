@@ -96,26 +96,33 @@ def test_the_guide_says_how_near_the_prediction_is():
 
 
 @pytest.mark.parametrize("folder", WITH_MEMORY)
-def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(folder, rehearsed_once, monkeypatch):
+def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(
+    folder, rehearsed_once, monkeypatch, share
+):
     """Of managed memory the driver maps what is touched: a CNN's is planned up to a tenth too high."""
     monkeypatch.setattr(plans, "_rehearsed", rehearsed_once)
-    for record in measured(folder):
+    predicted = table("plan_accuracy", set=folder).set_index("strategy")
+    assert len(predicted) >= 2
+    for name, row in predicted.iterrows():
+        above = 1.1 if name.startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
+        assert 0.99 < row["lowest"] <= row["highest"] < above
+    by_strategy = {one["cell"]["strategy"]["name"]: one for one in measured(folder)}
+    assert by_strategy.keys() - {plan_tables.LOOKED_AT_TOO_EARLY} == {*predicted.index}
+    for record in [*by_strategy.values(), *share(measured(folder))]:
         gpu = gpus.named(record["cell"]["device"]["name"])
         assert gpu.runtime_of == gpu.name
         assert abs(gpu.nbytes - record["memory"]["total_bytes"]) < gpus.MIB
-    rows = [*plan_tables.accuracy(PUBLISHED / folder)]
-    assert rows == table("plan_accuracy", set=folder).to_dict("records")
-    for row in rows:
-        above = 1.1 if row["strategy"].startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
-        assert 0.99 < row["lowest"] <= row["highest"] < above
-    strategies = {row["strategy"] for row in rows}
-    assert len(strategies) >= 2
+        name = record["cell"]["strategy"]["name"]
+        if name in predicted.index:
+            row = predicted.loc[name]
+            assert row["lowest"] <= plan_tables.ratio(record) <= row["highest"]
     if folder.endswith("/strategies"):
-        assert {"managed", "async_pool", "pool", "persistent", "combined"} <= strategies
+        assert {"managed", "async_pool", "pool", "persistent", "combined"} <= by_strategy.keys()
 
 
-def test_the_table_of_remedies_is_what_is_planned():
-    assert [*plan_tables.remedies()] == table("plan_remedies").to_dict("records")
+@pytest.mark.parametrize("name", ["remedies", "resnet18"])
+def test_a_published_table_is_what_is_planned(name):
+    assert [*getattr(plan_tables, name)()] == table(f"plan_{name}").to_dict("records")
 
 
 PERCEPTRONS = st.lists(st.integers(1, 70), min_size=2, max_size=4).map(lambda widths: mlp((*widths, 1)))

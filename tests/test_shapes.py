@@ -123,6 +123,7 @@ def read(number, name, *us, hidden="64-32", reason="", plan=None):
 READINGS = [
     read(0, "persistent", 1, 2, 2, 2, 2, 3, plan="one cluster"),
     read(0, "graph", *6 * [10]),
+    read(0, "graph_pdl", *6 * [7]),
     read(0, "jax_scan", *6 * [8]),
     read(0, "torch_compile", *6 * [30]),
     read(1, "persistent", *6 * [40], hidden="9", plan="8 groups"),
@@ -138,6 +139,8 @@ READINGS = [
 def test_the_figure_counts_what_is_slower_and_what_has_no_plan():
     made = table.build(of_gpu("shapes", READINGS))
     assert made["speedup_over_graph"][:2].tolist() == [5, 0.5] and made["status"][2] == "unsupported"
+    assert made["best_graph"].tolist() == ["graph_pdl", "graph", "graph"]
+    assert made["speedup_over_best_graph"].tolist()[:2] == [3.5, 0.5]
     assert made["speedup_over_best_peer"].tolist()[0] == 4 and made["best_peer"].tolist()[0] == "jax_scan"
     figure = draw("shapes", made, "Tesla T4")
     said = " ".join(" ".join(text.get_text().split()) for text in figure.texts)

@@ -9,15 +9,17 @@
 //
 // Launch, with 256 threads per block: add_bias a thread per element of Z, sum_rows a block per column.
 
+#include "../stored.cuh"
+
 constexpr int THREADS = 256;
 
-extern "C" __global__ void add_bias(float* __restrict__ Z, const float* __restrict__ b, int rows, int width)
+extern "C" __global__ void add_bias(Stored* __restrict__ Z, const float* __restrict__ b, int rows, int width)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
     if (i < (size_t)rows * width) Z[i] += b[i % width];
 }
 
-extern "C" __global__ void sum_rows(const float* __restrict__ G, float* __restrict__ s, int rows, int width)
+extern "C" __global__ void sum_rows(const Stored* __restrict__ G, float* __restrict__ s, int rows, int width)
 {
     __shared__ float sums[THREADS];
     const int column = blockIdx.x, t = threadIdx.x;

@@ -10,6 +10,7 @@
 // Launch, with 256 threads per block: a thread for each four elements, and one more; count_dropout one block.
 
 #include "../philox.cuh"
+#include "../stored.cuh"
 
 constexpr int THREADS = 256;
 
@@ -27,13 +28,13 @@ __device__ void each(int n, int first, int layer, int seed, int turn, float drop
     }
 }
 
-extern "C" __global__ void dropout(const float* __restrict__ X, float* __restrict__ Z, unsigned* C, int n, int first,
+extern "C" __global__ void dropout(const Stored* __restrict__ X, Stored* __restrict__ Z, unsigned* C, int n, int first,
                                    int layer, int seed, int turn, float drop)
 {
     each(n, first, layer, seed, turn, drop, C, [=](size_t i, float scale) { Z[i] = scale ? X[i] * scale : 0.0f; });
 }
 
-extern "C" __global__ void dropout_gradient(float* __restrict__ D, unsigned* C, int n, int first, int layer, int seed,
+extern "C" __global__ void dropout_gradient(Stored* __restrict__ D, unsigned* C, int n, int first, int layer, int seed,
                                             int turn, float drop)
 {
     each(n, first, layer, seed, turn, drop, C, [=](size_t i, float scale) { D[i] = scale ? D[i] * scale : 0.0f; });

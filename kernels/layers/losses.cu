@@ -11,13 +11,14 @@
 // Launch: a thread per output, 256 threads per block.
 
 #include "../output_losses.cuh"
+#include "../stored.cuh"
 
 constexpr int THREADS = 256;
 
 __device__ size_t own_output() { return (size_t)blockIdx.x * THREADS + threadIdx.x; }
 
-extern "C" __global__ void huber(const float* __restrict__ P, const float* __restrict__ Y, float* __restrict__ E,
-                                 float* __restrict__ D, int n, float scale)
+extern "C" __global__ void huber(const Stored* __restrict__ P, const float* __restrict__ Y, float* __restrict__ E,
+                                 Stored* __restrict__ D, int n, float scale)
 {
     const size_t i = own_output();
     if (i >= n) return;
@@ -25,8 +26,8 @@ extern "C" __global__ void huber(const float* __restrict__ P, const float* __res
     E[i] = its.loss, D[i] = scale * its.slope;
 }
 
-extern "C" __global__ void binary_cross_entropy(const float* __restrict__ P, const float* __restrict__ Y,
-                                                float* __restrict__ E, float* __restrict__ D, int n, float scale)
+extern "C" __global__ void binary_cross_entropy(const Stored* __restrict__ P, const float* __restrict__ Y,
+                                                float* __restrict__ E, Stored* __restrict__ D, int n, float scale)
 {
     const size_t i = own_output();
     if (i >= n) return;

@@ -23,6 +23,8 @@
 // columns, those of channels a block per channel or, of one pixel, per 8 channels; batchnorm_predict a thread per
 // element.
 
+#include "../stored.cuh"
+
 constexpr int THREADS = 256;
 constexpr int WARP = 32;
 constexpr int COLUMNS = 8;
@@ -52,8 +54,8 @@ __device__ float sum_of_column(float x)
     return sum;
 }
 
-extern "C" __global__ void layernorm(const float* __restrict__ X, const float* __restrict__ W,
-                                     const float* __restrict__ b, float* __restrict__ Z, float* __restrict__ M,
+extern "C" __global__ void layernorm(const Stored* __restrict__ X, const float* __restrict__ W,
+                                     const float* __restrict__ b, Stored* __restrict__ Z, float* __restrict__ M,
                                      int rows, int width)
 {
     const size_t i = ((size_t)blockIdx.x * THREADS + threadIdx.x) / WARP;
@@ -69,7 +71,7 @@ extern "C" __global__ void layernorm(const float* __restrict__ X, const float* _
     if (lane == 0) M[0] = mean, M[1] = scale;
 }
 
-extern "C" __global__ void layernorm_wgrad(const float* __restrict__ G, const float* __restrict__ X,
+extern "C" __global__ void layernorm_wgrad(const Stored* __restrict__ G, const Stored* __restrict__ X,
                                            const float* __restrict__ M, float* __restrict__ dW,
                                            float* __restrict__ db, int rows, int width)
 {
@@ -84,9 +86,9 @@ extern "C" __global__ void layernorm_wgrad(const float* __restrict__ G, const fl
     if (threadIdx.x < COLUMNS && j < width) dW[j] = of_W, db[j] = of_b;
 }
 
-extern "C" __global__ void layernorm_dgrad(const float* __restrict__ G, const float* __restrict__ X,
+extern "C" __global__ void layernorm_dgrad(const Stored* __restrict__ G, const Stored* __restrict__ X,
                                            const float* __restrict__ M, const float* __restrict__ W,
-                                           float* __restrict__ D, int rows, int width)
+                                           Stored* __restrict__ D, int rows, int width)
 {
     const size_t i = ((size_t)blockIdx.x * THREADS + threadIdx.x) / WARP;
     const int lane = threadIdx.x % WARP;
@@ -121,8 +123,8 @@ __device__ void each_of_channel(size_t c, int rows, int channels, int pixels, Fu
 }
 
 template <int CHANNELS>
-__device__ void normalise(const float* __restrict__ X, const float* __restrict__ W, const float* __restrict__ b,
-                          float* __restrict__ Z, float* __restrict__ M, int rows, int channels, int pixels)
+__device__ void normalise(const Stored* __restrict__ X, const float* __restrict__ W, const float* __restrict__ b,
+                          Stored* __restrict__ Z, float* __restrict__ M, int rows, int channels, int pixels)
 {
     const size_t c = (size_t)blockIdx.x * CHANNELS + threadIdx.x % CHANNELS;
     const float n = (float)rows * pixels;
@@ -137,7 +139,7 @@ __device__ void normalise(const float* __restrict__ X, const float* __restrict__
 }
 
 template <int CHANNELS>
-__device__ void sum_gradients(const float* __restrict__ G, const float* __restrict__ X, const float* __restrict__ M,
+__device__ void sum_gradients(const Stored* __restrict__ G, const Stored* __restrict__ X, const float* __restrict__ M,
                               float* __restrict__ dW, float* __restrict__ db, float* __restrict__ A,
                               float* __restrict__ V, int rows, int channels, int pixels)
 {
@@ -157,8 +159,8 @@ __device__ void sum_gradients(const float* __restrict__ G, const float* __restri
 }
 
 template <int CHANNELS>
-__device__ void propagate(const float* __restrict__ G, const float* __restrict__ X, const float* __restrict__ M,
-                          const float* __restrict__ W, float* __restrict__ D, int rows, int channels, int pixels)
+__device__ void propagate(const Stored* __restrict__ G, const Stored* __restrict__ X, const float* __restrict__ M,
+                          const float* __restrict__ W, Stored* __restrict__ D, int rows, int channels, int pixels)
 {
     const size_t c = (size_t)blockIdx.x * CHANNELS + threadIdx.x % CHANNELS;
     const float n = (float)rows * pixels, mean = c < channels ? M[2 * c] : 0.0f, scale = c < channels ? M[2 * c + 1] : 0.0f;
@@ -173,15 +175,15 @@ __device__ void propagate(const float* __restrict__ G, const float* __restrict__
     });
 }
 
-extern "C" __global__ void batchnorm(const float* __restrict__ X, const float* __restrict__ W,
-                                     const float* __restrict__ b, float* __restrict__ Z, float* __restrict__ M,
+extern "C" __global__ void batchnorm(const Stored* __restrict__ X, const float* __restrict__ W,
+                                     const float* __restrict__ b, Stored* __restrict__ Z, float* __restrict__ M,
                                      int rows, int channels, int pixels)
 {
     if (pixels > 1) normalise<1>(X, W, b, Z, M, rows, channels, pixels);
     else normalise<COLUMNS>(X, W, b, Z, M, rows, channels, 1);
 }
 
-extern "C" __global__ void batchnorm_wgrad(const float* __restrict__ G, const float* __restrict__ X,
+extern "C" __global__ void batchnorm_wgrad(const Stored* __restrict__ G, const Stored* __restrict__ X,
                                            const float* __restrict__ M, float* __restrict__ dW,
                                            float* __restrict__ db, float* __restrict__ A, float* __restrict__ V,
                                            int rows, int channels, int pixels)
@@ -190,17 +192,17 @@ extern "C" __global__ void batchnorm_wgrad(const float* __restrict__ G, const fl
     else sum_gradients<COLUMNS>(G, X, M, dW, db, A, V, rows, channels, 1);
 }
 
-extern "C" __global__ void batchnorm_dgrad(const float* __restrict__ G, const float* __restrict__ X,
+extern "C" __global__ void batchnorm_dgrad(const Stored* __restrict__ G, const Stored* __restrict__ X,
                                            const float* __restrict__ M, const float* __restrict__ W,
-                                           float* __restrict__ D, int rows, int channels, int pixels)
+                                           Stored* __restrict__ D, int rows, int channels, int pixels)
 {
     if (pixels > 1) propagate<1>(G, X, M, W, D, rows, channels, pixels);
     else propagate<COLUMNS>(G, X, M, W, D, rows, channels, 1);
 }
 
-extern "C" __global__ void batchnorm_predict(const float* __restrict__ X, const float* __restrict__ W,
+extern "C" __global__ void batchnorm_predict(const Stored* __restrict__ X, const float* __restrict__ W,
                                              const float* __restrict__ b, const float* __restrict__ A,
-                                             const float* __restrict__ V, float* __restrict__ Z, int rows,
+                                             const float* __restrict__ V, Stored* __restrict__ Z, int rows,
                                              int channels, int pixels)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;

@@ -3,6 +3,7 @@
 //
 //   zero              Z = 0
 //   clip              G scaled to a norm of at most max_norm; partial holds shares of its sum of squares
+//   unscale           G = scale G
 //   start_steps       T of n elements when a run starts: 0, but T[1] to T[4] are 1
 //   count_step        T of the next steps, 8 elements each, from that of the last one: T[0] is its number t from 1 on,
 //                     T[1] = 1 / (1 - beta1^t), T[2] = 1 / sqrt(1 - beta2^t), T[3] the factor of its rate, T[4] = 1
@@ -55,6 +56,12 @@ extern "C" __global__ void clip(float* __restrict__ G, const float* __restrict__
     const float norm = sqrtf(sum_of_block(partial[threadIdx.x]));
     const size_t i = own_element();
     if (i < n && norm > max_norm) G[i] *= max_norm / (norm + 1e-6f);
+}
+
+extern "C" __global__ void unscale(float* __restrict__ G, int n, float scale)
+{
+    const size_t i = own_element();
+    if (i < n) G[i] *= scale;
 }
 
 extern "C" __global__ void start_steps(float* __restrict__ T, int n)

@@ -11,6 +11,7 @@
 
 constexpr int THREADS = 256;
 #include "../row_order.cuh"
+#include "../stored.cuh"
 
 extern "C" __global__ void row_order(const unsigned* __restrict__ C, unsigned* __restrict__ I, int rows, int seed)
 {
@@ -19,8 +20,8 @@ extern "C" __global__ void row_order(const unsigned* __restrict__ C, unsigned* _
     I[i] = row_in_place(i, rows, seed, *C);
 }
 
-extern "C" __global__ void take_rows(const unsigned* __restrict__ I, const float* __restrict__ X,
-                                     const float* __restrict__ Y, float* __restrict__ U, float* __restrict__ V,
+extern "C" __global__ void take_rows(const unsigned* __restrict__ I, const Stored* __restrict__ X,
+                                     const float* __restrict__ Y, Stored* __restrict__ U, float* __restrict__ V,
                                      unsigned* __restrict__ C, int rows, int features, int outputs)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x, of_X = (size_t)rows * features;

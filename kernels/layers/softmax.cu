@@ -8,10 +8,12 @@
 //
 // Launch: a thread per row, 256 threads per block.
 
+#include "../stored.cuh"
+
 constexpr int THREADS = 256;
 
-extern "C" __global__ void softmax_cross_entropy(const float* __restrict__ P, const float* __restrict__ Y,
-                                                 float* __restrict__ E, float* __restrict__ D, int rows, int width,
+extern "C" __global__ void softmax_cross_entropy(const Stored* __restrict__ P, const float* __restrict__ Y,
+                                                 float* __restrict__ E, Stored* __restrict__ D, int rows, int width,
                                                  float scale)
 {
     const size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;

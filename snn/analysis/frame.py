@@ -25,6 +25,7 @@ from snn.models.network import LEAN
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import IN_FILE
 from snn.models.schedules import CONSTANT
+from snn.models.storage import FP32
 from snn.profiling.memory import PURPOSES
 from snn.records import store
 from snn.records.origin import Origin, origin
@@ -155,6 +156,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
     row.setdefault("training.shuffle", IN_FILE)
     row.setdefault("training.validation", 0.0)
     row.setdefault("training.fidelity", LEAN)
+    row.setdefault("training.storage", FP32)
     row.setdefault("kernel.work", "1-1")  # the only value before the choice existed
     for key, value in OMITTED.get(cell.strategy, {}).items():
         row.setdefault(f"strategy.{key}", setting(value))

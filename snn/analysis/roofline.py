@@ -12,6 +12,7 @@ import pandas as pd
 
 from snn.errors import RecordError
 from snn.hardware.limits import Measured
+from snn.models.storage import FP32
 from snn.records import microbenchmarks
 from snn.records.store import again, check_sources
 
@@ -270,6 +271,8 @@ def with_floors(frame: pd.DataFrame, *records: Record) -> pd.DataFrame:
 def _floor(row: pd.Series, measured: Measured) -> float:
     rows, features = (row.get(f"dataset.{name}") for name in ("rows", "features"))
     if row["hidden"] is None or row["strategy"] == _SEVERAL or pd.isna(rows) or pd.isna(features):
+        return np.nan
+    if row.get("training.storage", FP32) != FP32:  # whose data take half of the bytes
         return np.nan
     step = Step(
         features=int(features),

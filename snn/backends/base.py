@@ -8,6 +8,7 @@ import numpy as np
 
 from snn.backends.launches import Steps, TrainingLaunch, TrainingShape
 from snn.errors import Unsupported
+from snn.models.storage import FP32
 
 Stream = Hashable
 """A queue of copies and launches that run in order; None means a synchronous call."""
@@ -50,6 +51,12 @@ class Backend(ABC):
 
     no_capture = ""
     """The reason why a CUDA graph cannot capture the kernel; empty if it can, or without graphs."""
+
+    storage = FP32
+    """How it holds what ``snn.backends.ops.NARROW`` lists: a value of ``training.storage``."""
+
+    no_storage = ""
+    """The reason why the kernel has no products of 16-bit operands; empty if it has them."""
 
     convolves = False
     """Whether convolutions are computed directly instead of as products of im2col's patches."""
@@ -163,6 +170,12 @@ class Backend(ABC):
         self, op: str, buffers: tuple[Any, ...], numbers: tuple[float, ...], stream: Any = None
     ) -> None:
         """Launch an op of ``snn.backends.ops`` on its operands, on the default stream if none is given."""
+
+    def store(self, storage: str) -> None:
+        """Launch from now on operations on operands that are held in this way. Raises Unsupported."""
+        if storage != FP32 and self.no_storage:
+            raise Unsupported(self.no_storage)
+        self.storage = storage
 
     def overlap_launches(self, on: bool) -> None:
         """Whether each kernel launched from now on may begin while the one before it on its stream ends.

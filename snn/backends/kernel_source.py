@@ -24,6 +24,16 @@ def no_capture(kernel: str | None) -> str:
     return "" if kernel else "CuPy's cuBLAS does not run while a stream is being captured"
 
 
+def no_storage(kernel: str | None, root: Path) -> str:
+    """The reason why a kernel has no products of 16-bit operands; empty if its source can have them."""
+    if kernel and "STORED_BF16" in text(root / kernel):
+        return ""
+    what = f"{kernel} does not include stored.cuh" if kernel else "cuBLAS multiplies operands of one type"
+    return (
+        f"training.storage: {what}, and weights are float32: choose training.storage=fp32 or another kernel"
+    )
+
+
 def knows_tall_grids(source: str) -> bool:
     """Whether an expanded source can count rows of blocks in x (kernels/tile_place.cuh)."""
     return "defined(TALL)\n" in source

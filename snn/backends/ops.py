@@ -1,16 +1,17 @@
 """The operations of a device: their operands, their numbers, and the size of each operand.
 
-All matrices are float32 and row-major. For the products A is m x k, B is k x n and C is m x n; ``_tn`` marks
-a first operand that is stored transposed (k x m), ``_nt`` a second one (n x k). A longer name tells which
-operation follows the product in the same kernel. ``snn.backends.cpu.ops`` computes each operation on the CPU,
-and is the oracle of the kernels.
+All matrices are row-major, and float32 but for those in ``NARROW``. For the products A is m x k, B is k x n
+and C is m x n; ``_tn`` marks a first operand that is stored transposed (k x m), ``_nt`` a second one (n x k).
+A longer name tells which operation follows the product in the same kernel. ``snn.backends.cpu.ops`` computes
+each operation on the CPU, and is the oracle of the kernels.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from snn.models.step import LAYERS_AT_ONCE
+from snn.models.storage import FP32, itemsize
 
 PARTIAL_SUMS = 256
 """Floats that ``sum_squares`` writes: one for each of its blocks of threads."""
@@ -292,6 +293,7 @@ OPS = {
     "add_squares": _layer("optimizers", f"G:n T:{_SUMS}", "n", f"{THREADS}*{PARTIAL_SUMS}"),  # sums += G^2
     # the factor of the gradients, as clip_grad_norm_ has it, from the sums, which are 0 afterwards
     "clip_together": _layer("optimizers", f"T:{_SUMS}", "max_norm", "1"),
+    "unscale": _layer("optimizers", "G:n", "n scale", "n"),  # G = scale G
     "decay_update": _layer("optimizers", "W:n G:n T:8", "n rate decay", "n"),
     "momentum_update": _layer("optimizers", "W:n G:n M:n T:8", "n rate momentum decay", "n"),
     "nesterov_update": _layer("optimizers", "W:n G:n M:n T:8", "n rate momentum decay", "n"),
@@ -345,3 +347,35 @@ OPS = {
         f"{THREADS}*weights+biases by 32",
     ),
 }
+
+_ACTIVATIONS = ("leaky_relu", "tanh", "sigmoid", "elu", "silu", "gelu")
+_OF_ALL = tuple(f"{matrix}{i}" for i in range(LAYERS_AT_ONCE) for matrix in "AB")
+
+NARROW: Mapping[str, tuple[str, ...]] = {
+    **{op: ("A", "C", "D", "H", "Z") for op in OPS if op.startswith("matmul")},
+    **{op: ("A", "B", *_OF_ALL) for op in OPS if op.startswith("matmul_tn")},
+    **dict.fromkeys(("relu", "add_bias"), ("Z",)),
+    **{f"{name}_forward": ("X", "Z") for name in _ACTIVATIONS},
+    **{f"{name}_gradient": ("D", "H", "X") for name in (*_ACTIVATIONS, "dropout")},
+    **dict.fromkeys(("layernorm", "batchnorm", "batchnorm_predict", "dropout"), ("X", "Z")),
+    **dict.fromkeys(("layernorm_wgrad", "batchnorm_wgrad", "sum_rows"), ("G", "X")),
+    **dict.fromkeys(("layernorm_dgrad", "batchnorm_dgrad"), ("G", "X", "D")),
+    **dict.fromkeys(("error", "softmax_cross_entropy", "huber", "binary_cross_entropy"), ("P", "D")),
+    "mask": ("D", "H"),
+    "take_rows": ("X", "U"),
+}
+"""By operation, the operands that ``training.storage`` holds: inputs, activations and error signals."""
+
+
+def operand_bytes(op: str, numbers: Sequence[float], storage: str) -> tuple[int, ...]:
+    """The bytes of each operand."""
+    sizes, narrow = OPS[op].elements(*numbers), NARROW.get(op, ())
+    names = OPS[op].operands
+    return tuple(
+        n * (itemsize(storage) if name in narrow else 4) for name, n in zip(names, sizes, strict=True)
+    )
+
+
+def storage_defines(op: str, storage: str) -> tuple[tuple[str, int], ...]:
+    """The macro that an operation's source is compiled with (kernels/stored.cuh)."""
+    return () if storage == FP32 or op not in NARROW else ((f"STORED_{storage.upper()}", 1),)

@@ -20,7 +20,7 @@ from snn.config.cell import ANY, NONE, SECTIONS, Cell
 from snn.config.suggestions import meant
 from snn.errors import ConfigError, shown
 from snn.hardware.devices import BACKENDS
-from snn.models import members, optimizers, remedies, row_order, schedules, validation
+from snn.models import members, optimizers, remedies, row_order, schedules, storage, validation
 from snn.models.gradients import GRADIENTS
 from snn.models.gradients import of as gradient_of
 from snn.models.layers import ACTIVATIONS, parse
@@ -334,6 +334,8 @@ KINDS: Mapping[str, Kind] = {
     "training.reduction": one_of(REDUCTIONS),
     "training.gradient": one_of(GRADIENTS),
     "training.fidelity": one_of(FIDELITIES),
+    "training.storage": one_of(storage.STORAGES),
+    "training.loss_scale": Range(1, 2**24, "FP16 ends at 65504", or_null="1024 with FP16, else none"),
     "training.drop_last": FLAG,
     "training.shuffle": one_of(SHUFFLES),
     "training.validation": Range(0, 0.9, "some rows must be left to train on", real=True),
@@ -442,6 +444,7 @@ def check_cell(cell: Mapping[str, Any]) -> None:
         validation.count_trained(cell, rows - validation.count_rows(training, rows))
     remedies.check_divides(training["accumulate"], batch)
     remedies.check_divisible(training["accumulate"], list(map(parse, network.get("layers", ()))))
+    storage.check(training)
     gradient = gradient_of(training["gradient"], kernel["block"])
     remedies.check(training["accumulate"], remedies.layers(network), network["update_order"], gradient)
     limit = network["clip_norm"]
@@ -530,7 +533,7 @@ def _settle(cell: dict[str, Any]) -> None:
 
 def settled_training(training: Mapping[str, Any]) -> dict[str, Any]:
     """A cell's section ``training`` without keys that have their values of before there was a choice."""
-    found = validation.settled(optimizers.settled(row_order.settled(training)))
+    found = validation.settled(optimizers.settled(row_order.settled(storage.settled(training))))
     return {key: value for key, value in found.items() if (key, value) != ("fidelity", LEAN)}
 
 

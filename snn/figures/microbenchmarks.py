@@ -186,18 +186,18 @@ def _allocation_sizes(table: pd.DataFrame) -> pd.DataFrame:
 _LAW = "law"
 
 
-def _by_layers(table: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Speedups of one launch over graph, with a marker per shape that shows its number of hidden layers."""
-    table = table[table["speedup_over_graph"].notna() & table[x].notna()]
+def _by_layers(table: pd.DataFrame, x: str, speedup: str) -> pd.DataFrame:
+    """Speedups of one launch, with a marker per shape that shows its number of hidden layers."""
+    table = table[table[speedup].notna() & table[x].notna()]
     table = table.assign(layers=table["hidden"].map(gain.hidden_layers)).sort_values("layers")
     labels = ("one hidden layer" if count == 1 else f"{count} hidden layers" for count in table["layers"])
     looks = [numbered(count - 1)._replace(line="") for count in table["layers"]]
     columns = {"x": table[x], "label": list(labels), "slot": ""}
-    return points(table, "speedup_over_graph", look=looks, **columns)
+    return points(table, speedup, look=looks, **columns)
 
 
 def _shapes(table: pd.DataFrame) -> pd.DataFrame:
-    return with_rule(_by_layers(table, "graph_us"), 1.0)
+    return with_rule(_by_layers(table, "graph_us", "speedup_over_graph"), 1.0)
 
 
 def _note_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
@@ -210,8 +210,8 @@ def _note_shapes(table: pd.DataFrame, frame: pd.DataFrame) -> str:
 
 
 def _gains(table: pd.DataFrame) -> pd.DataFrame:
-    """The same by the time per kernel of graph, and the law of two hidden layers and more as a line."""
-    dots = _by_layers(table, "kernel_us")
+    """Speedups over the best graph by its time per kernel, and the law of two hidden layers and more."""
+    dots = _by_layers(table, "kernel_us", "speedup_over_best_graph")
     deeper = dots[dots["label"] != "one hidden layer"].sort_values("x")
     x = deeper["x"].to_numpy(float)
     if law := gain.fit(x, deeper["value"].to_numpy(float)):
@@ -344,12 +344,13 @@ FORMS: dict[str, Drawing] = {
     "launch_gain": Values(
         title="Gain of one launch by the time of a CUDA graph's kernels",
         frame=_gains,
-        axes={"speedup over graph": True},
-        x="time per kernel of graph (µs)",
+        axes={"speedup over the best graph": True},
+        x="time per kernel of the best graph (µs)",
         note=(
             "Markers: ratio of two medians, without an interval, of perceptrons with one output. Line: law "
             "t / (a t - b) for kernels of t µs, fitted to networks of two hidden layers and more. The table "
-            "launch_gain has a and b. Below the dashed line graph is faster.",
+            "launch_gain has a and b. Below the dashed line the graph is faster.",
+            lambda table, frame: f"Best graphs: {', '.join(sorted(set(table['best_graph'].dropna())))}.",
         ),
     ),
 }

@@ -41,6 +41,13 @@ def git() -> dict[str, Any]:
     return {"commit": commit, "dirty": None if changed is None else bool(changed)}
 
 
+def has_commit(commit: str) -> bool | None:
+    """Whether a commit is in this clone's history; None if that is not known, as in a shallow clone."""
+    if IS_INSTALLED or _output("rev-parse", "--is-shallow-repository") != "false":
+        return None
+    return _output("cat-file", "-e", f"{commit}^{{commit}}") is not None
+
+
 def _output(*arguments: str) -> str | None:
     # In a git hook, GIT_DIR and other variables point to the repository of the hook.
     here = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}

@@ -186,6 +186,7 @@ TABLES = {
     "learning_rates": Table(SWEEPS, "learning_rates", "learning_rates", form="sweep"),
     "neighbours": Table(SWEEPS, "neighbours", "neighbours"),
     "memory_remedies": Table(SWEEPS, "memory_remedies", "memory_remedies", form="memory"),
+    "batch_sizes": Table(SWEEPS, "batch_sizes", "batch_sizes", form="memory"),
     "recommend": Table(OVERVIEW, "3 strategies ranked", "recommend"),
 }
 """Tables with a form of their own, and the cells that each is of."""

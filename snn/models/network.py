@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from snn.errors import ConfigError
-from snn.models import dropout, gradients, optimizers, remedies, schedules
+from snn.models import dropout, gradients, optimizers, remedies, schedules, storage
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, Gradient
 from snn.models.layers import ACTIVATIONS, Dropout, Layer, Linear, Parameter, check_order, parse
@@ -44,8 +44,9 @@ class Network:
     takes the rows (``snn.models.row_order``), None for the order of the file; ``dropout_seed``: what decides
     which elements are dropped (``snn.models.dropout``). ``fidelity``: whether a host-driven step does
     what the authors' programs do (``snn.strategies.published_step``). ``run_steps``: the steps of a run, from
-    which the optimiser's schedule follows. Raises ConfigError if a layer does not fit the one before it, or a
-    remedy the network.
+    which the optimiser's schedule follows. ``storage``: how activations are held on the device, with the
+    gradient of the loss multiplied by ``loss_scale`` (``snn.models.storage``). Raises ConfigError if a layer
+    does not fit the one before it, or a remedy the network.
     """
 
     inputs: Shape
@@ -63,6 +64,8 @@ class Network:
     dropout_seed: int = 0
     fidelity: str = LEAN
     run_steps: int = 0
+    storage: str = storage.FP32
+    loss_scale: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.parameters:
@@ -172,6 +175,7 @@ def trained(cell: Mapping[str, Any], inputs: Shape) -> Network:
     seed = cell["network"]["seed"]
     rest = {key: training[key] for key in ("reduction", "accumulate")} | {"dropout_seed": seed}
     rest["fidelity"] = training.get("fidelity", LEAN)
+    rest |= {key: training[key] for key in ("storage", "loss_scale") if training.get(key) is not None}
     if training.get("shuffle") == EPOCH:
         rest["order_seed"] = seed
     return build(cell["network"], inputs, gradient=gradient, optimizer=optimizers.of(training), **rest)

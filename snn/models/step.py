@@ -122,7 +122,8 @@ class Step:
     ``summed``: by the number of launches before it, the parameters of a share whose gradients are then summed
     over all devices.
     ``first_row``: its first row's number in the batch; ``dropout_seed`` is the network's; ``predicts``: there
-    is only the forward part, of a prediction.
+    is only the forward part, of a prediction. ``unscale``: what gradients are multiplied by before an update
+    that cannot take it into its rate.
     ``windows``: for activations that were pooled in the kernel that computed them, and so never written, the
     buffer with the position of each window's maximum, and the side of a window.
     ``places``: the offset and size of each parameter in a buffer of all, if one launch is to update all whose
@@ -146,6 +147,7 @@ class Step:
     convolves: bool = False
     first_row: int = 0
     dropout_seed: int = 0
+    unscale: float = 1.0
     predicts: bool = False
     part: str = WHOLE
     due: dict[str, tuple[Shape, bool, str]] = field(default_factory=dict)
@@ -228,6 +230,8 @@ class Step:
                 self.launch("update", (self.gradient(W), dW), (prod(shape), ADDING))
             return
         limit = self.clip_norm
+        if limit is not None:
+            self.undo_scaling(dW, prod(shape))
         if self.optimizer != PLAIN:
             if limit is not None:
                 norm = dW, self.buffer("S", "workspace")
@@ -247,6 +251,11 @@ class Step:
         sums = self.buffer("S", "workspace")
         self.launch("sum_squares", (dW, sums), (prod(shape),))
         self.launch(f"clipped_update{both}", (*weights, dW, sums), (*sizes, self.rate, limit))
+
+    def undo_scaling(self, dW: str, elements: int) -> None:
+        """Divide a gradient by the scale of the loss, unless that is 1."""
+        if self.unscale != 1:
+            self.launch("unscale", (dW,), (elements, self.unscale))
 
     def run(self, parameters: Sequence[str]) -> tuple[str, int]:
         """The buffer of parameters side by side, in order, and the number of its elements."""
@@ -273,7 +282,7 @@ class Step:
             some, self.products = self.products[:LAYERS_AT_ONCE], self.products[LAYERS_AT_ONCE:]
             names = sorted((W for one in some for W in one.parameters), key=self.places.__getitem__)
             run, start = self.run(names)[0], self.places[names[0]][0]
-            is_followed = self.part == WHOLE and self.clip_norm is None
+            is_followed = self.part == WHOLE and self.clip_norm is None and self.unscale == 1
             numbers = self.optimizer.product_numbers(self.rate) if is_followed else None
             sizes: tuple[int, ...] = ()
             for one in some:
@@ -304,6 +313,8 @@ class Step:
         else:
             ((name, (shape, _)),) = self.pending.items()
             elements = prod(shape)
+        if self.clip_norm is None and self.optimizer.clip_norm is None:
+            self.undo_scaling(self.gradient(name), elements)
         self.optimizer.update(self, name, self.gradient(name), elements)
         for W, (shape, with_transposed) in self.pending.items():
             if with_transposed:

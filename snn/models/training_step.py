@@ -57,9 +57,11 @@ def batch_steps(
     sizes = [min(micro, rows - start) for start in starts]
     is_whole = len(sizes) == 1 and network.optimizer.clip_norm is None
     parts = [WHOLE] if is_whole else [FIRST, *[LATER] * (len(sizes) - 1)]
-    empty = [_empty(network, *each, rate, kernel, places) for each in zip(sizes, parts, starts, strict=True)]
+    empty = [
+        _new_step(network, *each, rate, kernel, places) for each in zip(sizes, parts, starts, strict=True)
+    ]
     steps = [_filled(step, network, rows) for step in empty]
-    _update_due(steps[0], steps[-1], _empty(network, rows, WHOLE, 0, rate, kernel, places), network)
+    _update_due(steps[0], steps[-1], _new_step(network, rows, WHOLE, 0, rate, kernel, places), network)
     return steps
 
 
@@ -80,15 +82,15 @@ def share_step(
     without a row computes the first one, with gradients of 0. Parameters and gradients lie side by side.
     """
     part = SHARE if network.update_order == "sequential" else FIRST
-    step = _empty(network, max(own, 1), part, first, rate, kernel, network.places)
+    step = _new_step(network, max(own, 1), part, first, rate, kernel, network.places)
     _filled(step, network, rows, weight=float(own > 0))
     summed = step.summed or {len(step.launches): [*step.due]}
     whole = [(at, step.run(sorted(names, key=step.places.__getitem__))) for at, names in summed.items()]
-    _update_due(step, step, _empty(network, rows, WHOLE, 0, rate, kernel, network.places), network)
+    _update_due(step, step, _new_step(network, rows, WHOLE, 0, rate, kernel, network.places), network)
     return step, [Sum(at, step.gradient(name), elements) for at, (name, elements) in whole]
 
 
-def _empty(
+def _new_step(
     network: Network,
     rows: int,
     part: str,
@@ -97,7 +99,10 @@ def _empty(
     kernel: tuple[bool, bool, bool],
     places: Mapping[str, Place],
 ) -> Step:
-    step = Step(rows, float(np.float32(rate)), network.clip_norm, network.optimizer, network.run_steps)
+    is_plain, scale = network.optimizer == PLAIN and network.clip_norm is None, network.loss_scale
+    own_rate = float(np.float32(rate)) / (scale if is_plain else 1)
+    step = Step(rows, own_rate, network.clip_norm, network.optimizer, network.run_steps)
+    step.unscale = 1.0 if is_plain else 1 / scale
     step.part, step.first_row, step.dropout_seed = part, first_row, network.dropout_seed
     step.fused, step.pretransposed, step.convolves = kernel
     step.rounds_once, step.keeps_unpooled = network.gradient.rounds_once, network.gradient.reads_unpooled
@@ -112,6 +117,9 @@ def _update_due(first: Step, last: Step, update: Step, network: Network) -> None
     if update.places and due:
         clipped = [update.run(sorted(due, key=update.places.__getitem__))]
     update.label = "update"
+    if network.optimizer.clip_norm is not None:
+        for name, size in clipped:
+            update.undo_scaling(update.gradient(name), size)
     network.optimizer.clip(update, [(update.gradient(name), size) for name, size in clipped])
     for name, (shape, with_transposed, label) in due.items():
         update.label = label.replace("backward", "update")
@@ -132,7 +140,8 @@ def _filled(step: Step, network: Network, batch_rows: int, weight: float = 1.0) 
     outputs = [*inputs[1:], x]
     step.label = "loss"
     mean_over = (batch_rows, x.size) if network.reduction == "mean" else (1, 1)
-    dy, scale = step.gradient(x.name), float(np.float32(weight * network.loss.scale(*mean_over)))
+    scale = float(np.float32(weight * network.loss.scale(*mean_over))) * network.loss_scale
+    dy = step.gradient(x.name)
     errors, sizes = step.buffer("E", "gradients"), network.loss.sizes(step.rows, x.size)
     step.launch(network.gradient.loss_op(network.loss.op), (x.name, "Y", errors, dy), (*sizes, scale))
     network.gradient.of_outputs(step, dy, x.size)

@@ -88,6 +88,7 @@ class PlannedGpu(CpuBackend):
         super().__init__(kernel["fused"], kernel["pretransposed"], convolves)
         self.precision, self._capability = precision, capability
         self.no_capture = kernel_source.no_capture(kernel["source"])
+        self.no_storage = kernel_source.no_storage(kernel["source"], ROOT)
 
     def overlap_launches(self, on: bool) -> None:
         if on and self._capability and self._capability.capability < (9, 0):

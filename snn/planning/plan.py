@@ -237,6 +237,9 @@ def _remedies(cell: Cell, gpu: Gpu, budget: int, needs: Needs, largest: int | No
             for layers in [(), *([again[1]] if again else [])]:
                 first = bisect_left(divisors, True, key=lambda n: steps(n, layers)["fits"])
                 found += [steps(n, layers) for n in divisors[first : first + 1]]
+    with suppress(Unsupported):
+        if change := remedies.halved(cell):
+            found.append(remedy(change.settings, total(change.cell), remedies.HALVED))
     with suppress(Unsupported):  # a strategy may train in fp32 alone
         if change := remedies.rounded(cell):
             one = remedy(change.settings, total(change.cell), remedies.ROUNDED)

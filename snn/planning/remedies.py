@@ -14,6 +14,7 @@ from snn.models.layers import parse
 from snn.models.network import Network
 from snn.models.remedies import AGAIN
 from snn.models.step import LAYERS_AT_ONCE, Launch
+from snn.models.storage import BF16
 from snn.models.training_step import batch_steps, micro_batch
 from snn.profiling.memory import size
 from snn.strategies import factory
@@ -101,6 +102,14 @@ def rounded(cell: Cell) -> Change | None:
     return Change(f"precision=bf16 kernel={kernel['name']}", precise | {"kernel": kernel})
 
 
+def halved(cell: Cell) -> Change | None:
+    """The cell with activations in 16 bits; None if they are."""
+    if "storage" in cell["training"]:
+        return None
+    return Change("training.storage=bf16", cell.replace(training={"storage": BF16}))
+
+
+HALVED = "no more launches, but activations and error signals are rounded to 8 bits of mantissa"
 ROUNDED = "everything is held in float32: only a product's inputs are rounded to bf16, on the chip"
 
 

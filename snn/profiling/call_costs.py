@@ -14,6 +14,7 @@ import numpy as np
 
 from snn.backends.base import Backend
 from snn.backends.ops import OPS
+from snn.models.storage import FP32
 from snn.profiling.calls import ENDED_BY, HOST_ARRAYS, METHODS
 from snn.profiling.observed import Call, Ref
 from snn.profiling.tracer import Event, Signature, Trace
@@ -42,6 +43,9 @@ def call_costs(backend: Backend, traced: Trace, seconds: float = LEAST_SECONDS) 
         return {}
     host, total, device = (defaultdict[Signature, list[float]](list) for _ in range(3))
     with ExitStack() as stack, np.errstate(all="ignore"):  # what is computed does not matter
+        if traced.storage != FP32:
+            stack.callback(backend.store, FP32)
+            backend.store(traced.storage)
         replay = Replay(backend, traced, stack)
         for _ in _for_seconds(min(_WARM_UP_SECONDS, seconds)):  # late loading and growing are not timed
             replay.run()

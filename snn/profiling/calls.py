@@ -106,14 +106,18 @@ class EveryCall(Backend):
     graph_destroy = _call("streams")
 
     part = shared_buffer = pool_bytes = memory = address = mark = seconds_between = _question()
-    training_launch = steps_per_launch = overlap_launches = others = use = _question()
+    training_launch = steps_per_launch = overlap_launches = store = others = use = _question()
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.fused, self.pretransposed, self.precision = inner.fused, inner.pretransposed, inner.precision
         self.convolves, self.computes, self.no_capture = inner.convolves, inner.computes, inner.no_capture
         self.asynchronous, self.is_processor = inner.asynchronous, inner.is_processor
-        self.prefetches_out = inner.prefetches_out
+        self.prefetches_out, self.no_storage = inner.prefetches_out, inner.no_storage
+
+    @property
+    def storage(self) -> str:  # type: ignore[override]
+        return self.inner.storage
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         return getattr(self.inner, method.name)(*arguments, **named)
@@ -140,6 +144,7 @@ class NullBackend(EveryCall):
     def __init__(self, real: Backend) -> None:
         super().__init__(CpuBackend(real.fused, real.pretransposed, real.convolves))
         self.computes, self.precision, self.no_capture = False, real.precision, real.no_capture
+        self.inner.no_storage = real.no_storage
         self.is_processor, self._real = real.is_processor, real
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 
 from snn import backends
 from snn.backends.base import Backend
-from snn.backends.ops import OPS
+from snn.backends.ops import OPS, operand_bytes
 from snn.errors import LeakError, OutOfMemory
 from snn.files.project import PACKAGES, path_in_clone
 from snn.profiling import calls
@@ -304,13 +304,14 @@ class ObservedBackend(EveryCall):
         if "buffers" in given:
             if "op" in given:
                 op, numbers = given["op"], given["numbers"]
-                names, sizes = OPS[op].operands, OPS[op].elements(*numbers)
+                names, sizes = OPS[op].operands, operand_bytes(op, numbers, self.storage)
             else:
                 shape, numbers = given["shape"], given["steps"]
-                op, names, sizes = shape.op, shape.operands, shape.elements(numbers.rows)
+                op, names = shape.op, shape.operands
+                sizes = tuple(4 * elements for elements in shape.elements(numbers.rows))
             given["buffers"] = tuple(
-                self.live.device_memory(buffer, 4 * elements, name, "of", op, numbers)
-                for name, buffer, elements in zip(names, given["buffers"], sizes, strict=True)
+                self.live.device_memory(buffer, size, name, "of", op, numbers)
+                for name, buffer, size in zip(names, given["buffers"], sizes, strict=True)
             )
             handles["buffers"] = tuple(buffer.handle for buffer in handles["buffers"])
         for noun, handle in given.items():

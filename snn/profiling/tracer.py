@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snn.backends.base import Backend
+from snn.models.storage import FP32
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
 from snn.strategies import factory
 from snn.strategies.factory import Job, start
@@ -50,11 +51,15 @@ class Event:
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of ``steps`` training steps in order, and the calls that made the resources held before."""
+    """The events of ``steps`` training steps in order, and the calls that made the resources held before.
+
+    ``storage``: how operands were held (``snn.models.storage``).
+    """
 
     steps: int
     events: list[Event]
     held: Sequence[Call] = ()
+    storage: str = FP32
 
     def plain(self) -> dict[str, Any]:
         """The trace as a record holds it: columns, microseconds, and each call site once."""
@@ -100,7 +105,7 @@ def trace(job: Job, backend: Backend) -> Trace:
             tracer.begin()
             for _ in range(epochs):
                 strategy.epoch()
-            return Trace(epochs * batches, tracer.events(), held)
+            return Trace(epochs * batches, tracer.events(), held, job.network.storage)
     finally:
         strategy.close()
 

@@ -124,12 +124,12 @@ def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
             written, record = read_both(path)
             yield str(path), Entry(record, written)
         return
-    for place, line in _unsealed(folder / RECORDS if folder.is_dir() else folder):
+    for place, line in _sealed_lines(folder / RECORDS if folder.is_dir() else folder):
         written = parse(line, place)
         yield place, Entry(checked(written, place), written)
 
 
-def _unsealed(path: Path) -> Iterator[tuple[str, str]]:
+def _sealed_lines(path: Path) -> Iterator[tuple[str, str]]:
     """The lines of an archive; in a contribution those after the first. Raises RecordError at the end unless
     they fit it."""
     seal, digest, number = None, hashlib.sha256(), 0

@@ -24,6 +24,7 @@ from snn.models.layers import (
 )
 from snn.models.network import LEAN, Network, draw_weights
 from snn.models.optimizers import PLAIN
+from snn.models.storage import FP32
 
 Progress = Callable[[float, int, float], None]
 """Called with the epochs done, the number of epochs, and the seconds since training began."""
@@ -86,6 +87,9 @@ class Strategy(ABC):
 
     any_fidelity: bool = False
     """Whether it can train by the step of the authors' programs (``training.fidelity``)."""
+
+    any_storage: bool = False
+    """Whether it can hold activations in 16 bits (``training.storage``)."""
 
     plan: str | None = None
     """How it trains and why, in words, if ``setup`` chooses that."""
@@ -153,6 +157,11 @@ class Strategy(ABC):
             raise Unsupported(
                 f"{setting} is not supported: this strategy's rate is constant and its gradients are not "
                 "clipped together: choose resident, graph, pipelined, synchronous or a host-driven strategy"
+            )
+        if not self.any_storage and network.storage != FP32:
+            raise Unsupported(
+                f"training.storage={network.storage} holds activations and error signals on the device in 16 "
+                "bits, and this strategy's are float32: choose resident, graph or a peer of PyTorch"
             )
         fidelity = f"training.fidelity={network.fidelity}"
         if network.fidelity != LEAN and not self.any_fidelity:

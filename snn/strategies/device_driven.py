@@ -1,6 +1,6 @@
 """Device-driven strategies: a step is launches on buffers that ``setup`` has allocated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple
@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snn.backends.base import REGISTERED, Backend
-from snn.backends.ops import OPS
+from snn.backends.ops import NARROW, OPS, operand_bytes
 from snn.errors import Unsupported
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN, STEPS
 from snn.models.remedies import sharing
 from snn.models.row_order import Batches, copy_rows, rows_of
 from snn.models.step import Launch, Step, transposed
+from snn.models.storage import FP32, check_range, itemsize, unpacked, words
 from snn.models.training_step import batch_steps, micro_batch, prediction_step, validation_step
 from snn.strategies.base import Strategy
 
@@ -85,14 +86,15 @@ class DeviceDriven(Strategy):
         self._counts, self._counts_size = None, 0
         self._counting: tuple[float, ...] = ()
         self._predictions: dict[int, tuple[list[_Bound], Any]] = {}
-        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         self.network = network
+        check_range(X, network.storage)
+        self.backend.store(network.storage)
         self._stream = self.backend.stream_create()
         batch = self._batch = min(batch_size, len(X))
         self._micro = min(batch, micro_batch(network, batch_size))
-        self._row_bytes = 4 * X.shape[1], 4 * Y.shape[1]
+        self._row_bytes = itemsize(network.storage) * X.shape[1], 4 * Y.shape[1]
         steps = {rows: self._plan(network, rows, rate) for rows in self._rows_of_batches(len(X))}
         of_row = network.loss.errors(network.outputs)
         rows_of_errors = len(X) if self.keeps_losses else batch
@@ -172,12 +174,24 @@ class DeviceDriven(Strategy):
         for start in range(0, len(X), self._micro):
             some = X[start : start + self._micro]
             launches, result = self._prediction(len(some))
-            self.backend.copy_in(self._named["predicted X"], some, self._stream)
+            held = words(some, self.network.storage)  # until it has been copied
+            self.backend.copy_in(self._named["predicted X"], held, self._stream)
             for op, buffers, numbers, _ in launches:
                 self.backend.launch(op, buffers, numbers, self._stream)
-            self.backend.copy_out(outputs[start : start + len(some)], result, self._stream)
+            self._read(outputs[start : start + len(some)], result)
         self.backend.stream_synchronize(self._stream)
         return outputs
+
+    def _read(self, outputs: np.ndarray, buffer: Any) -> None:
+        """Copy activations from the device."""
+        if self.network.storage == FP32:
+            self.backend.copy_out(outputs, buffer, self._stream)
+            return
+        held = np.empty(-(-outputs.size // 2), np.float32)
+        self.backend.copy_out(held, buffer, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        values = unpacked(held.view(np.uint16)[: outputs.size], self.network.storage)
+        outputs[...] = values.reshape(outputs.shape)
 
     def weights(self) -> list[np.ndarray]:
         for parameter, host in zip(self.network.parameters, self._host_parameters, strict=True):
@@ -185,53 +199,17 @@ class DeviceDriven(Strategy):
         self.backend.stream_synchronize(self._stream)
         return [host.copy() for host in self._host_parameters]
 
-    def hold_out(self, X: np.ndarray, Y: np.ndarray, together: int) -> None:
-        """Copy rows to the device, and list the launches that compute the losses of so many together."""
-        most = max(self._micro, min(together, len(X)))  # predictions use the same buffers
-        of_row = self.network.loss.errors(self.network.outputs)
-        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
-        self._host_losses = self.host((len(X), of_row), "gradients")
-        buffers = self.upload(X, "data"), self.upload(Y, "data"), self._losses_held_out
-        row_bytes = 4 * X.shape[1], 4 * Y.shape[1], 4 * of_row
-        for start in range(0, len(X), together):
-            rows = min(together, len(X) - start)
-            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
-            for name, elements in self._sizes([step]).items():
-                if name not in (*self._named, *_OF_BATCH):
-                    self._named[name] = self.malloc(elements // rows * most, step.purposes[name])
-            parts = (
-                self.backend.part(buffer, start * nbytes, rows * nbytes)
-                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
-            )
-            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
-            self._validating += [
-                (op, tuple(named[name] for name in operands), numbers)
-                for op, operands, numbers, _ in step.launches
-            ]
-
-    def validation_loss(self) -> float:
-        if not self._validating:
-            return super().validation_loss()
-        self.validate()
-        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
-        self.backend.stream_synchronize(self._stream)
-        return self.network.loss.value(self._host_losses.astype(np.float64))
-
-    def validate(self) -> None:
-        """Launch the computation of the losses of rows that are held out."""
-        for op, buffers, numbers in self._validating:
-            self.backend.launch(op, buffers, numbers, self._stream)
-
     def close(self) -> None:
         if self._stream is not None:
             self.backend.stream_synchronize(self._stream)
             self.backend.stream_destroy(self._stream)
             self._stream = None
-        self._wholes, self._validating = [], []
+        self._wholes = []
         while self._buffers:
             self.backend.free(self._buffers.pop())
         while self._host:
             self.backend.host_free(self._host.pop())
+        self.backend.store(FP32)
 
     def batch(self, X: Any, Y: Any, rows: int) -> Batch:
         """The batch of ``rows`` rows in these buffers; fewer at the end of an epoch."""
@@ -288,9 +266,7 @@ class DeviceDriven(Strategy):
                 for launch in step.launches
             ]
             step.launches, step.purposes["predicted X"] = renamed, "data"
-            for name, elements in self._sizes([step]).items():
-                if name not in self._named:
-                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
+            self._allocate_for(step, rows, self._named, self._micro)
             self._predictions[rows] = [self._bind(launch) for launch in step.launches], self._named[result]
         return self._predictions[rows]
 
@@ -352,24 +328,40 @@ class DeviceDriven(Strategy):
         purposes = dict.fromkeys(sizes, "weights")
         for step in steps:
             purposes |= step.purposes
-        for name, elements in self._sizes(steps).items():
-            sizes[name] = max(sizes.get(name, 0), elements, errors if name == "E" else 0)
+        for name, size in self._sizes(steps).items():
+            sizes[name] = max(sizes.get(name, 0), size, errors if name == "E" else 0)
         together = {group[0]: group for group in sharing(steps, sizes)}
         shared = {name for group in together.values() for name in group[1:]}
         self._named: dict[str, Any] = self._place(steps)
         self._other = self.network.state.keys() - self._named.keys() - {STEPS}
-        for name, elements in sizes.items():
+        for name, size in sizes.items():
             if name not in ("X", "Y", STEPS, *self._named) and name not in shared:
-                buffer = self.malloc(elements, purposes[name])
+                buffer = self.malloc(size, purposes[name])
                 self._named |= dict.fromkeys(together.get(name, [name]), buffer)
 
-    @staticmethod
-    def _sizes(steps: Sequence[Step]) -> dict[str, int]:
-        """The most elements that a launch of these steps has in each buffer."""
+    def _allocate_for(self, step: Step, rows: int, known: Collection[str], most: int) -> None:
+        """The buffers of a step on ``rows`` rows that are not known, for the ``most`` rows of any step."""
+        for name, size in self._sizes([step]).items():
+            if name not in known:
+                self._named[name] = self.malloc(-(-size * most // rows), step.purposes[name])
+
+    def _sizes(self, steps: Sequence[Step]) -> dict[str, int]:
+        """The most float32 words that a launch of these steps has in each buffer.
+
+        Raises Unsupported for an operation that computes in float32 from what is held in 16 bits.
+        """
         sizes: dict[str, int] = {}
-        for op, operands, numbers, _ in (launch for step in steps for launch in step.launches):
-            for name, elements in zip(operands, OPS[op].elements(*numbers), strict=True):
-                sizes[name] = max(sizes.get(name, 0), elements)
+        storage, is_narrow = self.network.storage, dict[str, bool]()
+        for op, operands, numbers, label in (launch for step in steps for launch in step.launches):
+            sized = zip(OPS[op].operands, operands, operand_bytes(op, numbers, storage), strict=True)
+            for operand, name, nbytes in sized:
+                sizes[name] = max(sizes.get(name, 0), -(-nbytes // 4))
+                narrow = operand in NARROW.get(op, ())
+                if is_narrow.setdefault(name, narrow) != narrow and storage != FP32:
+                    raise Unsupported(
+                        f"training.storage={storage} is not supported by {op} ({label}), whose operands are "
+                        "float32: choose training.storage=fp32"
+                    )
         return sizes
 
     def _bind(self, launch: Launch, part: int = 0) -> _Bound:
@@ -396,29 +388,71 @@ class Resident(DeviceDriven):
     launched, and the losses are copied out.
     """
 
+    any_storage = True
+
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
         self._batches: list[Batch] = []
         self._reordering: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
+        self._validating: list[tuple[str, tuple[Any, ...], tuple[float, ...]]] = []
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
-        uploaded = self.upload(X, "data"), self.upload(Y, "data")
+        starts = range(0, len(X), batch_size)
+        self._upload_batches(X, Y, [(start, min(batch_size, len(X) - start)) for start in starts])
+        if self.validation is not None:
+            self._hold_out(*self.validation)
+
+    def _upload_batches(self, X: np.ndarray, Y: np.ndarray, places: Iterable[tuple[int, int]]) -> None:
+        """Copy the data to the device, for batches at these places: a first row, and how many rows."""
+        network = self.network
+        uploaded = self.upload(words(X, network.storage), "data"), self.upload(Y, "data")
         if network.order_seed is not None:
             uploaded = self._reordered(uploaded, X, Y, network.order_seed)
-        for start in range(0, len(X), batch_size):
-            rows = min(batch_size, len(X) - start)
+        for start, rows in places:
             x, y = (
                 self.backend.part(buffer, start * row_bytes, rows * row_bytes)
                 for buffer, row_bytes in zip(uploaded, self._row_bytes, strict=True)
             )
             self._batches.append(self.batch(x, y, rows))
-        if self.validation is not None:
-            self.hold_out(*self.validation, self._micro)
+
+    def _hold_out(self, X: np.ndarray, Y: np.ndarray) -> None:
+        """Copy rows to the device, and list the launches that compute their losses."""
+        of_row = self.network.loss.errors(self.network.outputs)
+        self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
+        self._host_losses = self.host((len(X), of_row), "gradients")
+        buffers = self.upload(X, "data"), self.upload(Y, "data"), self._losses_held_out
+        row_bytes = *self._row_bytes, 4 * of_row
+        for start in range(0, len(X), self._micro):
+            rows = min(self._micro, len(X) - start)
+            step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
+            for name, elements in self._sizes([step]).items():
+                if name not in (*self._named, *_OF_BATCH):
+                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
+            parts = (
+                self.backend.part(buffer, start * nbytes, rows * nbytes)
+                for buffer, nbytes in zip(buffers, row_bytes, strict=True)
+            )
+            named = self._named | dict(zip((*_OF_BATCH, "E"), parts, strict=True))
+            self._validating += [
+                (op, tuple(named[name] for name in operands), numbers)
+                for op, operands, numbers, _ in step.launches
+            ]
+
+    def validation_loss(self) -> float:
+        self.validate()
+        self.backend.copy_out(self._host_losses, self._losses_held_out, self._stream)
+        self.backend.stream_synchronize(self._stream)
+        return self.network.loss.value(self._host_losses.astype(np.float64))
+
+    def validate(self) -> None:
+        """Launch the computation of the losses of rows that are held out."""
+        for op, buffers, numbers in self._validating:
+            self.backend.launch(op, buffers, numbers, self._stream)
 
     def _reordered(self, data: tuple[Any, Any], X: np.ndarray, Y: np.ndarray, seed: int) -> tuple[Any, Any]:
         """Buffers for the rows of X and Y in an epoch's order, which launches before the epoch fill."""
-        taken = self.malloc(X.size, "data"), self.malloc(Y.size, "data")
+        taken = self.malloc(words(X, self.network.storage).size, "data"), self.malloc(Y.size, "data")
         order, self._epochs = self.malloc(len(X), "workspace"), self.malloc(1, "workspace")
         self._no_epochs = self.host((1,), "workspace")
         self._no_epochs[...] = 0
@@ -433,14 +467,18 @@ class Resident(DeviceDriven):
             self.backend.copy_in(self._epochs, self._no_epochs, self._stream)
         super().load(weights)
 
-    def epoch(self) -> None:
+    def reorder(self) -> None:
+        """Launch what puts the rows in the order of the next epoch."""
         for op, buffers, numbers in self._reordering:
             self.backend.launch(op, buffers, numbers, self._stream)
+
+    def epoch(self) -> None:
+        self.reorder()
         for batch in self._batches:
             self.step(batch)
 
     def close(self) -> None:
-        self._batches, self._reordering = [], []
+        self._batches, self._reordering, self._validating = [], [], []
         super().close()
 
 

@@ -47,7 +47,7 @@ KERNELS = (
 
 _LONG = 1.0  # seconds of a launch that lets the next ones be shorter
 _AFTER_STOP = 16  # steps
-_HELD = 1 << 22  # numbers of a layer's outputs for rows that are held out, computed together
+_PREDICTED = 4096, 1 << 20  # most rows that a prediction computes together, and outputs of a layer
 _CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
 
 
@@ -293,7 +293,7 @@ class OneLaunch(DeviceDriven):
     raises Unsupported, before it allocates anything, if ``describe`` does not cover the network or the
     backend has no launch for it. Lists of weights hold one network's weights after the other's. If
     ``load`` is given the weights of one network, all start from them. A prediction is launched layer by
-    layer, as by ``resident``; perceptrons have none.
+    layer, as by ``resident``, for more rows than a batch at a time; perceptrons have none.
     """
 
     by_epoch = at_once = True
@@ -311,7 +311,7 @@ class OneLaunch(DeviceDriven):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         its = self.of_members or MemberArrays(np.array([rate], np.float32), None, None, None)
         rows = len(X) if its.rows is None else its.rows.shape[1]
-        batch = self._batch = self._micro = min(batch_size, rows)
+        batch = self._batch = min(batch_size, rows)
         self._members = len(its.rate)
         epochs = network.run_steps / math.ceil(len(X) / batch_size)
         run_steps = network.run_steps if rows == len(X) else round(epochs * math.ceil(rows / batch))
@@ -329,6 +329,8 @@ class OneLaunch(DeviceDriven):
         self._training = LaunchedTraining(self.backend, shape, steps, launch.may_stop)
         self._shapes, self.network = network.shapes, _widened(network, shape.padded_widths)
         self._outputs, self._last = network.outputs, rows % batch or batch
+        largest = max(map(prod, self.network.layer_shapes))
+        self._micro = max(batch, min(_PREDICTED[0], _PREDICTED[1] // largest))
         self._stream = self.backend.stream_create()
         sizes = dict(zip(shape.operands, shape.elements(len(X)), strict=True))
         by_rows = shape.shuffled or shape.by_rows
@@ -364,12 +366,6 @@ class OneLaunch(DeviceDriven):
         self._host_errors = self.host((of_errors, of_row), "gradients")
         self._last_errors = self._host_errors[start:]
         self._last_E = self.backend.part(self._named["E"], 4 * start * of_row, self._last_errors.nbytes)
-        if (
-            self.validation is not None and self.network.outputs == Y.shape[1]
-        ):  # else the host computes the loss
-            held, targets = self.validation
-            largest = max(map(prod, self.network.layer_shapes))
-            self.hold_out(self._with_padding(held), targets, max(batch, _HELD // largest))
 
     def _views_of_parameters(self) -> list[np.ndarray]:
         """The padded parameters of each network in the host's arrays; those on the device get their names."""
@@ -432,13 +428,12 @@ class OneLaunch(DeviceDriven):
     def predict(self, X: np.ndarray) -> np.ndarray:
         if self._describe is perceptron_shape:
             raise Unsupported("one-launch kernels only train: they cannot predict")
-        found = super().predict(self._with_padding(X))
-        return found if self._outputs == self.network.outputs else found[:, : self._outputs].copy()
-
-    def _with_padding(self, X: np.ndarray) -> np.ndarray:
-        """The rows with as many features as the kernel's network has."""
-        further = prod(self.network.inputs) - X.shape[1]
-        return np.pad(X, ((0, 0), (0, further))) if further else X
+        features = prod(self.network.inputs)
+        if X.shape[1] == features and self._outputs == self.network.outputs:
+            return super().predict(X)
+        larger = np.zeros((len(X), features), dtype=np.float32)
+        larger[:, : X.shape[1]] = X
+        return super().predict(larger)[:, : self._outputs].copy()
 
     def weights(self) -> list[np.ndarray]:
         for buffer, flat in self._weights:

@@ -14,11 +14,14 @@ from snn.backends.cpu.ops import EPS, MOMENTUM
 from snn.errors import Unsupported
 from snn.files import cache
 from snn.models.layers import (
+    ACTIVATIONS,
     AvgPool2d,
     BatchNorm,
     BatchNorm1d,
     BatchNorm2d,
     Conv2d,
+    Flatten,
+    Layer,
     LayerNorm,
     Linear,
     MaxPool2d,
@@ -28,15 +31,18 @@ from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.row_order import Orders
 from snn.models.schedules import CONSTANT, factor
+from snn.models.storage import FP16, FP32
 from snn.strategies.base import PEERS, Peer, required
 from snn.strategies.torch_networks import (
     TorchLayers,
     TorchOptimizer,
+    autocast,
     clipped,
     compiled_step,
     configure,
     device_of,
     eager_steps,
+    half_of,
     pytorchs_optimizer,
     translated,
 )
@@ -236,16 +242,34 @@ class TorchEager(TorchStrategy):
     last one subtracts Y, and a gradient's product updates its weights. The factor 2 / rows of the error is
     folded into the learning rate, which saves a pass. With one output, the error is propagated by a
     broadcast.
+
+    With ``training.storage`` a step does what autocast does: weights and inputs are cast once per step, the
+    loss is computed in float32, and gradients are cast back for the update. The scale of the loss is fixed.
     """
 
+    any_storage = True
     _optimizer: TorchOptimizer | None = None
+    _half: Any = None
+
+    def check_network(self, network: Network) -> None:
+        super().check_network(network)
+        if network.storage == FP32:
+            return
+        others = [layer.name for layer in network.layers if not isinstance(layer, _IN_HALF)]
+        if others or network.update_order != "simultaneous":
+            reason = others[0] if others else f"network.update_order={network.update_order}"
+            raise Unsupported(
+                f"training.storage={network.storage} is not implemented here for {reason}: choose "
+                "torch_loader, which has PyTorch's autocast, and network.update_order=simultaneous"
+            )
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
+        self._half = half_of(self._torch, network)
         with self.without_autograd():
             if network.optimizer != PLAIN:
                 self._optimizer = TorchOptimizer(self._torch, network, self._W)
-            if network.widths is not None and network.optimizer == PLAIN:
+            if network.widths is not None and network.optimizer == PLAIN and self._half is None:
                 self._steps = eager_steps(self._torch, network, self._W, self._batches, self._rate)
             else:
                 self._steps = [partial(self._step_of_layers, *batch) for batch in self._batches]
@@ -262,7 +286,15 @@ class TorchEager(TorchStrategy):
         """One training step of any network."""
         if self._optimizer is not None:
             self._optimizer.count()
-        return self._model.step(self._W, x, targets, self._descend)[1]
+        if self._half is None:
+            return self._model.step(self._W, x, targets, self._descend)[1]
+        return self._model.step([w.to(self._half) for w in self._W], x.to(self._half), targets, self._cast)[1]
+
+    def _cast(self, W: list[Any], gradients: list[Any]) -> list[Any]:
+        """Update the weights in float32 with gradients of their copies."""
+        unscaled = self._torch._foreach_mul([dW.float() for dW in gradients], 1 / self.network.loss_scale)
+        self._descend(self._W, unscaled)
+        return W
 
     def load(self, weights: list[np.ndarray]) -> None:
         super().load(weights)
@@ -299,6 +331,9 @@ class TorchGraph(TorchEager):
         with self.without_autograd():
             self.capture()
 
+
+_IN_HALF: tuple[type[Layer], ...] = (Linear, Flatten, *ACTIVATIONS.values())
+"""Layers that ``torch_eager`` and ``torch_graph`` compute in 16 bits."""
 
 _NO_COMPILER = ("No working C++ compiler", "Failed to find C compiler", "Cannot find a working triton")
 
@@ -411,9 +446,13 @@ class TorchLoader(TorchPeer):
     ``loss.item()``, which waits for the device. Everything comes from PyTorch's allocators. As in the report,
     cuDNN is deterministic and does not time its algorithms.
     ``predict`` uses a DataLoader of the same kind.
+
+    ``training.storage`` is automatic mixed precision: autocast and, with FP16, a GradScaler that starts with
+    ``training.loss_scale``. It checks the gradients of each step, for which the host waits, and skips a step
+    whose gradients overflow.
     """
 
-    as_published = True
+    as_published = any_storage = True
     further_layers = BatchNorm1d, BatchNorm2d
 
     def __init__(
@@ -435,6 +474,7 @@ class TorchLoader(TorchPeer):
         self._model: Any = None
         self._loader: Any = None
         self._optimiser: Any = None
+        self._scaler: Any = None
         self._scheduler: Any = None
 
     def check_network(self, network: Network) -> None:
@@ -460,6 +500,7 @@ class TorchLoader(TorchPeer):
         self._criterion = criterion(reduction=network.reduction)
         parameters, self._rate = self._model.parameters(), float(np.float32(rate))
         self._optimiser = pytorchs_optimizer(torch, network, parameters, self._rate)
+        self._autocast, self._scaler = autocast(torch, self._device, network), self._make_scaler()
         targets = torch.from_numpy(Y.argmax(axis=1) if network.loss is CROSS_ENTROPY else Y)
         if network.order_seed is not None:
             self._sampler = _Sampler(len(X), network.order_seed)
@@ -468,6 +509,7 @@ class TorchLoader(TorchPeer):
     def load(self, weights: list[np.ndarray]) -> None:
         set_parameters(self._torch, self._model, weights)
         self._optimiser.state.clear()
+        self._scaler = self._make_scaler()
         if self.network.optimizer.schedule != CONSTANT:
             self._begin_schedule()
         if self._sampler:
@@ -479,23 +521,32 @@ class TorchLoader(TorchPeer):
         max_norm, losses, is_sum = self.network.clip_norm, [], self.network.reduction == "sum"
         of_row = self.network.loss.errors(self.network.outputs)
         clip_norm = self.network.optimizer.clip_norm
-        scheduler = self._scheduler
+        scheduler, scaler = self._scheduler, self._scaler
         with translated(self._torch), _workers_of(self._loader) as batches:
             for inputs, targets in batches:
                 inputs, targets = inputs.to(device), targets.to(device)
                 optimiser.zero_grad()
-                loss = criterion(model(inputs), targets)
-                loss.backward()
+                with self._autocast():
+                    loss = criterion(model(inputs), targets)
+                scaler.scale(loss).backward()
+                if max_norm is not None or clip_norm is not None:
+                    scaler.unscale_(optimiser)
                 if max_norm is not None:
                     for parameter in model.parameters():
                         self._torch.nn.utils.clip_grad_norm_(parameter, max_norm)
                 if clip_norm is not None:
                     self._torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-                optimiser.step()
+                scaler.step(optimiser)
+                scaler.update()
                 if scheduler is not None:
                     scheduler.step()
                 losses.append(loss.item() / (len(inputs) * of_row if is_sum else 1))
         self._losses = losses
+
+    def _make_scaler(self) -> Any:
+        """PyTorch's scaler of the loss, which passes everything through unless activations are FP16."""
+        is_scaled, scale = self.network.storage == FP16, self.network.loss_scale
+        return self._torch.amp.GradScaler(self._device.type, scale, enabled=is_scaled)
 
     def _begin_schedule(self) -> None:
         """Have PyTorch's scheduler begin with the rate of the first step."""
@@ -514,7 +565,10 @@ class TorchLoader(TorchPeer):
     def predict(self, X: np.ndarray) -> np.ndarray:
         self._model.eval()
         with self._torch.no_grad(), translated(self._torch), _workers_of(self._load_from(X)) as batches:
-            outputs = [self._model(x.to(self._device)).cpu().numpy() for x, *_ in batches]
+            outputs = []
+            for x, *_ in batches:
+                with self._autocast():
+                    outputs.append(self._model(x.to(self._device)).float().cpu().numpy())
         self._model.train()
         return np.concatenate(outputs)
 

@@ -38,6 +38,7 @@ class TorchBmm(SideBySide, TorchStrategy):
 
     def release_tensors(self) -> None:
         super().release_tensors()
+        self._model: Any = None
         self._updated: dict[int, _Updated] = {}
         self._order_seeds: Any = None
         self._own_rows: Any = None

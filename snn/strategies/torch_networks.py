@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -35,6 +35,7 @@ from snn.models.network import Network
 from snn.models.optimizers import Adam, AdamW, Sgd
 from snn.models.schedules import CONSTANT, factor
 from snn.models.step import Shape
+from snn.models.storage import BF16, FP16, FP32
 from snn.strategies.base import PEERS
 
 _MATMUL = {"fp32": "highest", "tf32": "high"}
@@ -84,6 +85,17 @@ def device_of(torch: Any, backend: Backend) -> Any:
     if not torch.cuda.is_available():
         raise Unsupported(f"torch {torch.__version__}, built for CUDA {torch.version.cuda}, finds no GPU")
     return torch.device("cuda", 0)
+
+
+def autocast(torch: Any, device: Any, network: Network) -> Callable[[], AbstractContextManager[Any]]:
+    """The contexts in which a network's forward pass runs, as ``training.storage`` asks for."""
+    half = half_of(torch, network)
+    return nullcontext if half is None else partial(torch.autocast, device.type, half)
+
+
+def half_of(torch: Any, network: Network) -> Any:
+    """PyTorch's type of a network's activations in 16 bits; None if they are float32."""
+    return {FP32: None, BF16: torch.bfloat16, FP16: torch.float16}[network.storage]
 
 
 Tensor = Any
@@ -358,8 +370,8 @@ class TorchLayers:
             inputs.append(y)
             y, kept = op.forward(W[own], y)
             activations.append((y, kept))
-        errors, dy = self._gradient(y.reshape(targets.shape), targets)
-        dy, new, gradients = dy.reshape(y.shape), list(W), list(W)
+        errors, dy = self._gradient(y.reshape(targets.shape).float(), targets)
+        dy, new, gradients = dy.reshape(y.shape).to(y.dtype), list(W), list(W)
         sequential = self._network.update_order == "sequential"
         for i in range(len(self.ops) - 1, self._first - 1, -1):
             op, own, x = self.ops[i], self._own[i], inputs[i]
@@ -392,7 +404,7 @@ class TorchLayers:
 
     def _scale(self, rows: int) -> float:
         mean_over = (rows, self._network.outputs) if self._network.reduction == "mean" else (1, 1)
-        return self._network.loss.scale(*mean_over)
+        return self._network.loss.scale(*mean_over) * self._network.loss_scale
 
     def _laid_out(self, array: np.ndarray) -> Tensor:
         tensor = self._torch.from_numpy(array)

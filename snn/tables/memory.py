@@ -2,12 +2,14 @@
 
 from statistics import median
 
+import numpy as np
 import pandas as pd
 
 from snn.analysis.frame import mean_loss
 from snn.analysis.grouping import first_at, is_empty, settings, texts
 from snn.analysis.speedups import EVIDENCE, SPEEDUP
 from snn.analysis.verdicts import BASELINE
+from snn.models.storage import FP32
 from snn.profiling.memory import PURPOSES
 from snn.tables.sweep import with_options
 from snn.tables.table import DEVICE, Column, Row, Rows, cells_table, copy, each, optional, status, step_times
@@ -66,17 +68,21 @@ peers_memory = cnn_peers_memory = cells_table(
 
 PLAIN = "plain"
 _PARTS, _AGAIN = "training.accumulate", "network.recompute"
+_STORAGE, _SCALE = "training.storage", "training.loss_scale"
 
 
 def _plain(cells: pd.DataFrame) -> list[int]:
     """The number of the plain row of each row's network; the row's own number if there is none.
 
-    The plain row is the first in fp32 with whole batches and every output kept.
+    The plain row is the first in fp32 with whole batches and every output kept in fp32.
     """
     trained = [
-        name for name in settings(cells, ("dataset", "network", "training")) if name not in (_PARTS, _AGAIN)
+        name
+        for name in settings(cells, ("dataset", "network", "training"))
+        if name not in (_PARTS, _AGAIN, _STORAGE, _SCALE)
     ]
-    is_plain = (cells[_PARTS] == 1) & cells[_AGAIN].map(is_empty) & (cells["precision"] == "fp32")
+    is_plain = (cells[_PARTS] == 1) & cells[_AGAIN].map(is_empty)
+    is_plain &= (cells["precision"] == FP32) & (cells[_STORAGE] == FP32)
     numbers = first_at(texts(cells, trained), cells.index[is_plain])
     return [number if number >= 0 else i for i, number in enumerate(numbers)]
 
@@ -85,6 +91,7 @@ def _remedy(row: Row, plain: Row) -> str:
     """Differences from the plain row, in words."""
     said = [f"accumulate {row[_PARTS]}"] if row[_PARTS] != plain[_PARTS] else []
     said += [f"recompute {row[_AGAIN]}"] if row[_AGAIN] != plain[_AGAIN] else []
+    said += [f"{row[_STORAGE]} activations"] if row[_STORAGE] != plain[_STORAGE] else []
     said += [str(row[key]) for key in ("strategy", "precision") if row[key] != plain[key]]
     return ", ".join(said) or PLAIN
 
@@ -136,4 +143,27 @@ memory_remedies = cells_table(
     status,
     DEVICE,
     over=_plain,
+)
+
+
+# ---- batch_sizes
+
+
+def _of_rows(rows: Rows) -> pd.DataFrame:
+    """Nanoseconds per row that is trained on, with the interval of ``step_times``, and peak bytes per row."""
+    cells = rows.frame
+    batch = np.minimum(cells["dataset.rows"].astype(float), cells["training.batch_size"])
+    times = step_times(rows).rename(columns=lambda name: name.replace("step", "row").replace("us", "ns"))
+    return times.mul(1e3 / batch, axis=0).assign(row_bytes=_peak_bytes(rows)["peak_bytes"] / batch)
+
+
+batch_sizes = cells_table(
+    "Time per row and peak memory by batch size",
+    "network dataset strategy kernel precision",
+    copy(storage=_STORAGE, batch_size="training.batch_size"),
+    _of_rows,
+    optional(_MEMORY, "peak_bytes reserved_bytes"),
+    "runs",
+    status,
+    DEVICE,
 )

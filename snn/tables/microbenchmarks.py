@@ -222,6 +222,8 @@ memory_map = readings_table("Memory map over time", _map)
 
 # ---- shapes
 
+_GRAPHS = (GRAPH, "graph_pdl", "graph_loop")
+
 
 def _shapes(readings: Readings, backend: str) -> list[Row]:
     """One row per shape: time per step of ``persistent`` without its fallback, of ``graph`` and peers."""
@@ -233,18 +235,26 @@ def _shapes(readings: Readings, backend: str) -> list[Row]:
             for name, (*_, reading) in strategies.items()
             if reading.status == OK
         }
-        peers = {name: median(of) for name, of in samples.items() if name not in (PERSISTENT, GRAPH)}
+        medians = {name: median(of) for name, of in samples.items()}
+        graphs = {name: medians.pop(name) for name in _GRAPHS if name in medians}
+        best_graph = min(graphs, key=graphs.__getitem__, default=None)
+        peers = {name: us for name, us in medians.items() if name != PERSISTENT}
         best = min(peers, key=peers.__getitem__, default=None)
         row = {key: own.point[key] for key in ("shape", "batch", "features", "hidden", "outputs", "biases")}
         for name in (PERSISTENT, GRAPH):
             row |= _interval(samples.get(name, ()), f"{name}_us")
         kernels = _kernels(row, backend)
-        row |= {"kernels": kernels, "kernel_us": kernels and row["graph_us"] and row["graph_us"] / kernels}
-        times = (row["persistent_us"], row["graph_us"], best and peers[best])
-        over_graph, over_peer = (other / times[0] if other and times[0] else None for other in times[1:])
+        graph_us = best_graph and graphs[best_graph]
+        row |= {"kernels": kernels, "kernel_us": kernels and graph_us and graph_us / kernels}
+        times = (row["persistent_us"], row["graph_us"], graph_us, best and peers[best])
+        over_graph, over_best_graph, over_peer = (
+            other / times[0] if other and times[0] else None for other in times[1:]
+        )
         row |= {
             "speedup_over_graph": over_graph,
-            "best_peer_us": times[2],
+            "best_graph": best_graph,
+            "speedup_over_best_graph": over_best_graph,
+            "best_peer_us": times[3],
             "speedup_over_best_peer": over_peer,
         }
         rows.append(row | {"best_peer": best, "plan": own.point.get("plan"), **_end(own)})
@@ -252,7 +262,7 @@ def _shapes(readings: Readings, backend: str) -> list[Row]:
 
 
 def _kernels(row: Row, backend: str) -> int | None:
-    """The kernels of a step of ``graph``, two for the first layer and three for each other.
+    """The kernels of a step of a graph, two for the first layer and three for each other.
 
     None for networks with biases or several outputs, whose steps have had other kernels, and on a CPU.
     """
@@ -277,8 +287,8 @@ def _gains(record: Record, *limits: Record) -> pd.DataFrame:
     gap = limit_of(record, limits, "graph_node")
     found = []
     for name, some in (groups | {f"2-{max(rows)}": deeper} if max(rows) > 2 else groups).items():
-        known = [row for row in some if row["kernel_us"] and row["speedup_over_graph"]]
-        x, y = (np.array([row[key] for row in known]) for key in ("kernel_us", "speedup_over_graph"))
+        known = [row for row in some if row["kernel_us"] and row["speedup_over_best_graph"]]
+        x, y = (np.array([row[key] for row in known]) for key in ("kernel_us", "speedup_over_best_graph"))
         law = gain.fit(x, y)
         medians = (float(np.median(x)), float(np.median(y))) if known else (None, None)
         row = {"hidden_layers": name, "shapes": len(known), "kernel_us": medians[0], "speedup": medians[1]}

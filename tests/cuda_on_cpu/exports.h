@@ -4,7 +4,10 @@
 
 namespace cuda_on_cpu {
 
-template <class T> constexpr const char* type_name() { return "?"; }
+template <class T> constexpr const char* type_name()
+{
+    return std::is_pointer_v<T> && sizeof(std::remove_pointer_t<T>) == 2 ? "uint16*" : "?";  // kernels/stored.cuh
+}
 template <> constexpr const char* type_name<int>() { return "int32"; }
 template <> constexpr const char* type_name<unsigned>() { return "uint32"; }
 template <> constexpr const char* type_name<long>() { return "int64"; }

@@ -32,6 +32,7 @@ _OF_KEY: Mapping[str, tuple[Any, ...]] = {
     "network.loss": _NO_WORD,
     "network.init": _NO_WORD,
     "network.update_order": _NO_WORD,
+    "training.storage": _NO_WORD,
     "strategy.mode": (*_NO_WORD, "reduce-overhead"),
     "strategy.data": _NO_WORD,
     "strategy.hints": _NO_WORD,

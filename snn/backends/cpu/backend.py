@@ -18,7 +18,9 @@ import numpy as np
 from snn.backends.base import Backend
 from snn.backends.cpu import ops, trainings
 from snn.backends.launches import MOST_STEPS, Steps, TrainingLaunch, TrainingShape
+from snn.backends.ops import NARROW, OPS
 from snn.errors import Unsupported, out_of_memory
+from snn.models.storage import FP32, packed, unpacked
 
 _PAGE = 4096
 _OF_HOST, _OF_DEVICE = 16, _PAGE // 2 + 48
@@ -76,6 +78,8 @@ class CpuBackend(Backend):
         buffer.words = np.empty(0, dtype=np.float32)
 
     def part(self, buffer: HostBuffer, offset: int, nbytes: int) -> HostBuffer:
+        if offset % 4:  # of 16-bit elements
+            return HostBuffer(buffer.words.view(np.uint16)[offset // 2 : -(-(offset + nbytes) // 2)])
         return HostBuffer(buffer.words[offset // 4 : -(-(offset + nbytes) // 4)])
 
     def host_alloc(
@@ -98,7 +102,19 @@ class CpuBackend(Backend):
     def launch(
         self, op: str, buffers: tuple[HostBuffer, ...], numbers: tuple[float, ...], stream: int | None = None
     ) -> None:
-        getattr(ops, op)(*(buffer.words for buffer in buffers), *numbers)
+        words = [buffer.words for buffer in buffers]
+        if self.storage == FP32:
+            getattr(ops, op)(*words, *numbers)
+            return
+        elements: dict[HostBuffer, int] = {}  # a buffer may be several operands, of which some are empty
+        for name, buffer, n in zip(OPS[op].operands, buffers, OPS[op].elements(*numbers), strict=True):
+            if name in NARROW.get(op, ()):
+                elements[buffer] = max(n, elements.get(buffer, 0))
+        halves = {buffer: buffer.words.view(np.uint16)[:n] for buffer, n in elements.items()}
+        values = {buffer: unpacked(bits, self.storage) for buffer, bits in halves.items()}
+        getattr(ops, op)(*(values.get(buffer, buffer.words) for buffer in buffers), *numbers)
+        for buffer, bits in halves.items():
+            bits[...] = packed(values[buffer], self.storage)
 
     def training_launch(self, shape: TrainingShape) -> TrainingLaunch:
         many = f", {shape.members} networks one after the other" if shape.members > 1 else ""

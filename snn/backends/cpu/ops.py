@@ -153,6 +153,10 @@ def clip(G, S, n, max_norm):
     G[:n] *= _clipping(S, max_norm)
 
 
+def unscale(G, n, scale):
+    G[:n] *= np.float32(scale)
+
+
 def start_steps(T, n):
     T[:n] = 0
     T[:n][FACTORS] = 1

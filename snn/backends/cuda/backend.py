@@ -52,6 +52,7 @@ class CudaBackend(ManagedMemory):
         self._kernels = Kernels(kernel, precision, root)
         self.convolves = self._kernels.convolves
         self.no_capture = kernel_source.no_capture(kernel["source"])
+        self.no_storage = kernel_source.no_storage(kernel["source"], root)
         self.precision, self._root, self._kernel, self._index = precision, root, kernel, index
         self._others: list[CudaBackend] = []
         self._trainers: dict[TrainingShape, Trainer] = {}
@@ -153,6 +154,10 @@ class CudaBackend(ManagedMemory):
         self, op: str, buffers: tuple[int, ...], numbers: tuple[float, ...], stream: int | None = None
     ) -> None:
         self._kernels.launch(op, buffers, numbers, stream or 0)
+
+    def store(self, storage: str) -> None:
+        super().store(storage)
+        self._kernels.store(storage)
 
     def overlap_launches(self, on: bool) -> None:
         self._kernels.overlap(on)

@@ -15,8 +15,9 @@ from snn.backends.cuda import modules
 from snn.backends.cuda.cooperative import OverlappingLaunch
 from snn.backends.cuda.cublas import Cublas
 from snn.backends.launches.operations import MOST_Y, check_grid, check_sizes, launch_shape
-from snn.backends.ops import OPS, Op
+from snn.backends.ops import OPS, Op, storage_defines
 from snn.errors import Unsupported
+from snn.models.storage import FP32
 
 OVERLAPPING_CAPABILITY, OVERLAPPING_DRIVER = 90, 12030
 """The first compute capability and driver version with programmatic dependent launches in graphs."""
@@ -33,7 +34,7 @@ class Kernels:
         self._precision, self._device = precision, runtime.getDevice()
         self._multiprocessors = cupy.cuda.Device().attributes["MultiProcessorCount"]
         self._launchers: dict[tuple[str, tuple[float, ...]], Callable[[Sequence[int], int], None]] = {}
-        self._overlap = False
+        self._overlap, self._storage = False, FP32
 
     def launch(self, op: str, buffers: Sequence[int], numbers: tuple[float, ...], stream: int) -> None:
         """Launch the kernel of an op, which is compiled at the first use."""
@@ -41,6 +42,11 @@ class Kernels:
         if launcher is None:
             launcher = self._launchers[op, numbers] = self._make(op, numbers)
         launcher(buffers, stream)
+
+    def store(self, storage: str) -> None:
+        """How activations and error signals are held from now on."""
+        self._storage = storage
+        self._launchers.clear()
 
     def overlap(self, on: bool) -> None:
         """Whether each kernel may begin while the one before it on its stream ends. Raises Unsupported."""
@@ -80,7 +86,8 @@ class Kernels:
             )
         if shape.training and not kernel_source.knows_training(source):
             raise Unsupported(f"{shape.source} has no {op}: include entry_points.cuh, or choose fused: false")
-        module = self._module(source, shape.compiled_block, shape.work, precision, shape.defines)
+        defines = shape.defines + storage_defines(op, self._storage)
+        module = self._module(source, shape.compiled_block, shape.work, precision, defines)
         return self._launcher(module.get_function(op), kind, numbers, shape.grid, shape.block)
 
     def _convolve(self, op: str, numbers: tuple[float, ...]) -> Callable[[Sequence[int], int], None]:
