@@ -38,7 +38,7 @@ def merged(tmp_path, *folders):
 
 @pytest.fixture(scope="module", autouse=True)
 def quick():
-    """No figure is written, and a published set is read once and not checked: all that takes most of the time."""
+    """No figure is written; a published set is read once, and not checked. Either takes most of the time."""
     read = archive.unchecked
 
     @cache
