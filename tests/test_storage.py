@@ -148,6 +148,8 @@ def test_every_layer_and_remedy_is_near_float32(storage):
     exact = trained(network_of(FP32), epochs=2)
     plain = trained(network_of(storage), epochs=2)
     assert 0 < distance(plain, exact) < 20 * UNIT[storage]
+    np.testing.assert_allclose(plain[2], exact[2], atol=80 * UNIT[storage])
+    assert plain[3] == pytest.approx(exact[3], abs=20 * UNIT[storage])
     again = trained(network_of(storage, recompute=(1, 4)), epochs=2)
     assert all(map(np.array_equal, plain[0], again[0]))
     scaled = trained(network_of(storage, loss_scale=2.0**12), epochs=2)
