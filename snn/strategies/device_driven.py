@@ -330,7 +330,14 @@ class DeviceDriven(Strategy):
             purposes |= step.purposes
         for name, size in self._sizes(steps).items():
             sizes[name] = max(sizes.get(name, 0), size, errors if name == "E" else 0)
-        together = {group[0]: group for group in sharing(steps, sizes)}
+        using = [*steps]
+        if transient := set[str]().union(*(step.transient for step in steps)):
+            # A prediction drops no elements: it has no launch between two layers that a dropout separates.
+            how = self.backend.fused, self.backend.convolves
+            predicting, _ = prediction_step(self.network, self._micro, *how)
+            predicting.transient = transient & predicting.purposes.keys()
+            using.append(predicting)
+        together = {group[0]: group for group in sharing(using, sizes)}
         shared = {name for group in together.values() for name in group[1:]}
         self._named: dict[str, Any] = self._place(steps)
         self._other = self.network.state.keys() - self._named.keys() - {STEPS}
