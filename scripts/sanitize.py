@@ -32,7 +32,7 @@ from snn.models.optimizers import Adam, AdamW, Sgd  # noqa: E402
 from snn.models.schedules import Cosine  # noqa: E402
 from snn.profiling.observed import ObservedBackend  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
-from snn.strategies.factory import Job, own_runtime  # noqa: E402
+from snn.strategies.factory import Job, class_of, own_runtime  # noqa: E402
 from snn.strategies.one_launch import (  # noqa: E402
     Describe,
     OneLaunch,
@@ -41,7 +41,11 @@ from snn.strategies.one_launch import (  # noqa: E402
     whole_shape,
 )
 
-OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load("strategy", name))]
+OURS = [
+    name
+    for name in groups.names("strategy")
+    if not own_runtime(choice := groups.load("strategy", name)) and not class_of(choice).several_devices
+]
 HIDDEN = (45, 129)
 BATCH = 150
 # Hidden layers of networks that one launch trains: at least one shape for every kernel of kernels/persistent.
