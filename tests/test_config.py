@@ -303,7 +303,7 @@ def test_a_cell_larger_than_the_machine_is_refused_before_any_work(capsys, monke
     monkeypatch.setattr(sizes, "usable_bytes", lambda: 10**8)
     large = ["dataset.rows=1000000", "dataset.features=32"]
     said = refused(capsys, snn.main, large)
-    assert "at least 0.265 GB of memory (0.264 GB for dataset=small of 1000000 rows and 33 columns" in said
+    assert "at least 0.264 GB of memory (0.264 GB for dataset=small of 1000000 rows and 33 columns" in said
     assert "but this machine has 0.1 GB" in said
     assert "of memory" in refused(
         capsys, lambda paths: cli.main(["prepare", *paths]), [*large, f"output={tmp_path}/x.npy"]

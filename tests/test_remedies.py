@@ -1,6 +1,7 @@
 """Micro-batches and outputs that are computed again: the same numbers, in no more memory."""
 
 import itertools
+from contextlib import closing
 from dataclasses import replace
 
 import cuda_on_cpu
@@ -21,7 +22,7 @@ from snn.errors import Unsupported
 from snn.measurement import runs
 from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT
-from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
+from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU, parse
 from snn.models.losses import CROSS_ENTROPY
 from snn.models.network import Network, draw_weights, mlp
 from snn.models.remedies import AGAIN, sharing
@@ -46,6 +47,23 @@ DEEP_CNN = Network(
     init="kaiming_uniform",
     update_order="simultaneous",
 )
+
+
+class NoProductInPlace(CpuBackend):
+    def launch(self, op, buffers, numbers, stream=None):
+        assert not op.startswith("matmul") or buffers[2] not in buffers[:2]
+        super().launch(op, buffers, numbers, stream)
+
+
+def test_a_prediction_writes_no_output_over_its_input():
+    """It has no dropout, after which the input of the next layer would be elsewhere."""
+    layers = map(parse, ("linear 8", "layernorm", "dropout 0.2", "linear 8", "layernorm", "linear 1"))
+    network = Network((5,), tuple(layers), recompute=(1, 3), update_order="simultaneous")
+    X, Y = np.ones((9, 5), np.float32), np.ones((9, 1), np.float32)
+    with closing(factory.make(groups.load("strategy", "resident"), NoProductInPlace())) as strategy:
+        strategy.setup(network, X, Y, 4, 0.1)
+        strategy.load(draw_weights(network, GlibcRandom(1)))
+        strategy.predict(X)
 
 
 @st.composite

@@ -51,7 +51,10 @@ def _elements(cell: Cell, table: tuple[int, int]) -> tuple[list[int], list[int]]
     dataset, network, batch = cell["dataset"], cell["network"], cell.batch_size
     built = build(network, tuple(dataset.get("shape") or (table[1] - 1,)))
     parameters = [prod(shape) for shape in built.shapes]
-    activations = [batch * prod(shape) for shape in built.layer_shapes]
+    stored = (
+        shape for layer, shape in zip(built.layers, built.layer_shapes[1:], strict=True) if not layer.in_place
+    )
+    activations = [batch * prod(shape) for shape in (built.inputs, *stored)]
     most = max(parameters + activations)
     if most > _MOST_ELEMENTS:
         raise ConfigError(

@@ -108,6 +108,23 @@ def _crossover(table: pd.DataFrame) -> pd.DataFrame:
     return with_rule(frame, 1.0, "equally fast")
 
 
+# ---- by batch size
+
+_ROW_TIME, _ROW_PEAK = "time per row (ns)", "device memory at the peak (GiB)"
+
+
+def _batch_sizes(table: pd.DataFrame) -> pd.DataFrame:
+    """Time per row and peak bytes by batch size, a series for each way to hold activations."""
+    names = varied(table, ("dataset", "network", "strategy", "kernel", "precision", "storage"))
+    series = texts(table, names or ["storage"])
+    known = {name: numbered(i)._replace(line="-") for i, name in enumerate(dict.fromkeys(series))}
+    columns = {"x": table["batch_size"].astype(float), "label": series}
+    held = table.assign(peak=table["peak_bytes"].astype(float).where(table["row_ns"].notna()) / 2**30)
+    ends = ("row_ci_low_ns", "row_ci_high_ns")
+    time = points(table, "row_ns", ends, known, panel="time", axis=_ROW_TIME, **columns)
+    return pd.concat([time, points(held, "peak", (), known, panel="memory", axis=_ROW_PEAK, **columns)])
+
+
 # ---- by the number of networks
 
 
@@ -251,6 +268,17 @@ FORMS: dict[str, Drawing] = {
         note=(
             "Dots: time of a step of all networks, divided by their number; bars: its 95% confidence "
             "interval.",
+        ),
+    ),
+    "batch_sizes": Values(
+        title="Time and memory by batch size",
+        frame=_batch_sizes,
+        axes={_ROW_TIME: True, _ROW_PEAK: True},
+        x="rows of a batch",
+        log_x=True,
+        note=(
+            "Left: time of a step divided by its rows; bars: its 95% confidence interval. Right: "
+            "device memory at the peak, counted, without an interval. Both on log axes.",
         ),
     ),
     "time_by_epoch": _epochs(

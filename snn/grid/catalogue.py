@@ -233,6 +233,7 @@ FIGURES = {
     "peers": Figure(SWEEPS, "peers", "peers"),
     "neighbours": Figure(SWEEPS, "neighbours", "neighbours"),
     "memory_remedies": Figure(SWEEPS, "memory_remedies", "memory_remedies"),
+    "batch_sizes": Figure(SWEEPS, "batch_sizes", "batch_sizes"),
     "recommend": Figure(OVERVIEW, "4 strategies ranked", "recommend", "ranking"),
 }
 """Figures with a form of their own, and the table that each is drawn from."""

@@ -110,7 +110,7 @@ def halved(cell: Cell) -> Change | None:
 
 
 HALVED = "no more launches, but activations and error signals are rounded to 8 bits of mantissa"
-ROUNDED = "everything is held in float32: only a product's inputs are rounded to bf16, on the chip"
+ROUNDED = "every array is held as before: only a product's inputs are rounded to bf16, on the chip"
 
 
 def steps(before: int, after: int) -> str:

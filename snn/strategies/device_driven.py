@@ -266,7 +266,7 @@ class DeviceDriven(Strategy):
                 for launch in step.launches
             ]
             step.launches, step.purposes["predicted X"] = renamed, "data"
-            self._allocate_for(step, rows, self._named, self._micro)
+            self._allocate_for(step, rows, self._named)
             self._predictions[rows] = [self._bind(launch) for launch in step.launches], self._named[result]
         return self._predictions[rows]
 
@@ -330,7 +330,14 @@ class DeviceDriven(Strategy):
             purposes |= step.purposes
         for name, size in self._sizes(steps).items():
             sizes[name] = max(sizes.get(name, 0), size, errors if name == "E" else 0)
-        together = {group[0]: group for group in sharing(steps, sizes)}
+        using = [*steps]
+        if transient := set[str]().union(*(step.transient for step in steps)):
+            # A prediction drops no elements: it has no launch between two layers that a dropout separates.
+            how = self.backend.fused, self.backend.convolves
+            predicting, _ = prediction_step(self.network, self._micro, *how)
+            predicting.transient = transient & predicting.purposes.keys()
+            using.append(predicting)
+        together = {group[0]: group for group in sharing(using, sizes)}
         shared = {name for group in together.values() for name in group[1:]}
         self._named: dict[str, Any] = self._place(steps)
         self._other = self.network.state.keys() - self._named.keys() - {STEPS}
@@ -339,11 +346,11 @@ class DeviceDriven(Strategy):
                 buffer = self.malloc(size, purposes[name])
                 self._named |= dict.fromkeys(together.get(name, [name]), buffer)
 
-    def _allocate_for(self, step: Step, rows: int, known: Collection[str], most: int) -> None:
-        """The buffers of a step on ``rows`` rows that are not known, for the ``most`` rows of any step."""
+    def _allocate_for(self, step: Step, rows: int, known: Collection[str]) -> None:
+        """The buffers of a step on ``rows`` rows that are not known, for a micro-batch."""
         for name, size in self._sizes([step]).items():
             if name not in known:
-                self._named[name] = self.malloc(-(-size * most // rows), step.purposes[name])
+                self._named[name] = self.malloc(-(-size * self._micro // rows), step.purposes[name])
 
     def _sizes(self, steps: Sequence[Step]) -> dict[str, int]:
         """The most float32 words that a launch of these steps has in each buffer.
@@ -421,14 +428,12 @@ class Resident(DeviceDriven):
         of_row = self.network.loss.errors(self.network.outputs)
         self._losses_held_out = self.malloc(len(X) * of_row, "gradients")
         self._host_losses = self.host((len(X), of_row), "gradients")
-        buffers = self.upload(X, "data"), self.upload(Y, "data"), self._losses_held_out
-        row_bytes = *self._row_bytes, 4 * of_row
+        uploaded = self.upload(words(X, self.network.storage), "data"), self.upload(Y, "data")
+        buffers, row_bytes = (*uploaded, self._losses_held_out), (*self._row_bytes, 4 * of_row)
         for start in range(0, len(X), self._micro):
             rows = min(self._micro, len(X) - start)
             step = validation_step(self.network, rows, self.backend.fused, self.backend.convolves)
-            for name, elements in self._sizes([step]).items():
-                if name not in (*self._named, *_OF_BATCH):
-                    self._named[name] = self.malloc(elements // rows * self._micro, step.purposes[name])
+            self._allocate_for(step, rows, (*self._named, *_OF_BATCH))
             parts = (
                 self.backend.part(buffer, start * nbytes, rows * nbytes)
                 for buffer, nbytes in zip(buffers, row_bytes, strict=True)

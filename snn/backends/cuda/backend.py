@@ -156,8 +156,9 @@ class CudaBackend(ManagedMemory):
         self._kernels.launch(op, buffers, numbers, stream or 0)
 
     def store(self, storage: str) -> None:
-        super().store(storage)
-        self._kernels.store(storage)
+        if storage != self.storage:
+            super().store(storage)
+            self._kernels.store(storage)
 
     def overlap_launches(self, on: bool) -> None:
         self._kernels.overlap(on)
