@@ -72,9 +72,9 @@ class Draw:
 
 
 def strategies() -> list[str]:
-    """The strategies whose device memory can be predicted."""
-    chosen = {name: groups.load("strategy", name) for name in groups.names("strategy")}
-    return [n for n, one in chosen.items() if not factory.own_runtime(one) and not factory.on_host(one)]
+    """The strategies whose device memory can be predicted: those of one device."""
+    chosen = {name: factory.class_of(groups.load("strategy", name)) for name in groups.names("strategy")}
+    return [n for n, kind in chosen.items() if not (kind.own_runtime or kind.on_host or kind.several_devices)]
 
 
 def draws(seed: int, gpu: gpus.Gpu, ranges: Ranges = LARGE) -> Iterator[Draw]:

@@ -32,7 +32,7 @@ from snn.models.optimizers import Adam, AdamW, Sgd  # noqa: E402
 from snn.models.schedules import Cosine  # noqa: E402
 from snn.profiling.observed import ObservedBackend  # noqa: E402
 from snn.profiling.profile import profile  # noqa: E402
-from snn.strategies.factory import Job, own_runtime  # noqa: E402
+from snn.strategies.factory import Job, class_of, own_runtime  # noqa: E402
 from snn.strategies.one_launch import (  # noqa: E402
     Describe,
     OneLaunch,
@@ -41,7 +41,11 @@ from snn.strategies.one_launch import (  # noqa: E402
     whole_shape,
 )
 
-OURS = [name for name in groups.names("strategy") if not own_runtime(groups.load("strategy", name))]
+OURS = [
+    name
+    for name in groups.names("strategy")
+    if not own_runtime(choice := groups.load("strategy", name)) and not class_of(choice).several_devices
+]
 HIDDEN = (45, 129)
 BATCH = 150
 # Hidden layers of networks that one launch trains: at least one shape for every kernel of kernels/persistent.
@@ -199,6 +203,27 @@ def remedies() -> None:
                 assert measured.status in ("ok", "unsupported")
 
 
+def storage() -> None:
+    """Activations in 16 bits, by every kernel and precision, two epochs of two batches."""
+    random = np.random.default_rng(7)
+    texts = "linear 45", "layernorm", "gelu", "dropout 0.3", "linear 29", "batchnorm1d", "relu", "linear 3"
+    layers = tuple(map(parse, texts))
+    X = random.uniform(-1, 1, (83, 31)).astype(np.float32)
+    for kernel in groups.names("kernel"):
+        for precision in groups.load("kernel", kernel)["precisions"]:
+            backend = backends.make("cuda", groups.load("kernel", kernel), ROOT, precision)
+            for held, optimizer in (("bf16", Sgd()), ("fp16", Adam(clip_norm=1.0))):
+                network = Network((31,), layers, LOSSES["cross_entropy"], init="he_uniform")
+                how = {"update_order": "simultaneous", "optimizer": optimizer, "order_seed": 1}
+                network = replace(network, storage=held, loss_scale=8.0, **how)
+                Y = network.loss.targets(random.integers(0, 3, (83, 1)).astype(np.float32), network.outputs)
+                choice = groups.load("strategy", "resident")
+                job = Job(choice, network, X, Y, seed=1, epochs=2, batch_size=51, learning_rate=0.01)
+                measured = runs.measure(job, Round(runs=1), backend)
+                print("storage", held, kernel, precision, measured.status, flush=True)
+                assert measured.status in ("ok", "unsupported")
+
+
 def losses() -> None:
     """Losses of single outputs, with rows held out for validation."""
     random = np.random.default_rng(9)
@@ -278,7 +303,7 @@ def memory_calls() -> None:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    known = [*groups.names("strategy"), "layers", "remedies", "optimizers", "limits"]
+    known = [*groups.names("strategy"), "layers", "remedies", "storage", "optimizers", "limits"]
     known += ["memory_access", "memory_calls"]
     options.add_argument("--without", nargs="+", default=[], choices=known, metavar="STRATEGY")
     left_out = options.parse_args().without
@@ -299,6 +324,8 @@ if __name__ == "__main__":
         layers()
     if "remedies" not in left_out:
         remedies()
+    if "storage" not in left_out:
+        storage()
     if "optimizers" not in left_out:
         optimizers()
     if "losses" not in left_out:

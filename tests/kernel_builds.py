@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 
 from snn.backends import kernel_source
@@ -46,6 +47,7 @@ class Build:
     architecture: int | None = None  # that the emulator pretends to be, as 750
     training: bool = False  # the products of biases, activation functions and Adam
     grouped: bool = False  # gradients of several layers
+    storage: str = ""  # of activations, if that is not float32
     defines: dict = field(init=False, hash=False, compare=False)
 
     def __post_init__(self):
@@ -55,14 +57,16 @@ class Build:
         rounding = {self.precision.upper(): 1} if self.precision != "fp32" else {}
         generation = {"__CUDA_ARCH__": self.architecture} if self.architecture else {}
         training = {name: 1 for name in ("TRAINING", "GROUPED") if getattr(self, name.lower())}
-        object.__setattr__(self, "defines", sizes | rounding | generation | training)
+        storage = {f"STORED_{self.storage.upper()}": 1} if self.storage else {}
+        object.__setattr__(self, "defines", sizes | rounding | generation | training | storage)
 
     def __str__(self) -> str:
         block, work = ("x".join(map(str, pair)) for pair in (self.block, self.work))
         generation = f"sm_{self.architecture // 10}" if self.architecture else None
         precision = self.precision if self.precision != "fp32" else None
         training = "grouped" if self.grouped else "training" if self.training else None
-        return "-".join(filter(None, [self.source.stem, precision, block, work, generation, training]))
+        parts = [self.source.stem, precision, block, work, generation, training, self.storage]
+        return "-".join(filter(None, parts))
 
     def grid(self, m: int, n: int) -> tuple[int, int]:
         """Blocks for a C of m x n."""
@@ -88,6 +92,14 @@ def builds_for_training() -> list[Build]:
         ),
         *(replace(builds(source)[-1], training=True, grouped=True) for source in grouped),
     ]
+
+
+def builds_in_16_bits() -> list[Build]:
+    """One of each source that can hold activations in 16 bits, of those for training where it has them."""
+    made = {build.source: build for build in [*(builds(one)[0] for one in SOURCES), *builds_for_training()]}
+    made |= {source: Build(source, (1, 1), (1, 1)) for source in LAYERS}
+    held = [one for source, one in made.items() if "STORED_BF16" in kernel_source.text(source)]
+    return [replace(one, storage=storage) for one, storage in zip(held, cycle(["bf16", "fp16"]))]
 
 
 def shapes_of(source: Path) -> dict[str, list[tuple[tuple[int, int], tuple[int, int]]]]:

@@ -25,6 +25,7 @@ from kernel_builds import (
     Training,
     builds,
     builds_for_training,
+    builds_in_16_bits,
     convolutions,
     trainings,
 )
@@ -138,6 +139,7 @@ def generations(source: Path) -> list[str]:
 
 CASES = [
     *zip(builds_for_training(), itertools.cycle(OF_CUDA_13[2:])),
+    *zip(builds_in_16_bits(), itertools.cycle(OF_CUDA_13)),
     *(case for source in SOURCES for case in cases(source)),
     *(
         (Build(source, (1, 1), (1, 1)), architecture)

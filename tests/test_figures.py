@@ -172,6 +172,8 @@ def test_the_parts_of_a_time_stand_on_each_other():
     other = rows.assign(note=notes, attributed_s=[8.0, 6.0, 1.0])
     said = said_in(draw("attribution", other, "Tesla T4"))
     assert "The parts add up to 1.5 times the mean in streams, small." in said
+    for names, word in (("64 256 256", "hidden neurons"), ("64 8-8 8-8", "depth"), ("64 256 8-8", "network")):
+        assert f"by {word}" in said_in(draw("attribution", rows.assign(network=names.split()), "Tesla T4"))
 
 
 def test_published_speedups_are_around_the_measured_ones_and_a_network_that_diverged_has_a_circle():

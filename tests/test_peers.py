@@ -320,3 +320,20 @@ def test_a_record_and_a_table_have_what_an_allocator_took(monkeypatch):
         memory.peers_memory.build(frame_of(given), {}, THRESHOLDS) for given in (without, with_peaks)
     )
     assert {*table} - {*plain} == {*peaks} and table[[*peaks]].to_dict("records") == [peaks]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["torch_eager", "torch_graph", "jax_scan"])
+def test_a_gpus_record_has_what_an_allocator_took(name):
+    settings = [
+        "device=cuda",
+        f"strategy={name}",
+        "training.epochs=2",
+        "protocol=glance",
+        "protocol.rounds=1",
+    ]
+    found = cell.run(composed(settings))
+    if found["status"] == "unsupported":
+        pytest.skip(found["reason"])
+    peaks = found["allocator"]
+    assert 0 < peaks["allocated_bytes"] <= peaks["reserved_bytes"]

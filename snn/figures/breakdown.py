@@ -68,8 +68,11 @@ def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") 
     key: list[Artist] = [Patch(**box(part), label=label) for part, (_, label) in PARTS.items()]
     key += [_MEAN.entry("mean of the runs"), _PREDICTED.entry("predicted")]
     title = "Time breakdown of one training"
-    if networks := {name.count("-") for name in table["network"]} if varied(table, ["network"]) else set():
-        title += f" by {'depth' if len(networks) > 1 else 'hidden neurons'}"
+    if varied(table, ["network"]):
+        networks = set(table["network"])
+        depths = {name.count("-") for name in networks}
+        words = {1: "hidden neurons", len(networks): "depth"}
+        title += f" by {words.get(len(depths), 'network')}"
     notes = table.get("note", pd.Series("", table.index)).astype(object).fillna("")
     sums = [
         f"{cell['attributed_s'] / cell['mean_s']:.3g} times the mean in {cell['strategy']}, {panel[i]}"

@@ -1,6 +1,6 @@
 """One network on several devices: each trains on a share of every batch's rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ class Share(Resident):
         self._number, self._devices = number, devices
         self._sums: dict[int, list[Sum]] = {}
         self._whole: list[int] = []
+        self._places: list[tuple[int, int]] = []
         self.parts: dict[int, list[_Part]] = {}
 
     def rows_of(self, rows: int) -> tuple[int, int]:
@@ -42,12 +43,13 @@ class Share(Resident):
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         starts = range(0, len(X), batch_size)
         self._whole = [min(batch_size, len(X) - start) for start in starts]
-        own = []  # a device without a row in a batch has its first one, whose gradients do not count
         for start, rows in zip(starts, self._whole, strict=True):
-            first, count = self.rows_of(rows)
-            own.append(slice(start + first, start + first + max(count, 1)))
-        X, Y = (np.concatenate([matrix[rows] for rows in own]) for matrix in (X, Y))
-        super().setup(network, X, Y, own[0].stop - own[0].start, rate)
+            first, count = self.rows_of(rows)  # without a row it has the first, whose gradients do not count
+            self._places.append((start + first, max(count, 1)))
+        self._data = X, Y
+        X, Y = (np.concatenate([matrix[at : at + n] for at, n in self._places]) for matrix in (X, Y))
+        super().setup(network, X, Y, self._places[0][1], rate)
+        del self._data
         self._batches = [
             batch._replace(rows=rows) for batch, rows in zip(self._batches, self._whole, strict=True)
         ]
@@ -56,6 +58,12 @@ class Share(Resident):
             summed = [(self._named[name], 4 * elements) for _, name, elements in self._sums[rows]]
             parts = (bound[start:end] for start, end in pairwise(cuts))
             self.parts[rows] = list(map(_Part, parts, [*summed, None]))
+
+    def _upload_batches(self, X: np.ndarray, Y: np.ndarray, places: Iterable[tuple[int, int]]) -> None:
+        """Copy its rows to the device; all rows if their order changes."""
+        if self.network.order_seed is not None:
+            (X, Y), places = self._data, self._places
+        super()._upload_batches(X, Y, places)
 
     def _rows_of_batches(self, rows: int) -> tuple[int, ...]:
         return self._whole[0], self._whole[-1]
@@ -98,11 +106,12 @@ class DataParallel(Strategy):
     batch; all are in one process. A step computes each device's gradients, sums them over all devices with
     NCCL (ncclAllReduce), and updates every copy alike, so that the copies stay equal. All gradients are
     summed at once, or with ``network.update_order=sequential`` each layer's before the error passes through
-    it. The ledger and the map of memory are those of the first device, which has the most rows; what NCCL
-    allocates is not in them. On the CPU the devices are parts of the same memory, and a sum is NumPy's.
+    it. With ``training.shuffle=epoch`` each device has all rows and puts them in the epoch's order. The
+    ledger and the map of memory are those of the first device, which has the most rows; what NCCL allocates
+    is not in them. On the CPU the devices are parts of the same memory, and a sum is NumPy's.
     """
 
-    any_network = any_optimizer = any_schedule = several_devices = True
+    any_network = any_optimizer = any_schedule = shuffles = several_devices = True
     own_step = "data_parallel"
 
     def __init__(self, backend: Backend, devices: int | None = None) -> None:
@@ -151,6 +160,8 @@ class DataParallel(Strategy):
 
     def epoch(self) -> None:
         shares, first, further = self._shares, self._shares[0], self._further
+        for share in self._each():
+            share.reorder()
         for batches in zip(*(share.batches for share in shares), strict=True):
             sources = [share.begin(batch) for share, batch in zip(self._each(), batches, strict=True)]
             rows = batches[0].rows

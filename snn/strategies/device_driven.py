@@ -1,6 +1,6 @@
 """Device-driven strategies: a step is launches on buffers that ``setup`` has allocated."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from math import prod
 from typing import Any, NamedTuple
@@ -174,7 +174,8 @@ class DeviceDriven(Strategy):
         for start in range(0, len(X), self._micro):
             some = X[start : start + self._micro]
             launches, result = self._prediction(len(some))
-            self.backend.copy_in(self._named["predicted X"], words(some, self.network.storage), self._stream)
+            held = words(some, self.network.storage)  # until it has been copied
+            self.backend.copy_in(self._named["predicted X"], held, self._stream)
             for op, buffers, numbers, _ in launches:
                 self.backend.launch(op, buffers, numbers, self._stream)
             self._read(outputs[start : start + len(some)], result)
@@ -397,18 +398,23 @@ class Resident(DeviceDriven):
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         super().setup(network, X, Y, batch_size, rate)
+        starts = range(0, len(X), batch_size)
+        self._upload_batches(X, Y, [(start, min(batch_size, len(X) - start)) for start in starts])
+        if self.validation is not None:
+            self._hold_out(*self.validation)
+
+    def _upload_batches(self, X: np.ndarray, Y: np.ndarray, places: Iterable[tuple[int, int]]) -> None:
+        """Copy the data to the device, for batches at these places: a first row, and how many rows."""
+        network = self.network
         uploaded = self.upload(words(X, network.storage), "data"), self.upload(Y, "data")
         if network.order_seed is not None:
             uploaded = self._reordered(uploaded, X, Y, network.order_seed)
-        for start in range(0, len(X), batch_size):
-            rows = min(batch_size, len(X) - start)
+        for start, rows in places:
             x, y = (
                 self.backend.part(buffer, start * row_bytes, rows * row_bytes)
                 for buffer, row_bytes in zip(uploaded, self._row_bytes, strict=True)
             )
             self._batches.append(self.batch(x, y, rows))
-        if self.validation is not None:
-            self._hold_out(*self.validation)
 
     def _hold_out(self, X: np.ndarray, Y: np.ndarray) -> None:
         """Copy rows to the device, and list the launches that compute their losses."""
@@ -461,9 +467,13 @@ class Resident(DeviceDriven):
             self.backend.copy_in(self._epochs, self._no_epochs, self._stream)
         super().load(weights)
 
-    def epoch(self) -> None:
+    def reorder(self) -> None:
+        """Launch what puts the rows in the order of the next epoch."""
         for op, buffers, numbers in self._reordering:
             self.backend.launch(op, buffers, numbers, self._stream)
+
+    def epoch(self) -> None:
+        self.reorder()
         for batch in self._batches:
             self.step(batch)
 
