@@ -140,7 +140,7 @@ CHECKS = (
     *(attribution_neurons, attribution_depth, attribution_allocation, cnn_peers, cnn_cumulative_time),
     launch_gain,
 )
-PLAIN = {"memory_calls", "cnn_loss"}
+PLAIN = {"memory_calls", "cnn_loss", "timeline"}
 """Figures whose text says what is drawn, and nothing that a row could contradict."""
 
 

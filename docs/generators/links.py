@@ -12,8 +12,13 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "docs/_generated/contributing.md",
     "config/README.md": "docs/_generated/configuration.md",
     "results/published": "docs/results.md",
+    "kernels": "docs/_generated/kernels.md",
+    "snn/records/record.schema.json": "docs/_generated/record_schema.md",
+    "snn/strategies": "docs/_generated/strategies.md",
+    "snn/tables/columns.py": "docs/_generated/tables/index.md",
+    "workflow/schemas/grid.schema.json": "docs/_generated/grid.md",
 }
-"""Files and folders outside docs/ that have a page of the site."""
+"""Files and folders outside docs/ that have a page of the site, or from which one is generated."""
 
 _LINK = re.compile(r"(\]\(\s*)([^)\s]+)(\s*\))")
 _OUTSIDE = re.compile(r"[a-z]+:")

@@ -15,7 +15,7 @@ def pages() -> dict[str, str]:
     copies = {
         Path(page).name: rewritten((ROOT / source).read_text(encoding="utf-8"), Path(source), Path(page))
         for source, page in ELSEWHERE.items()
-        if page.startswith("docs/_generated/")
+        if page.startswith("docs/_generated/") and source.endswith(".md")
     }
     folders = checked()
     of_sets = {f"published/{name_of(folder)}.md": published(folder) for folder in folders}
