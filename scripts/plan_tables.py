@@ -35,8 +35,9 @@ ACCURACY, REMEDIES, RESNET18 = (
     PUBLISHED / f"plan_{name}.csv" for name in ("accuracy", "remedies", "resnet18")
 )
 SWEEP = "memory_remedies"
-LOOKED_AT_TOO_EARLY = "managed_kept"
-"""Its record has the memory before its first launch, with which the driver takes more for unified memory."""
+LEFT_OUT = {"managed_kept", "data_parallel"}
+"""managed_kept's record has the memory before its first launch, with which the driver takes more for unified
+memory; NCCL's own buffers are not predicted."""
 
 Record = Mapping[str, Any]
 
@@ -55,7 +56,7 @@ def accuracy(folder: Path) -> Iterator[dict[str, Any]]:
         return str(record["cell"]["strategy"]["name"])
 
     for name, records in groupby(sorted(measured(folder), key=strategy), strategy):
-        if name == LOOKED_AT_TOO_EARLY:
+        if name in LEFT_OUT:
             continue
         own = [*records]
         ratios, device = [*map(ratio, own)], own[0]["cell"]["device"]["name"]
