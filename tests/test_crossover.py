@@ -1,9 +1,12 @@
 """From which width or batch size on a GPU is faster than its host: table, sentence and figure."""
 
+from types import SimpleNamespace
+
 import pytest
 from records_of import THRESHOLDS, frame_of, record, sweep_of
 
 from snn.figures import curves
+from snn.recommending.crossover import _point
 from snn.tables import crossover
 
 KEYS = {"width": "network.hidden", "batch": "training.batch_size"}
@@ -64,3 +67,10 @@ def test_there_may_be_no_crossing_or_no_interval(given, said):
 
 
 EMPTY = frame_of(record(sweep_of({"strategy": "graph"}).cells[0], [1.0]))
+
+
+@pytest.mark.parametrize("network", [{"hidden": [64, 32]}, {"layers": ["linear 64", "tanh", "linear 1"]}])
+def test_wider_networks_than_the_one_asked_about_get_lower_rates(network):
+    asked = SimpleNamespace(crossover="width", cell={"network": network, "training": {"learning_rate": 0.1}})
+    rates = [_point(asked, width).get("training.learning_rate", 0.1) for width in (16, 64, 256)]
+    assert rates == [0.1, 0.1, 0.025]

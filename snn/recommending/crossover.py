@@ -20,7 +20,7 @@ from snn.recommending.question import TAKES_IMAGES, Question
 from snn.tables import crossover
 
 OUTPUTS = ("crossover.csv", "crossover.svg", "crossover.png")
-_LINEAR = re.compile(r"^ *linear +\d+")
+_LINEAR = re.compile(r"^ *linear +(\d+)")
 
 
 def check(question: Question, backend: str) -> None:
@@ -116,14 +116,18 @@ def _grid(question: Question, epochs: Mapping[int, int]) -> Grid:
 
 
 def _point(question: Question, number: int) -> dict[str, Any]:
-    """The settings of a number."""
+    """The settings of a number. Networks wider than the one asked about get lower rates, so as not to diverge."""
     if question.crossover == "batch":
         return {"training.batch_size": number}
-    network = question.cell["network"]
+    network, rate = question.cell["network"], question.cell["training"]["learning_rate"]
     if "hidden" in network:
-        return {"network.hidden": [[number] * len(network["hidden"])]}
-    *hidden, last = network["layers"]
-    return {"network.layers": [[*(_LINEAR.sub(f"linear {number}", layer) for layer in hidden), last]]}
+        own, point = max(network["hidden"]), {"network.hidden": [[number] * len(network["hidden"])]}
+    else:
+        *hidden, last = network["layers"]
+        own = max(int(found[1]) for found in map(_LINEAR.match, hidden) if found)
+        wide = [_LINEAR.sub(f"linear {number}", layer) for layer in hidden]
+        point = {"network.layers": [[*wide, last]]}
+    return point | ({"training.learning_rate": rate * own / number} if number > own else {})
 
 
 def _hidden(network: Mapping[str, Any]) -> int:
