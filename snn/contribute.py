@@ -46,7 +46,7 @@ def pack(results: Path, output: Path | None = None) -> Path:
     OutputError if the file would hold a path, or a name of the host or the user.
     """
     of_grid: dict[Device, dict[_Round, Record]] = {}
-    for entry in archive.unchecked(results).values():
+    for entry in archive.unchecked(results).values() if results.exists() else ():
         record, device = entry.record, _device(entry.record)
         if (found := _round(record)) in _rounds(device):
             of_grid.setdefault(device, {})[found] = record

@@ -12,7 +12,7 @@ _SECTIONS = {
         "nothing to change, its allocator does that",
         "preallocated workspace pool async_pool keepalive managed managed_kept managed_prefetch mapped",
     ),
-    "resident": ("keep the data on the GPU", "resident torch_eager"),
+    "resident": ("keep the data on the device", "resident torch_eager"),
     "graph": ("torch.cuda.graph around an epoch", "graph graph_pdl graph_loop torch_graph"),
     "compile": ('torch.compile(mode="reduce-overhead")', "torch_compile"),
     "persistent": ("none; use snn.estimators", "persistent"),

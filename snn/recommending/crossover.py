@@ -116,10 +116,11 @@ def _grid(question: Question, epochs: Mapping[int, int]) -> Grid:
 
 
 def _point(question: Question, number: int) -> dict[str, Any]:
-    """The settings of a number. Networks wider than the one asked about get lower rates."""
+    """The settings of a number. Networks wider than the question's get lower rates, so as not to diverge."""
     if question.crossover == "batch":
         return {"training.batch_size": number}
     network, rate = question.cell["network"], question.cell["training"]["learning_rate"]
+    point: dict[str, Any]
     if "hidden" in network:
         own, point = max(network["hidden"]), {"network.hidden": [[number] * len(network["hidden"])]}
     else:
