@@ -77,7 +77,7 @@ def test_a_wheel_is_whole_and_works_without_the_clone(make_env, tmp_path):
     ours = make_env.environment() | {"PYTHONPATH": str(made)}
     lay_out = "from snn import cli, init; init.lay_out('mine'); print(init.locate('config')); "
     lay_out += "cli.main(['--version']); from snn.recommending.counterparts import counterpart; "
-    lay_out += "assert init.Path(counterpart('graph').split('(')[-1].split('#')[0]).exists()"
+    lay_out += "assert init.Path(counterpart('graph').split(' (', 1)[1].rsplit('#', 1)[0]).exists()"
     for command, folder, said in (
         (["-c", lay_out], tmp_path, str(made / "snn/_share/config")),
         (["-m", "snakemake", "--dry-run", "results/tables/speedup.csv"], tmp_path / "mine", "build_speedup"),
