@@ -19,7 +19,7 @@ author = "The snn-memory-strategies authors"
 copyright = f"2026, {author}"
 release = _PROJECT["version"]
 version = release
-html_title = "Memory strategies for training on GPUs"
+html_title = "snn"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton"]
 exclude_patterns = ["_build", "generators", "requirements*"]
