@@ -248,7 +248,6 @@ def held(monkeypatch):
     return watched
 
 
-@pytest.mark.alone
 def test_the_probe_measures_and_frees(backend, held):
     alive = held(backend)
     costs = probe(backend)
