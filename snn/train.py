@@ -1,7 +1,9 @@
 """``snn train``: train a network on a table once, and save it."""
 
+import shlex
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from snn.files.outputs import say
 from snn.hardware import devices
 from snn.measurement.accuracy import accuracy, errors
 from snn.models import saved
-from snn.models.network import network_label
+from snn.models.network import MLP_DEFAULTS, network_label
 from snn.models.saved import SavedNetwork
 from snn.models.validation import best_epoch
 from snn.profiling.memory import count
@@ -72,6 +74,9 @@ def train(
     found = fit(job, device.backend, kernel, cell.precision, initial, _Progress(job), first and first[:2])
     if not is_chosen:
         say(f"strategy=auto: {_why(found, first, device.backend)}", sys.stderr)
+        if first is None:
+            chosen = {"csv": csv, "target": target, "drop": drop, **options}
+            say(f"measure which is the fastest: {_measuring(given, chosen, classify)}", sys.stderr)
     losses = found.losses or found.final_losses
     if not np.isfinite(losses[-1]):
         say(f"snn: the loss is {losses[-1]}: choose a smaller training.learning_rate", sys.stderr)
@@ -99,11 +104,22 @@ def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:
     """Why ``auto`` chose the strategy of a fit."""
     rejected = [f"{name} cannot train this: {why}" for name, why in found.rejected.items()]
     names = ", ".join(name for name, _ in TRIED[backend])
-    chosen = f"is the first of {names} that can train this; snn recommend finds the fastest"
+    chosen = f"is the first of {names} that can train this"
     if first is not None and not rejected:
         compared = f"{first.compared} candidates that were measured here for such steps"
         chosen = f"has the shortest mean time of {compared}, on {first.date}"
     return "; ".join([f"{found.strategy} {chosen}", *rejected])
+
+
+def _measuring(given: Sequence[str], chosen: Mapping[str, str | None], classify: bool) -> str:
+    """The command that ranks strategies for what is trained."""
+    keys = {one.partition("=")[0] for one in given}
+    own = {key for key in USUAL if key.removeprefix("network.") not in MLP_DEFAULTS}
+    usual = own if chosen["layers"] or chosen["model"] else USUAL.keys()
+    words = [word for key, value in chosen.items() if value for word in (f"--{key}", value)]
+    words += ["--classify"] * classify
+    settings = [f"{key}={value}" for key, (value, _) in USUAL.items() if key in usual and key not in keys]
+    return shlex.join(["snn", "recommend", *words, *given, *settings])
 
 
 def _described(asked: TrainingJob, job: Job, found: Fit) -> SavedNetwork:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,19 @@ def test_auto_takes_the_fastest_of_records_of_the_same_steps(table, monkeypatch,
         assert trained(*chosen) == 0
         return re.search(r"strategy=auto: (\w+) (?:is|has) the (\w+) ", capsys.readouterr().err).groups()
 
+    assert trained(*chosen) == 0
+    command = re.search(r"snn (recommend .*)", capsys.readouterr().err)[1]
+    asked = {
+        "--target",
+        "y",
+        "--drop",
+        "kind",
+        "--hidden",
+        "3",
+        "training.optimizer=adam",
+        "network.bias=true",
+    }
+    assert asked <= {*shlex.split(command)}
     assert auto() == ("resident", "first")
     measure("blas", 0.1)
     assert auto() == ("resident", "first"), "nothing to compare it with"
