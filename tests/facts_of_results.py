@@ -571,11 +571,11 @@ def of_commits():
     assert {name: [*of] for name, of in others.items()} == {
         f"{H100}/paper": ["ad365fa"],
         f"{H200}/questions": ["ba760a0"],
-        f"{H200}/several_gpus": ["bd09116"],
+        f"{H200}/several_gpus": ["fc8750f"],
         "memory_access": ["9e7de56"],
     }
     yield f"All records are of commit {usual}, except those of the H100's set `paper` (ad365fa)"
-    yield "of the H200's sets `questions` (ba760a0) and `several_gpus` (bd09116)"
+    yield "of the H200's sets `questions` (ba760a0) and `several_gpus` (fc8750f)"
     yield "and of the microbenchmark `memory_access` (9e7de56)"
     assert set(neighbours) == {""} and set(cnn) == {"", usual}
     yield "The records of the H100's set `neighbours`"
