@@ -100,7 +100,7 @@ def remedies() -> Iterator[dict[str, Any]]:
 def resnet18(batch_size: int = 128) -> Iterator[dict[str, Any]]:
     """A row per layer of the beginning of ResNet18: the outputs that are kept, of images of 224 x 224.
 
-    The pooling takes windows of 2 x 2, where that of ResNet18 takes 3 x 3, to the same 56 x 56 outputs.
+    The pooling takes windows of 2 x 2, and ResNet18's takes 3 x 3, to the same 56 x 56 outputs.
     """
     before, layers = 4 * 10 * batch_size, ["conv2d 64 7 3 2", "relu"]  # bytes of the network's ten outputs
     for layer in ("conv2d 64 7 3 2", "maxpool2d 2"):

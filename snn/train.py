@@ -101,7 +101,7 @@ def _check_new(save: str, overwrite: bool) -> None:
 
 
 def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:
-    """Why ``auto`` chose the strategy of a fit."""
+    """The reason why ``auto`` chose the strategy of a fit."""
     rejected = [f"{name} cannot train this: {why}" for name, why in found.rejected.items()]
     names = ", ".join(name for name, _ in TRIED[backend])
     chosen = f"is the first of {names} that can train this"

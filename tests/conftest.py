@@ -91,7 +91,7 @@ FOR_SEVERAL = [
 ]
 """Strategies for several GPUs: config/several_gpus.yaml has them, and no ranking."""
 OWN_LOOPS = (*DIFFERENT, "threads")
-"""Also the one whose loops are those of ``sequential``, compiled for several threads."""
+"""And ``threads``, which has the loops of ``sequential``, compiled for several threads."""
 LIKE_GRAPH = ("graph_loop", "graph_pdl")  # test_device_driven.py has them do what graph does, to the bit
 
 

@@ -100,7 +100,7 @@ def of_the_questions():
     yield f"host allocation is {share:.0%} of the parts of `combined`"
     assert parts.loc["combined_kept", "host_allocation_s"].max() == 0
     assert sums["combined_kept", WIDE] < sums["reference", WIDE] / 2
-    yield "add up to less than half of those of `reference`"
+    yield "add up to less than half of `reference`'s"
     (engines,) = table(f"{H200}/questions/gpu", parameter="Copy engines")["value"]
     yield f"{engines} copy engines"
 

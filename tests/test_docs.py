@@ -101,7 +101,7 @@ def test_modules_targets_and_files_exist(page):
 
 
 def test_tables_and_figures_that_pages_make_exist():
-    """``results/tables/NAME.csv`` has a form of its own, or is of a sweep of a grid or of the page."""
+    """``results/tables/NAME.csv`` is a table of the catalogue, or a sweep of a grid or of the page."""
     from snn.grid import catalogue
 
     grids = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob("config/*.yaml"))

@@ -51,8 +51,8 @@ def undrawn(monkeypatch):
 
 
 def test_everything_is_made_from_a_whole_archive(tmp_path, capsys, monkeypatch):
-    """Figures of which there is no published one can be read too; test_published_figures.py draws the others,
-    and test_microbenchmarks.py has files."""
+    """Figures that are not published can be read, too. test_published_figures.py draws the others, and
+    test_microbenchmarks.py has files."""
     published = {path.stem for path in ROOT.glob("results/published/*/*/figures/*")}
     others = {name: figure for name, figure in catalogue.FIGURES.items() if name not in published}
     monkeypatch.setattr(catalogue, "FIGURES", others)

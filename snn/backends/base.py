@@ -53,7 +53,7 @@ class Backend(ABC):
     """The reason why a CUDA graph cannot capture the kernel; empty if it can, or without graphs."""
 
     storage = FP32
-    """How it holds what ``snn.backends.ops.NARROW`` lists: a value of ``training.storage``."""
+    """Storage of the operands in ``snn.backends.ops.NARROW``: a value of ``training.storage``."""
 
     no_storage = ""
     """The reason why the kernel has no products of 16-bit operands; empty if it has them."""
@@ -172,7 +172,7 @@ class Backend(ABC):
         """Launch an op of ``snn.backends.ops`` on its operands, on the default stream if none is given."""
 
     def store(self, storage: str) -> None:
-        """Launch from now on operations on operands that are held in this way. Raises Unsupported."""
+        """Set the storage of the operands of later launches. Raises Unsupported."""
         if storage != FP32 and self.no_storage:
             raise Unsupported(self.no_storage)
         self.storage = storage

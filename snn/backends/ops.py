@@ -364,7 +364,7 @@ NARROW: Mapping[str, tuple[str, ...]] = {
     "mask": ("D", "H"),
     "take_rows": ("X", "U"),
 }
-"""By operation, the operands that ``training.storage`` holds: inputs, activations and error signals."""
+"""Operands to which ``training.storage`` applies, by operation: inputs, activations and error signals."""
 
 
 def operand_bytes(op: str, numbers: Sequence[float], storage: str) -> tuple[int, ...]:

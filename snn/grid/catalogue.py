@@ -84,8 +84,8 @@ class Microbenchmark(Entry):
     """A microbenchmark of ``snn.microbenchmarks``, whose table has its name.
 
     ``module`` is the one of ``snn.backends.cuda`` and ``snn.backends.cpu`` that it measures with.
-    ``with_limits``: the limits of the device stand in its table. ``of``: the microbenchmark whose record the
-    table is made of, if it is not called as the table.
+    ``with_limits``: its table has the limits of the device. ``of``: the microbenchmark whose record the
+    table is made of, if the table has another name.
     """
 
     module: str

@@ -1,4 +1,4 @@
-"""How device memory holds a network's inputs, activations and error signals: in float32, or in 16 bits.
+"""Storage of inputs, activations and error signals in device memory: float32, or 16 bits.
 
 ``training.storage``: a kernel converts these arrays as it reads and writes them, and computes in float32.
 Weights, their gradients, an optimiser's state, targets and losses are float32 in any case.
@@ -19,7 +19,7 @@ FP32, BF16, FP16 = STORAGES = ("fp32", "bf16", "fp16")
 """Values of ``training.storage``."""
 
 LOSS_SCALE = 1024
-"""Of FP16, unless ``training.loss_scale`` is set."""
+"""Default of ``training.loss_scale`` for FP16."""
 
 
 _LARGEST = 65504.0

@@ -246,7 +246,7 @@ def _rounded(number: float) -> int:
 def wanted_rounds(
     cells: pd.DataFrame, contender: float, first: int, thresholds: Thresholds
 ) -> dict[str, int]:
-    """The rounds that the cells of a training job should have in all, by name; only if they lack some.
+    """Number of rounds that each cell should have in all, by its name. Only cells that lack some are in it.
 
     ``cells`` is a frame of ``snn.analysis.frame``. A candidate is out if its mean time is more than
     ``contender`` times the shortest and the interval of their ratio agrees, and after one round only if that

@@ -1,4 +1,4 @@
-"""The fastest strategy for a training job, from records that the workflow or ``snn recommend`` left here."""
+"""Finds the fastest strategy in records that the workflow or ``snn recommend`` left in this folder."""
 
 import json
 from collections import defaultdict

@@ -141,7 +141,7 @@ def _sealed_lines(path: Path) -> Iterator[tuple[str, str]]:
         number += 1
         yield place, line
     if seal is not None and seal != {CONTRIBUTION: 1, "records": number, "sha256": digest.hexdigest()}:
-        raise RecordError(f"{path}: its first line is not that of its {number} records: it was changed")
+        raise RecordError(f"{path}: its first line does not match its {number} records: it was changed")
 
 
 def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:

@@ -335,7 +335,7 @@ class _Selection:
 
 
 def _is(found: Any, value: Any) -> bool:
-    """Also as text: a column of networks holds numbers or texts, by its other rows. None is an empty cell."""
+    """Compares texts, too: a column of networks may have numbers or texts. None is an empty cell."""
     return bool(pd.isna(found) if value is None else found == value) or str(found) == str(value)
 
 

@@ -45,7 +45,7 @@ def start_of(name):
 
 
 def gpus_of(wildcards):
-    """How many GPUs a cell takes: none on the CPU, else one or what its strategy takes, and one for its neighbour."""
+    """Number of GPUs that a cell uses: none on the CPU, else its strategy's, and one for its neighbour."""
     cell = CELLS[wildcards.cell]
     if cell.device.backend == "cpu":
         return 0
@@ -55,7 +55,7 @@ def gpus_of(wildcards):
 
 
 def its_gpu(number):
-    """How much of a GPU a cell takes: one in whose round it has its turn (snn.hardware.locks.in_turn).
+    """Share of a GPU that a cell uses, if it is the GPU's turn in this round (snn.hardware.locks.in_turn).
 
     A cluster chooses by itself.
     """

@@ -1431,7 +1431,7 @@ struct Training {
             }
     }
 
-    // The first layer's parameters, which are needed first, are sent before those of other layers.
+    // The first layer's parameters, which are needed first, are sent before the others.
     __device__ void update_slot(int s, const Pace& now)
     {
         constexpr bool IN_TURN = SLOTS_EACH == 1 && CLUSTER > 8;

@@ -44,7 +44,7 @@ class Kernels:
         launcher(buffers, stream)
 
     def store(self, storage: str) -> None:
-        """How activations and error signals are held from now on."""
+        """Set the storage of activations and error signals for later launches."""
         self._storage = storage
         self._launchers.clear()
 
