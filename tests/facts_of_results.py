@@ -1,5 +1,6 @@
 """What docs/results.md says that follows from several rows, from records, or from traces; as ``facts``."""
 
+import re
 from collections import Counter, defaultdict
 from functools import cache
 from itertools import chain
@@ -42,7 +43,7 @@ def of_the_final_errors():
 
 
 def of_the_five_conclusions():
-    """The words in the table's columns of verdicts."""
+    """The words in the table's columns of verdicts, which begin with those of the claims."""
     verdict_of = {claim.name: claim.verdict for claim in claims.judge("paper").claims}
     effects = {
         "streams_minimal": "refuted",
@@ -51,6 +52,21 @@ def of_the_five_conclusions():
         "neurons_1024_slower": "confirmed",
         "three_layers_no_benefit": "not significant",
     }
+    rows = {
+        "`streams` changes little": "streams_minimal",
+        "`pinned` does as much as on a T4": "pinned_by_as_much",
+        "`combined` is faster": "combined_faster",
+        "`combined` is slower with 1,024 neurons": "neurons_1024_slower",
+        "`combined` gains next to nothing with 256-1024-256": "three_layers_no_benefit",
+        "constraints of the hardware": "hardware_constraints",
+        "copies are cheaper": "pinned_by_faster_copies",
+        "no more `cudaMalloc` and `cudaFree`": "combined_by_eliminating_calls",
+        "computation and tiles": "computation_dominates_1024",
+        "computation": "computation_dominates_depth",
+    }
+    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
+    for cell, name in rows.items():
+        assert re.search(rf"\| {re.escape(cell)} \| {verdict_of[name]}(?::| \|)", page), cell
     reasons = {
         "hardware_constraints": "refuted",
         "pinned_by_faster_copies": "conditional",

@@ -13,7 +13,7 @@ from real_records import forged
 from records_of import T4, folder, record
 
 from snn import cli, contribute, merge
-from snn.errors import OutputError, RecordError
+from snn.errors import ConfigError, OutputError, RecordError
 from snn.files import revision
 from snn.grid import sweeps
 from snn.hardware.devices import Device
@@ -72,7 +72,11 @@ def test_it_holds_every_record_and_nothing_of_the_host(packed, records):
     for line in lines:
         assert line["provenance"]["host"].keys() <= {"system", "cpu", "cpus"}
         assert "workflow" not in line["provenance"]
-        assert [run["seconds"] for run in line["runs"]]
+    packed_times, times = (
+        sorted([one["round"], *(run["seconds"] for run in one["runs"])] for one in several)
+        for several in (lines, records)
+    )
+    assert packed_times == times
     said = contribute.summary(packed)
     assert T4 in said and "results/contributed/t4.jsonl.gz" in said and "pull request" in said
 
@@ -176,6 +180,12 @@ def test_records_that_are_missing_name_the_command(records, tmp_path, capsys):
     assert cli.main(["contribute", str(folder(tmp_path / "some", records[:5]))]) == 2
     said = capsys.readouterr().err
     assert "5 records" in said and "grid=config/contribute.yaml" in said
+
+
+def test_whole_records_of_two_devices_are_an_error(records, tmp_path):
+    results = folder(tmp_path / "both", [*records, *records_on(Device("cuda", "NVIDIA L4"), "GPU-8")])
+    with pytest.raises(ConfigError, match=f"NVIDIA L4 and {T4}"):
+        contribute.pack(results, tmp_path / "file.jsonl.gz")
 
 
 @pytest.mark.parametrize("text", ["/home/ada/x.cu is gone", "on ada-machine", "C:\\Users"])

@@ -129,13 +129,16 @@ def test_auto_takes_the_fastest_of_records_of_the_same_steps(table, monkeypatch,
     like |= {"training.optimizer": "adam", "training.shuffle": "epoch", "training.batch_size": 16}
     csv = {"dataset": "csv", "dataset.path": "other.csv", "dataset.target": "y", "network.hidden": [3]}
 
-    def measure(strategy, seconds, **more):
+    def measure(strategy, seconds, features=2, started="2026-03-01T00:00:00+00:00", **more):
         settings = csv | like | {"device": "cpu", "strategy": strategy, "training.epochs": 9} | more
         cell = compose.composed([f"{key}={value}".replace("True", "true") for key, value in settings.items()])
         cell["device"]["name"] = device.name
-        made = record(Cell({section: cell[section] for section in SECTIONS}), [seconds], device=device.name)
-        made["data"]["features"] = 2
-        path = Path(f"results/cells/{device.slug}/csv/3-bias/{strategy}-{len(more)}-round1.json")
+        of_cell = Cell({section: cell[section] for section in SECTIONS})
+        made = record(of_cell, [seconds], device=device.name, started=started)
+        made["data"]["features"] = features
+        path = Path(
+            f"results/cells/{device.slug}/csv/3-bias/{strategy}-{features}-{'-'.join(more)}-round1.json"
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(store.sealed(made)))
 
@@ -160,9 +163,22 @@ def test_auto_takes_the_fastest_of_records_of_the_same_steps(table, monkeypatch,
     measure("blas", 0.1)
     assert auto() == ("resident", "first"), "nothing to compare it with"
     measure("resident", 0.2)
-    measure("threads", 0.01, **{"training.optimizer": "sgd"})
-    measure("sequential", 0.01, **{"training.batch_size": 8})
-    assert auto() == ("blas", "shortest")
+    measure("torch_eager", 0.01)
+    assert auto() == ("blas", "shortest"), "no peer"
+    later = "2026-04-01T00:00:00+00:00"
+    for other in (
+        {"training.optimizer": "sgd"},
+        {"training.batch_size": 8},
+        {"training.shuffle": "none"},
+        {"network.update_order": "sequential"},
+        {"features": 3},
+    ):
+        for strategy, seconds in (("threads", 0.01), ("sequential", 0.02)):
+            measure(strategy, seconds, started=later, **other)
+        assert auto() == ("blas", "shortest"), other
+    for strategy, seconds in (("threads", 0.01), ("sequential", 0.02)):
+        measure(strategy, seconds, started=later, **{"training.learning_rate": 0.1})
+    assert auto() == ("threads", "shortest"), "a later job of the same steps"
 
 
 def test_two_columns_of_one_name_are_an_error_before_training(table, capsys):
