@@ -125,8 +125,8 @@ def another_schema(path, packed):
     [
         (truncated, "cannot be read"),
         (a_changed_number, "changed after it was written"),
-        (a_line_less, "its first line is not that of its 26 records"),
-        (a_line_twice, "its first line is not that of its 28 records"),
+        (a_line_less, "its first line does not match its 26 records"),
+        (a_line_twice, "its first line does not match its 28 records"),
         (another_schema, "schema version is 6"),
     ],
 )
