@@ -20,7 +20,7 @@ def locate(path: str) -> Path:
 
 
 def shown_path(path: str) -> str:
-    """Where a reader finds a file with this path in a clone: there, or in the installed package."""
+    """The path to print for a file of a clone: the same, or its place in the installed package."""
     return str(locate(path)) if IS_INSTALLED else path
 
 

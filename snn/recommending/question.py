@@ -32,7 +32,7 @@ USUAL: Mapping[str, tuple[str, Any]] = {
     "training.learning_rate": ("0.001", None),
     "training.shuffle": ("epoch", IN_FILE),
 }
-"""The defaults of ``snn train``, PyTorch's, and the values that a cell leaves out (None: it never does)."""
+"""Defaults of ``snn train``, as in PyTorch, and the values that a cell omits (None: it has the key)."""
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -58,7 +58,7 @@ class Question:
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
     name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
     are over, ``crossover`` what is varied instead of ranking strategies: width or batch.
-    ``words``: of the command line, they describe the table and the training job.
+    ``words``: the words of the command line that describe the table and the training job.
     """
 
     cell: Cell
