@@ -98,7 +98,7 @@ def ask_training(
     usual: Mapping[str, str] | None = None,
     not_given: Sequence[str] = _NOT_OF_TRAINING,
 ) -> TrainingJob:
-    """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
+    """The training job that options and ``settings``, each KEY=VALUE, describe. The user's table is read.
 
     ``options``: those that are given of dataset, hidden, network, layers, model and device. ``usual``:
     settings that apply unless they are given; sections in ``not_given`` are rejected.
