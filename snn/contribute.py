@@ -59,7 +59,7 @@ def pack(results: Path, output: Path | None = None) -> Path:
         )
     if len(whole) > 1:
         names = " and ".join(sorted(device.name for device in whole))
-        raise ConfigError(f"{results} has the records of {names}: give a folder with those of one device")
+        raise ConfigError(f"{results} has the records of {names}: give a folder with one device's records")
     records = [store.sealed(_without_names(record)) for _, record in sorted(of_grid[whole[0]].items())]
     places = {f"record {number}": record for number, record in enumerate(records, 1)}
     check(results, places)
@@ -91,7 +91,7 @@ def summary(path: Path) -> str:
 
 
 def check(path: Path, records: Mapping[str, Record]) -> None:
-    """Raise RecordError unless records can be those of one device that measured the grid at one commit."""
+    """Raise RecordError unless one device can have measured these records: the whole grid, at one commit."""
 
     def fail(problem: str) -> None:
         raise RecordError(f"{path}: {problem}")
@@ -101,7 +101,7 @@ def check(path: Path, records: Mapping[str, Record]) -> None:
         for one in records.values()
     }
     if len(of_all) > 1:
-        fail("its records are of several devices or commits: a file has those of one")
+        fail("its records are of several devices or commits: pack one device's records of one commit")
     first = next(iter(records.values()))
     git = first["provenance"]["git"]
     if not git["commit"] or git["dirty"] is not False:
@@ -147,7 +147,7 @@ def _times(record: Record) -> tuple[datetime, datetime]:
 
 
 def _operations(cell: Cell) -> float:
-    """The fewest floating-point operations of a run: those of its forward passes."""
+    """A lower bound of a run's floating-point operations: its forward passes."""
     widths = [cell["dataset"]["features"], *cell["network"]["hidden"], 1]
     return 2.0 * cell.epochs * cell["dataset"]["rows"] * sum(map(prod, pairwise(widths)))
 

@@ -106,8 +106,8 @@ class DataParallel(Strategy):
     NCCL (ncclAllReduce), and updates every copy alike, so that the copies stay equal. All gradients are
     summed at once, or with ``network.update_order=sequential`` each layer's before the error passes through
     it. With ``training.shuffle=epoch`` each device has all rows and puts them in the epoch's order. The
-    ledger and the map of memory are those of the first device, which has the most rows; what NCCL allocates
-    is not in them. On the CPU the devices are parts of the same memory, and a sum is NumPy's.
+    ledger and the map of memory show the first device, which has the most rows, without what NCCL
+    allocates. On the CPU the devices are parts of the same memory, and a sum is NumPy's.
     """
 
     any_network = any_optimizer = any_schedule = shuffles = several_devices = True
