@@ -72,7 +72,7 @@ class Draw:
 
 
 def strategies() -> list[str]:
-    """Strategies on one device, whose memory can be predicted."""
+    """The strategies whose device memory can be predicted, which use one device."""
     chosen = {name: factory.class_of(groups.load("strategy", name)) for name in groups.names("strategy")}
     return [n for n, kind in chosen.items() if not (kind.own_runtime or kind.on_host or kind.several_devices)]
 

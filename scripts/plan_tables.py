@@ -1,4 +1,4 @@
-"""Write the published tables of what ``snn plan`` predicts: nothing is measured, and no GPU is needed.
+"""Write the published tables of ``snn plan``'s predictions: nothing is measured, and no GPU is needed.
 
 results/published/plan_accuracy.csv: the predicted peak of device memory over what the driver held, of every
 published cell whose memory was measured; the lowest and the highest ratio by set and strategy.
@@ -72,7 +72,7 @@ def ratio(record: Record) -> float:
 
 
 def remedies() -> Iterator[dict[str, Any]]:
-    """A row per cell of the sweep: its peak, what the strategy asks for of that, and which share it saves."""
+    """A row per cell of the sweep: its peak, the strategy's part of it, and the fraction that it saves."""
     gpu = gpus.named("NVIDIA H200")
     cells = sweeps.read(ROOT / "config/open_questions.yaml", Device("cuda", gpu.name))[SWEEP].named.values()
     plain = dict[str, int]()
@@ -81,9 +81,8 @@ def remedies() -> Iterator[dict[str, Any]]:
         total = sum(kinds.values())
         asked = total - kinds["runtime"] - kinds["rounding"]
         network, training = cell["network"], cell["training"]
-        most = plain.setdefault(
-            str(network["hidden"]), asked
-        )  # the first cell of a network is without remedies
+        # The first cell of a network has no remedies.
+        most = plain.setdefault(str(network["hidden"]), asked)
         yield {
             "hidden_layers": len(network["hidden"]),
             "neurons": network["hidden"][0],
@@ -100,7 +99,7 @@ def remedies() -> Iterator[dict[str, Any]]:
 def resnet18(batch_size: int = 128) -> Iterator[dict[str, Any]]:
     """A row per layer of the beginning of ResNet18: the outputs that are kept, of images of 224 x 224.
 
-    The pooling takes windows of 2 x 2, and ResNet18's takes 3 x 3, to the same 56 x 56 outputs.
+    The pooling has windows of 2 x 2 and ResNet18's has 3 x 3; both give 56 x 56 outputs.
     """
     before, layers = 4 * 10 * batch_size, ["conv2d 64 7 3 2", "relu"]  # bytes of the network's ten outputs
     for layer in ("conv2d 64 7 3 2", "maxpool2d 2"):

@@ -47,7 +47,7 @@ def pack(results: Path, output: Path | None = None) -> Path:
     """
     of_grid: dict[Device, dict[_Round, Record]] = {}
     for entry in archive.unchecked(results).values() if results.exists() else ():
-        record, device = entry.record, _device(entry.record)
+        record, device = entry.record, Cell(entry.record["cell"]).device
         if (found := _round(record)) in _rounds(device):
             of_grid.setdefault(device, {})[found] = record
     whole = [device for device, records in of_grid.items() if len(records) == len(_rounds(device))]
@@ -59,13 +59,13 @@ def pack(results: Path, output: Path | None = None) -> Path:
         )
     if len(whole) > 1:
         names = " and ".join(sorted(device.name for device in whole))
-        raise ConfigError(f"{results} has the records of {names}: give a folder with the records of one")
+        raise ConfigError(f"{results} has the records of {names}: give a folder with one device's records")
     records = [store.sealed(_without_names(record)) for _, record in sorted(of_grid[whole[0]].items())]
     places = {f"record {number}": record for number, record in enumerate(records, 1)}
     check(results, places)
     for place, record in places.items():
         if leak := next(_find_leaks(record, ""), None):
-            raise OutputError(f"{results}, {place}: {leak}: it is not packed")
+            raise OutputError(f"{results}, {place}: {leak}: nothing was written")
     path = output or PLACE / f"{whole[0].slug}-{records[0][store.DIGEST][:8]}.jsonl.gz"
     with reported(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def pack(results: Path, output: Path | None = None) -> Path:
 
 
 def summary(path: Path) -> str:
-    """Lines that describe a contribution and how to propose it."""
+    """Text that describes a contribution, and how to propose it."""
     records = [entry.record for entry in archive.unchecked(path).values()]
     device, commit = (records[0]["provenance"][key] for key in ("device", "git"))
     where = path if path.is_relative_to(PLACE) else PLACE / path.name
@@ -91,17 +91,17 @@ def summary(path: Path) -> str:
 
 
 def check(path: Path, records: Mapping[str, Record]) -> None:
-    """Raise RecordError unless one device can have measured the records, the whole grid, at one commit."""
+    """Raise RecordError unless one device can have measured these records: the whole grid, at one commit."""
 
     def fail(problem: str) -> None:
         raise RecordError(f"{path}: {problem}")
 
     of_all = {
-        (_device(one), _text(one["provenance"]["git"]), one["provenance"]["device_uuid"])
+        (Cell(one["cell"]).device, _text(one["provenance"]["git"]), one["provenance"]["device_uuid"])
         for one in records.values()
     }
     if len(of_all) > 1:
-        fail("its records are of several devices or commits: a file has one of each")
+        fail("its records are of several devices or commits: pack one device's records of one commit")
     first = next(iter(records.values()))
     git = first["provenance"]["git"]
     if not git["commit"] or git["dirty"] is not False:
@@ -109,7 +109,7 @@ def check(path: Path, records: Mapping[str, Record]) -> None:
         fail(f"its sources are of commit {commit} and may have been edited: measure a clean clone")
     if revision.has_commit(git["commit"]) is False:
         fail(f"commit {git['commit'][:12]} is not in this clone's history: fetch it, or measure one that is")
-    wanted, found = _rounds(_device(first)), Counter(map(_round, records.values()))
+    wanted, found = _rounds(Cell(first["cell"]).device), Counter(map(_round, records.values()))
     if other := next((place for place, one in records.items() if _round(one) not in wanted), None):
         fail(f"{other} is not of {GRID.name} as it is here: measure the current one with `{MEASURE}`")
     if set(found) != set(wanted) or max(found.values()) > 1:
@@ -147,14 +147,9 @@ def _times(record: Record) -> tuple[datetime, datetime]:
 
 
 def _operations(cell: Cell) -> float:
-    """Lower bound of the floating-point operations of a run: its forward passes."""
+    """A lower bound of a run's floating-point operations: its forward passes."""
     widths = [cell["dataset"]["features"], *cell["network"]["hidden"], 1]
     return 2.0 * cell.epochs * cell["dataset"]["rows"] * sum(map(prod, pairwise(widths)))
-
-
-def _device(record: Record) -> Device:
-    device = record["cell"]["device"]
-    return Device(device["backend"], device["name"])
 
 
 def _round(record: Record) -> _Round:
@@ -207,7 +202,7 @@ def _find_leaks(value: Any, key: str) -> Iterator[str]:
 
 @cache
 def _names() -> re.Pattern[str]:
-    """Whole words that are the name of this host or user."""
+    """A pattern that matches the name of this host or user as a whole word."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):

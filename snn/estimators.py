@@ -356,7 +356,7 @@ class _Perceptron(BaseEstimator, ABC):
 
     @abstractmethod
     def _targets(self, y: np.ndarray) -> np.ndarray:
-        """The targets, (rows, 1) float32. A classifier also keeps its classes."""
+        """The network's targets, (rows, 1) float32. A classifier also sets its classes."""
 
     def _rows_of(self, y: Any, rows: np.ndarray) -> np.ndarray:
         return np.asarray(y).reshape(-1)[rows]

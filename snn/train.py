@@ -17,7 +17,7 @@ from snn.files.outputs import say
 from snn.hardware import devices
 from snn.measurement.accuracy import accuracy, errors
 from snn.models import saved
-from snn.models.network import MLP_DEFAULTS, network_label
+from snn.models.network import network_label
 from snn.models.saved import SavedNetwork
 from snn.models.validation import best_epoch
 from snn.profiling.memory import count
@@ -76,7 +76,7 @@ def train(
         say(f"strategy=auto: {_why(found, first, device.backend)}", sys.stderr)
         if first is None:
             chosen = {"csv": csv, "target": target, "drop": drop, **options}
-            say(f"measure which is the fastest: {_measuring(given, chosen, classify)}", sys.stderr)
+            say(f"measure which is the fastest: {_measuring(asked, given, chosen, classify)}", sys.stderr)
     losses = found.losses or found.final_losses
     if not np.isfinite(losses[-1]):
         say(f"snn: the loss is {losses[-1]}: choose a smaller training.learning_rate", sys.stderr)
@@ -92,7 +92,7 @@ def train(
 
 
 def _check_new(save: str, overwrite: bool) -> None:
-    """Raise ConfigError for a file that exists, unless it may be replaced, and for one in no folder."""
+    """Raise ConfigError if the file exists and may not be replaced, or if its folder does not exist."""
     path = Path(save)
     if not path.absolute().parent.is_dir():
         raise ConfigError(f"--save is {save!r}: the folder {path.parent} does not exist: create it first")
@@ -101,7 +101,7 @@ def _check_new(save: str, overwrite: bool) -> None:
 
 
 def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:
-    """The reason why ``auto`` chose the strategy of a fit."""
+    """The reason for which ``auto`` chose the strategy of a fit."""
     rejected = [f"{name} cannot train this: {why}" for name, why in found.rejected.items()]
     names = ", ".join(name for name, _ in TRIED[backend])
     chosen = f"is the first of {names} that can train this"
@@ -111,14 +111,14 @@ def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:
     return "; ".join([f"{found.strategy} {chosen}", *rejected])
 
 
-def _measuring(given: Sequence[str], chosen: Mapping[str, str | None], classify: bool) -> str:
-    """The command that ranks strategies for what is trained."""
-    keys = {one.partition("=")[0] for one in given}
-    own = {key for key in USUAL if key.removeprefix("network.") not in MLP_DEFAULTS}
-    usual = own if chosen["layers"] or chosen["model"] else USUAL.keys()
+def _measuring(
+    asked: TrainingJob, given: Sequence[str], chosen: Mapping[str, str | None], classify: bool
+) -> str:
+    """The command that ranks strategies for the same training job."""
+    usual = [f"{key}={value}" for key, (value, _) in USUAL.items()]
     words = [word for key, value in chosen.items() if value for word in (f"--{key}", value)]
     words += ["--classify"] * classify
-    settings = [f"{key}={value}" for key, (value, _) in USUAL.items() if key in usual and key not in keys]
+    settings = [one for one in usual if one in asked.settings and one not in given]
     return shlex.join(["snn", "recommend", *words, *given, *settings])
 
 

@@ -159,6 +159,11 @@ def test_auto_takes_the_fastest_of_records_of_the_same_steps(table, monkeypatch,
         "network.bias=true",
     }
     assert asked <= {*shlex.split(command)}
+    layers = ["network=layers", "network.layers=[linear 3, relu, linear 1]"]
+    assert trained("--target", "y", "--drop", "kind", "training.epochs=2", *layers) == 0
+    command = re.search(r"snn (recommend .*)", capsys.readouterr().err)[1]
+    assert {*layers, "training.optimizer=adam"} <= {*shlex.split(command)}
+    assert "network.bias" not in command, "only a perceptron has it"
     assert auto() == ("resident", "first")
     measure("blas", 0.1)
     assert auto() == ("resident", "first"), "nothing to compare it with"

@@ -1,7 +1,7 @@
-"""The law of the gain of training in one launch, over the kernels of a CUDA graph.
+"""A law for the gain of one-launch training over a CUDA graph, by the time of the graph's kernels.
 
 A kernel of the graph takes t µs. In one launch the same work takes ``ratio`` t - ``saved_us``, so that the
-speedup is t / (ratio t - saved_us): a launch saves a fixed time with each kernel, besides a share of it.
+speedup is t / (ratio t - saved_us): a launch saves a fixed time per kernel, and a share of the kernel's time.
 """
 
 from typing import NamedTuple

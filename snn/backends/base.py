@@ -53,7 +53,7 @@ class Backend(ABC):
     """The reason why a CUDA graph cannot capture the kernel; empty if it can, or without graphs."""
 
     storage = FP32
-    """Storage of the operands in ``snn.backends.ops.NARROW``: a value of ``training.storage``."""
+    """How the operands in ``snn.backends.ops.NARROW`` are held: a value of ``training.storage``."""
 
     no_storage = ""
     """The reason why the kernel has no products of 16-bit operands; empty if it has them."""
@@ -172,7 +172,7 @@ class Backend(ABC):
         """Launch an op of ``snn.backends.ops`` on its operands, on the default stream if none is given."""
 
     def store(self, storage: str) -> None:
-        """Set the storage of the operands of later launches. Raises Unsupported."""
+        """Set how the operands in ``NARROW`` are held, for launches from now on. Raises Unsupported."""
         if storage != FP32 and self.no_storage:
             raise Unsupported(self.no_storage)
         self.storage = storage
@@ -262,13 +262,13 @@ class Backend(ABC):
 
     @abstractmethod
     def others(self, devices: int | None) -> "list[Backend]":
-        """Backends of further devices, to train on so many together; on all visible ones if None.
+        """Backends of further devices, so that there are ``devices`` in all; every visible one if None.
 
         Raises Unsupported if there are fewer, or if nothing can sum over them.
         """
 
     def use(self) -> None:  # noqa: B027 - only a device of several has to be chosen
-        """Let the calls of this thread reach this backend's device, if ``others`` has made several."""
+        """Make this backend's device the current one of the calling thread, if there are several."""
 
     @abstractmethod
     def all_reduce(self, buffer: Any, nbytes: int, stream: Any, further: Sequence[tuple[Any, Any]]) -> None:

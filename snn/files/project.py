@@ -20,7 +20,7 @@ def locate(path: str) -> Path:
 
 
 def shown_path(path: str) -> str:
-    """Path, for a reader, of a file of a clone: that path itself, or the one in the installed package."""
+    """The path to print for a file of a clone: the same, or its place in the installed package."""
     return str(locate(path)) if IS_INSTALLED else path
 
 

@@ -42,7 +42,7 @@ def git() -> dict[str, Any]:
 
 
 def has_commit(commit: str) -> bool | None:
-    """Whether a commit is in this clone's history; None if that is not known, as in a shallow clone."""
+    """Whether this clone has a commit; None if that is not known, for example in a shallow clone."""
     if IS_INSTALLED or _output("rev-parse", "--is-shallow-repository") != "false":
         return None
     return _output("cat-file", "-e", f"{commit}^{{commit}}") is not None

@@ -84,8 +84,8 @@ class Microbenchmark(Entry):
     """A microbenchmark of ``snn.microbenchmarks``, whose table has its name.
 
     ``module`` is the one of ``snn.backends.cuda`` and ``snn.backends.cpu`` that it measures with.
-    ``with_limits``: its table has the limits of the device. ``of``: the microbenchmark whose record the
-    table is made of, if the table has another name.
+    ``with_limits``: its table includes the limits of the device. ``of``: the microbenchmark whose record the
+    table is built from, if it has another name than the table.
     """
 
     module: str
@@ -270,7 +270,7 @@ def sweep_tables(sweeps: Iterable[str]) -> list[str]:
 
 
 def microbenchmark_tables(names: Iterable[str]) -> list[str]:
-    """The tables that are made of the records of these microbenchmarks."""
+    """The tables that are built from the records of these microbenchmarks."""
     given = set(names)
     return [name for name, entry in MICROBENCHMARK_TABLES.items() if (entry.of or name) in given]
 

@@ -55,9 +55,9 @@ def in_turn(devices: Sequence[Device], number: int) -> list[Device]:
 def device_lock(*devices: Device, count: int = 1) -> Iterator[Device]:
     """Hold the first free device of these; wait for other measurements if none is free.
 
-    With a larger ``count``, hold so many, the first ones, and return the first of them.
+    With a larger ``count``, hold the first ``count`` of them together, and return the first.
 
-    CUDA, if it is loaded meanwhile, sees only this device. The system releases a device if the process dies.
+    CUDA, if it is loaded meanwhile, sees only what is held. The system releases a device if the process dies.
     Measurements on different GPUs may share the host's CPUs; a measurement on the CPU has the host to itself.
     Raises LockedError if a lock's file cannot be opened or locked, or is not a regular file.
     """
@@ -67,9 +67,10 @@ def device_lock(*devices: Device, count: int = 1) -> Iterator[Device]:
             held.enter_context(_lock(["cpu"], kind))
         if count > 1:
             # Every process locks in the same order, so that no two wait for each other.
-            for uuid in sorted(str(device.uuid) for device in devices[:count]):
+            uuids = [str(device.uuid) for device in devices[:count]]
+            for uuid in sorted(uuids):
                 held.enter_context(_lock([uuid], fcntl.LOCK_EX))
-            held.enter_context(_visible(",".join(str(device.uuid) for device in devices[:count])))
+            held.enter_context(_visible(",".join(uuids)))
             yield devices[0]
         else:
             yield held.enter_context(gpu_lock(*devices)) if devices[0].uuid else devices[0]

@@ -111,12 +111,11 @@ def measured(
     with Sampler(device, progress.live) as sampler, energy_counter(device) as joules:
         before, profile_of_run = _unless_full(lambda: probe(backend)) or {}, None
 
-        kind = factory.class_of(job.strategy)
-
         def after_run(runs: list[Run]) -> None:
             sampler.after_run()
             progress(runs)
 
+        kind = factory.class_of(job.strategy)
         is_asked = rules.energy and not kind.several_devices  # the counter is one GPU's
         measurement = measure(job, rules, backend, after_run, progress.of_run, joules if is_asked else None)
         seen = not kind.own_runtime

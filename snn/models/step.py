@@ -122,8 +122,8 @@ class Step:
     ``summed``: by the number of launches before it, the parameters of a share whose gradients are then summed
     over all devices.
     ``first_row``: its first row's number in the batch; ``dropout_seed`` is the network's; ``predicts``: there
-    is only the forward part, of a prediction. ``unscale``: what gradients are multiplied by before an update
-    that cannot take it into its rate.
+    is only the forward part, of a prediction. ``unscale``: the factor of gradients before an update whose
+    rate does not include it.
     ``windows``: for activations that were pooled in the kernel that computed them, and so never written, the
     buffer with the position of each window's maximum, and the side of a window.
     ``places``: the offset and size of each parameter in a buffer of all, if one launch is to update all whose

@@ -19,10 +19,9 @@ FP32, BF16, FP16 = STORAGES = ("fp32", "bf16", "fp16")
 """Values of ``training.storage``."""
 
 LOSS_SCALE = 1024
-"""Default of ``training.loss_scale`` for FP16."""
+"""The loss scale for FP16, unless ``training.loss_scale`` is set."""
 
-
-_LARGEST = 65504.0
+_LARGEST = 65504.0  # of FP16
 
 
 def itemsize(storage: str) -> int:
@@ -31,7 +30,7 @@ def itemsize(storage: str) -> int:
 
 
 def packed(values: np.ndarray, storage: str) -> np.ndarray:
-    """The nearest numbers in 16 bits, of two the even one, as uint16 in the order of the float32 values."""
+    """The nearest numbers in 16 bits, ties to even: a flat uint16 array in the order of the values."""
     flat = np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
     if storage == FP16:
         with np.errstate(over="ignore"):  # becomes infinite, as on a device
@@ -59,7 +58,7 @@ def words(matrix: np.ndarray, storage: str) -> np.ndarray:
 
 
 def unpacked(halves: np.ndarray, storage: str) -> np.ndarray:
-    """The float32 values of uint16 in 16 bits."""
+    """The float32 values of numbers in 16 bits, which are given as uint16."""
     if storage == FP16:
         return halves.view(np.float16).astype(np.float32)
     return (halves.astype(np.uint32) << 16).view(np.float32)
@@ -78,12 +77,12 @@ def check(training: Mapping[str, Any]) -> None:
     if scale & (scale - 1):
         raise ConfigError(
             f"training.loss_scale is {scale}: it must be a power of two, so that gradients are not rounded, "
-            f"as {1 << scale.bit_length() - 1} is"
+            f"such as {1 << scale.bit_length() - 1}"
         )
 
 
 def settled(training: Mapping[str, Any]) -> dict[str, Any]:
-    """The section ``training`` of a cell: without storage in float32, with the loss scale of FP16 alone."""
+    """A cell's section ``training``: no storage key if that is float32, and a loss scale only with FP16."""
     found = {key: value for key, value in training.items() if key not in ("storage", "loss_scale")}
     storage = training.get("storage", FP32)
     if storage == FP32:

@@ -103,7 +103,7 @@ def rounded(cell: Cell) -> Change | None:
 
 
 def halved(cell: Cell) -> Change | None:
-    """The cell with activations in 16 bits; None if they are."""
+    """The cell with activations in 16 bits; None if they already are."""
     if "storage" in cell["training"]:
         return None
     return Change("training.storage=bf16", cell.replace(training={"storage": BF16}))

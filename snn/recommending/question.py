@@ -32,7 +32,7 @@ USUAL: Mapping[str, tuple[str, Any]] = {
     "training.learning_rate": ("0.001", None),
     "training.shuffle": ("epoch", IN_FILE),
 }
-"""The defaults of ``snn train``, PyTorch's, and the values that a cell leaves out (None: it never does)."""
+"""Defaults of ``snn train``, as in PyTorch, and the values that a cell omits (None: it has the key)."""
 
 MOST_OF_BATCH = 64
 """Rows of a batch of a user's table, if the user doesn't give the batch size."""
@@ -58,7 +58,7 @@ class Question:
     ``table`` is the user's CSV file, if any. ``budget`` is in seconds, ``device`` as in a grid or a GPU's
     name, ``choice`` the list of candidates, ``few`` or ``all``. ``baseline`` is the strategy that speedups
     are over, ``crossover`` what is varied instead of ranking strategies: width or batch.
-    ``words``: of the command line, they describe the table and the training job.
+    ``words``: the words of the command line that describe the table and the training job.
     """
 
     cell: Cell
@@ -98,7 +98,7 @@ def ask_training(
     usual: Mapping[str, str] | None = None,
     not_given: Sequence[str] = _NOT_OF_TRAINING,
 ) -> TrainingJob:
-    """What options and ``settings``, each KEY=VALUE, would train. The user's table is read.
+    """The training job that options and ``settings``, each KEY=VALUE, describe. The user's table is read.
 
     ``options``: those that are given of dataset, hidden, network, layers, model and device. ``usual``:
     settings that apply unless they are given; sections in ``not_given`` are rejected.

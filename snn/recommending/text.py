@@ -105,10 +105,9 @@ def next_command(asked: Question, ranking: pd.DataFrame, cells: Collection[Cell]
 def _as_measured(asked: Question) -> list[str]:
     """The settings that were measured and not given, if snn train has other defaults."""
     given = {word.partition("=")[0] for word in asked.words}
-    found = []
+    is_of_layers, found = "--model" in asked.words or "hidden" not in asked.cell["network"], []
     for key, (_, default) in USUAL.items():
         section, _, name = key.partition(".")
-        is_of_layers = "--model" in asked.words or "hidden" not in asked.cell["network"]
         if key not in given and not (name in MLP_DEFAULTS and is_of_layers):
             found.append(f"{key}={str(asked.cell[section].get(name, default)).lower()}")
     return found

@@ -46,9 +46,13 @@ def _text(records: Iterable[Mapping[str, Any]]) -> str:
 def write_contribution(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write records as one file, whose first line has their number and the SHA-256 of the lines after it."""
     text = _text(records).encode()
-    seal = {CONTRIBUTION: 1, "records": len(records), "sha256": hashlib.sha256(text).hexdigest()}
+    seal = _seal(len(records), hashlib.sha256(text).hexdigest())
     with replaced(path) as file:
         file.write(gzip.compress(json.dumps(seal).encode() + b"\n" + text, mtime=0))
+
+
+def _seal(count: int, digest: str) -> dict[str, Any]:
+    return {CONTRIBUTION: 1, "records": count, "sha256": digest}
 
 
 def is_contribution(path: Path) -> bool:
@@ -130,8 +134,8 @@ def _entries(folder: Path) -> Iterator[tuple[str, Entry]]:
 
 
 def _sealed_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines of an archive; in a contribution those after the first. Raises RecordError at the end unless
-    they fit it."""
+    """The lines of an archive, without a contribution's first line. Raises RecordError at the end if that
+    does not match the others."""
     seal, digest, number = None, hashlib.sha256(), 0
     for place, line in lines(path):
         if seal is None and not number and line.startswith(_BEGIN):
@@ -140,8 +144,8 @@ def _sealed_lines(path: Path) -> Iterator[tuple[str, str]]:
         digest.update(line.encode())
         number += 1
         yield place, line
-    if seal is not None and seal != {CONTRIBUTION: 1, "records": number, "sha256": digest.hexdigest()}:
-        raise RecordError(f"{path}: its first line does not match its {number} records: it was changed")
+    if seal is not None and seal != _seal(number, digest.hexdigest()):
+        raise RecordError(f"{path}: its first line does not match its {number} records: the file was changed")
 
 
 def read_sweeps(folder: Path) -> dict[str, dict[str, list[str]]] | None:

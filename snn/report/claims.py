@@ -335,7 +335,7 @@ class _Selection:
 
 
 def _is(found: Any, value: Any) -> bool:
-    """Compares texts, too: a column of networks may have numbers or texts. None is an empty cell."""
+    """Whether a cell has a value, also as text: networks are numbers or texts. None: whether it is empty."""
     return bool(pd.isna(found) if value is None else found == value) or str(found) == str(value)
 
 

@@ -24,7 +24,7 @@ class _Part(NamedTuple):
 
 
 class Share(Resident):
-    """One device's rows of each batch, and its copy of the parameters. A batch's ``rows`` are all of them."""
+    """One device's rows of each batch, and its copy of the parameters. ``Batch.rows`` is over all devices."""
 
     def __init__(self, backend: Backend, number: int, devices: int) -> None:
         super().__init__(backend)
@@ -92,11 +92,10 @@ class Share(Resident):
 
     def epoch_errors(self) -> list[np.ndarray]:
         """The errors of its rows of each batch of the last epoch."""
-        self.backend.copy_out(self._host_errors, self._named["E"], self._stream)
-        self.backend.stream_synchronize(self._stream)
-        starts = range(0, len(self._host_errors), self._batch)
+        errors = self._errors_of_epoch()
+        starts = range(0, len(errors), self._batch)
         counts = (self.rows_of(rows)[1] for rows in self._whole)
-        return [self._host_errors[at : at + count] for at, count in zip(starts, counts, strict=True)]
+        return [errors[at : at + count] for at, count in zip(starts, counts, strict=True)]
 
 
 class DataParallel(Strategy):
@@ -107,8 +106,8 @@ class DataParallel(Strategy):
     NCCL (ncclAllReduce), and updates every copy alike, so that the copies stay equal. All gradients are
     summed at once, or with ``network.update_order=sequential`` each layer's before the error passes through
     it. With ``training.shuffle=epoch`` each device has all rows and puts them in the epoch's order. The
-    ledger and the map of memory describe the first device, which has the most rows; what NCCL allocates
-    is not in them. On the CPU the devices are parts of the same memory, and a sum is NumPy's.
+    ledger and the map of memory show the first device, which has the most rows, without what NCCL
+    allocates. On the CPU the devices are parts of the same memory, and a sum is NumPy's.
     """
 
     any_network = any_optimizer = any_schedule = shuffles = several_devices = True

@@ -159,9 +159,12 @@ class DeviceDriven(Strategy):
         return self.network.loss.value(errors)
 
     def epoch_losses(self) -> np.ndarray:
+        return self.losses_of_batches(self._errors_of_epoch())
+
+    def _errors_of_epoch(self) -> np.ndarray:
         self.backend.copy_out(self._host_errors, self._named["E"], self._stream)
         self.backend.stream_synchronize(self._stream)
-        return self.losses_of_batches(self._host_errors)
+        return self._host_errors
 
     def losses_of_batches(self, errors: np.ndarray) -> np.ndarray:
         """The loss of each batch from the errors E of an epoch, (rows, numbers of a row)."""

@@ -75,7 +75,7 @@ def side_by_side(choice: Mapping[str, Any]) -> bool:
 
 
 def device_count(choice: Mapping[str, Any], visible: int) -> int:
-    """Number of visible devices that a strategy uses: one, unless it is for several."""
+    """The number of visible devices that a strategy takes: one, unless it is for several."""
     return min(choice.get("devices") or visible, visible) if class_of(choice).several_devices else 1
 
 

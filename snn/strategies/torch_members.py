@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from snn.backends.base import Backend
 from snn.errors import Unsupported
 from snn.models.members import MemberArrays, arrays_of, on_rows
 from snn.models.network import Network
@@ -19,7 +18,7 @@ from snn.strategies.torch import TorchStrategy
 from snn.strategies.torch_networks import OF_MEMBERS, Tensor, TorchLayers
 
 _ALIGNED = 4
-"""Numbers to whose multiples a parameter is padded, so that products load 16 bytes at a time."""
+"""A parameter is padded to a multiple of so many numbers, so that products load 16 bytes at a time."""
 
 
 class TorchBmm(SideBySide, TorchStrategy):
@@ -31,10 +30,6 @@ class TorchBmm(SideBySide, TorchStrategy):
     share X and Y. With ``training.shuffle=epoch``, folds or bootstraps the device computes the rows of each
     member's batches (``snn.models.row_order``) and gathers them, in the same graph.
     """
-
-    def __init__(self, backend: Backend, **lists: Any) -> None:
-        super().__init__(backend, **lists)
-        self._channels_last = False
 
     def release_tensors(self) -> None:
         super().release_tensors()

@@ -1,4 +1,4 @@
-"""Where the time of one training run goes: by part, next to what per-call costs predict, and by call.
+"""Breakdown of the time of one training run: by part, next to what per-call costs predict, and by call.
 
 And what accounts for the difference between two cells, in sentences: from the ledgers and time breakdowns of
 both. Parts of a time add up; that one is shorter does not show what made it so.

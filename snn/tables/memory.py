@@ -82,7 +82,7 @@ def _plain(cells: pd.DataFrame) -> list[int]:
         if name not in (_PARTS, _AGAIN, _STORAGE, _SCALE)
     ]
     is_plain = (cells[_PARTS] == 1) & cells[_AGAIN].map(is_empty)
-    is_plain &= (cells["precision"] == FP32) & (cells[_STORAGE] == FP32)
+    is_plain &= (cells["precision"] == "fp32") & (cells[_STORAGE] == FP32)
     numbers = first_at(texts(cells, trained), cells.index[is_plain])
     return [number if number >= 0 else i for i, number in enumerate(numbers)]
 

@@ -38,7 +38,7 @@ rule measure_microbenchmark:
 
 
 def measured_for(table):
-    """The microbenchmark whose record a table is made of."""
+    """The microbenchmark whose record a table is built from."""
     return catalogue.MICROBENCHMARK_TABLES[table].of or table
 
 

@@ -150,8 +150,8 @@ if workflow.is_main_process:
 def lift_job_limit():
     """Let Snakemake start any number of jobs at a time, if it runs them on this machine.
 
-    With its limit it chooses jobs again every second, and once more per second after each job: in a long workflow
-    that would keep a core busy while cells are measured.
+    With a limit, the scheduler chooses jobs again every second, and once more per second after each job: in a long
+    workflow that would keep a core busy while cells are measured.
     """
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None

@@ -45,7 +45,7 @@ def start_of(name):
 
 
 def gpus_of(wildcards):
-    """Number of GPUs that a cell uses: none on the CPU, else its strategy's, and one for its neighbour."""
+    """The number of GPUs that a cell takes: 0 on the CPU, else one or several, and one for its neighbour."""
     cell = CELLS[wildcards.cell]
     if cell.device.backend == "cpu":
         return 0
@@ -55,9 +55,9 @@ def gpus_of(wildcards):
 
 
 def its_gpu(number):
-    """Share of a GPU that a cell uses, if it is the GPU's turn in this round (snn.hardware.locks.in_turn).
+    """Input function: 1 for a cell in whose round it is this GPU's turn (snn.hardware.locks.in_turn), else 0.
 
-    A cluster chooses by itself.
+    On a cluster, the scheduler chooses the GPU.
     """
 
     def taken(wildcards):

@@ -31,7 +31,7 @@ bytes."""
 
 
 _SHARES = 2
-"""Devices of ``others`` unless a number is given: here they are the processor's own memory."""
+"""Default number of devices that train together; all of them are the same memory."""
 
 
 class HostBuffer:

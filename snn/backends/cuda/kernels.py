@@ -44,7 +44,7 @@ class Kernels:
         launcher(buffers, stream)
 
     def store(self, storage: str) -> None:
-        """Set the storage of activations and error signals for later launches."""
+        """Set how activations and error signals are held from now on."""
         self._storage = storage
         self._launchers.clear()
 

@@ -27,7 +27,7 @@ from snn.models.row_order import ROUNDS, bits_of
 _SOURCE = "kernels/persistent/whole/whole.cu"
 _CLUSTERS = (16, 8, 4, 2, 1)
 _COST = {1: 1.0, 2: 0.92, 4: 0.79, 8: 0.72, 16: 0.72}
-"""Time of a step by blocks per network, relative to one block: about, by an earlier version of the kernel."""
+"""Approximate time of a step by blocks per network, over one block's; of an earlier version of the kernel."""
 _NARROW = 4  # most outputs that are computed without tensor cores
 _CROWDED = 1.03  # the same with fewer registers per thread, without another block on the SM (NVIDIA H200)
 _MOST_KEPT = 100  # floats of gradients and state that a thread keeps in registers
