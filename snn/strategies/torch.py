@@ -292,8 +292,10 @@ class TorchEager(TorchStrategy):
 
     def _cast(self, W: list[Any], gradients: list[Any]) -> list[Any]:
         """Update the weights in float32 with gradients of their copies."""
-        unscaled = self._torch._foreach_mul([dW.float() for dW in gradients], 1 / self.network.loss_scale)
-        self._descend(self._W, unscaled)
+        found = [dW.float() for dW in gradients]
+        if self.network.loss_scale != 1:
+            found = self._torch._foreach_mul(found, 1 / self.network.loss_scale)
+        self._descend(self._W, found)
         return W
 
     def load(self, weights: list[np.ndarray]) -> None:
