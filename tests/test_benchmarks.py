@@ -36,6 +36,8 @@ from snn.models.training_step import training_step
         ("headline", "device=cuda, but"),
         ("losses --epochs 0", "--epochs: it is '0': it must be a whole number, at least 1"),
         ("cnn_pytorch --runs 0", "--runs: it is '0': it must be a whole number, at least 1"),
+        ("predictions --rows 0", "--rows: it is '0': it must be a whole number, at least 1"),
+        ("predictions --device cuda", "predictions: device=cuda, but"),
         ("members --members 0", "--members: it is '0': it must be a whole number, at least 1"),
         ("members --csv nothing.csv", "members: "),
         *(
@@ -74,6 +76,8 @@ def started(command):
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
         "members.py --device cpu --members 4 --epochs 1 --hidden 2,2 --by ensemble",
         "estimators.py --device cpu --epochs 1 --repeats 1 --tables spirals",
+        "predictions.py --device cpu --rows 3 --hidden 5",
+        "predictions.py --device cpu --rows 3 --hidden 5 --train",
     ],
 )
 def test_benchmarks_that_call_the_engine_call_it_as_it_is(command):
