@@ -112,7 +112,7 @@ def main() -> None:
         print(f"hardware_counters: {given.ncu} is not found: install Nsight Compute, or give --ncu PATH")
         sys.exit(77)
     with refused(), TemporaryDirectory() as folder:
-        cell = composed(["strategy=resident", *given.settings, "device=cuda"])
+        cell = composed([*given.settings, "device=cuda"])
         if given.launches:
             from cupy.cuda.runtime import profilerStart, profilerStop
 

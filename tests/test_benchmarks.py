@@ -41,6 +41,7 @@ from snn.models.training_step import training_step
         ("cnn_pytorch --runs 0", "--runs: it is '0': it must be a whole number, at least 1"),
         ("predictions --rows 0", "--rows: it is '0': it must be a whole number, at least 1"),
         ("predictions --device cuda", "predictions: device=cuda, but"),
+        ("hardware_counters --ncu sh strategy=nothing", "hardware_counters: strategy=nothing: not a choice"),
         ("oversubscription --left 1", "--left: it is '1': it must be a whole number, at least 64"),
         ("oversubscription", "oversubscription: device=cuda, but"),
         ("members --members 0", "--members: it is '0': it must be a whole number, at least 1"),
@@ -216,10 +217,35 @@ def test_launches_are_those_of_one_step_with_the_bytes_of_their_operands():
     assert found[0] == ("matmul", f"{rows}x{features}x{hidden}", 4 * of_first)
 
 
-def test_without_ncu_the_reason_is_printed():
-    command = [sys.executable, ROOT / "benchmarks/hardware_counters.py", "--ncu", "no-such-ncu"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 77 and "no-such-ncu" in done.stdout and "--ncu" in done.stdout
+FAKE_NCU = """#!{python}
+import sys
+from pathlib import Path
+
+given = dict(zip(sys.argv, sys.argv[1:]))
+Path(given["--log-file"]).write_text({log!r})
+Path(given["--launches"]).write_text('[["matmul", "1x2x3", 32], ["relu", "3", 12]]')
+assert "strategy=resident" in sys.argv and "dram__bytes_read.sum" in given["--metrics"]
+sys.exit({status})
+"""
+
+
+def counted(tmp_path, ncu, log="", status=0):
+    """What the program ends with and prints, where ncu writes this log."""
+    if ncu is None:
+        ncu = tmp_path / "ncu"
+        ncu.write_text(FAKE_NCU.format(python=sys.executable, log=log, status=status))
+        ncu.chmod(0o755)
+    command = [sys.executable, ROOT / "benchmarks/hardware_counters.py", "--ncu", ncu, "strategy=resident"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_ncu_is_asked_for_the_metrics_and_its_errors_are_shown(tmp_path):
+    done = counted(tmp_path, None, NCU)
+    assert done.returncode == 0 and "| matmul | 1x2x3 | matmul | 32 | 1,234,560 |" in done.stdout
+    refused = counted(tmp_path, None, "==ERROR== ERR_NVGPUCTRPERM\n", status=1)
+    assert refused.returncode == 2 and refused.stderr.startswith("hardware_counters: ==ERROR== ERR_NVGPU")
+    missing = counted(tmp_path, "no-such-ncu")
+    assert missing.returncode == 77 and "no-such-ncu" in missing.stdout and "--ncu" in missing.stdout
 
 
 # ---- oversubscription.py
