@@ -1,7 +1,6 @@
 """Claims whose rows are not archived yet: once measured, the rows of their grid give each a verdict."""
 
 from functools import cache
-from importlib import import_module
 
 import oversubscription
 import pytest
@@ -15,10 +14,7 @@ from snn.files.published_sets import PUBLISHED
 from snn.grid import catalogue, sweeps
 from snn.hardware.devices import Device
 from snn.hardware.limits import CYCLES, Limit, Measured
-from snn.microbenchmarks.settings import resolved
 from snn.report import claims
-from snn.strategies.factory import traits
-from snn.tables import microbenchmarks as tables
 from snn.tables.origin import device_limits
 from snn.tables.table import build
 
@@ -27,7 +23,7 @@ GRIDS = {"cnn": "grid"}
 
 
 def pending():
-    """Each test whose table does not exist, with that table's device, set and name."""
+    """Each test whose table does not exist, with that table's name."""
     for source in claims.source_names():
         for name, claim in read_yaml(claims.SOURCES / f"{source}.yaml")["claims"].items():
             for i, test in enumerate(claim.get("tests", ())):
@@ -37,23 +33,10 @@ def pending():
                         yield pytest.param(test, table, id=f"{source}.{name}.{i}")
 
 
-def grid(of_set):
-    return CONFIG / f"{GRIDS.get(of_set, of_set)}.yaml"
-
-
 @cache
 def planned(of_set):
     """The sweeps of a set's grid on an NVIDIA H200 and its host."""
-    return sweeps.read(grid(of_set), Device("cuda", "NVIDIA H200"), HOST)
-
-
-def microbenchmark(name, settings):
-    """The rows of a microbenchmark of these settings on this CPU, as quickly as it can be measured."""
-    device = settings.pop("on_cpu")
-    quick = resolved(name, settings | device | {"samples": 6, "seconds": 0})
-    readings = import_module(f"snn.microbenchmarks.{name}").measure("cpu", quick)
-    plain = [one.plain() for one in readings]
-    return getattr(tables, name).build({"readings": plain, "provenance": PROVENANCE}).to_dict("records")
+    return sweeps.read(CONFIG / f"{GRIDS.get(of_set, of_set)}.yaml", Device("cuda", "NVIDIA H200"), HOST)
 
 
 @cache
@@ -65,24 +48,19 @@ def rows_of(table):
     if name == "device_limits":
         made = Measured(tuple(Limit(one.what, 1, CYCLES, "", (1.0,)) for one in cpu_limits().limits))
         return device_limits.build(made.plain() | {"provenance": PROVENANCE}).to_dict("records")
-    if name in catalogue.MICROBENCHMARKS:
-        return microbenchmark(name, read_yaml(grid(of_set))["microbenchmarks"][name])
     entry = catalogue.TABLES.get(name, catalogue.TIDY_TABLE)
     swept = planned(of_set)
     axes = [] if name in catalogue.TABLES else swept[name].axes
     cells = sweeps.cells_of(name, swept).values()
-    records = {str(i): record(cell, [1.0, 1.1]) | bytes_of(cell, i) for i, cell in enumerate(cells)}
+    records = {str(i): record(cell, [1.0, 1.1]) | peak(i) for i, cell in enumerate(cells)}
     beside = axes or (read_yaml(ROOT / entry.published) if entry.published else {})
     made, _ = build(catalogue.table_form(name), records, beside, THRESHOLDS)
     return made.to_dict("records")
 
 
-def bytes_of(cell, number):
-    """What a record has of memory: each cell needs less than the one before; on a GPU PyTorch counts, too."""
-    if not traits(cell["strategy"])["own_runtime"]:
-        return {"memory": MEMORY | {"device": MEMORY["device"] | {"peak_bytes": 10**9 - number}}}
-    is_counted = cell["device"]["backend"] == "cuda"
-    return {"allocator": {"allocated_bytes": 1, "reserved_bytes": 2}} if is_counted else {}
+def peak(number):
+    """Memory of which each cell needs less than the one before."""
+    return {"memory": MEMORY | {"device": MEMORY["device"] | {"peak_bytes": 10**9 - number}}}
 
 
 @pytest.mark.parametrize(("test", "table"), [*pending()])
