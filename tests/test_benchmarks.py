@@ -10,10 +10,8 @@ from importlib import import_module
 
 import hardware_counters
 import headline
-import oversubscription
 import pytest
 from conftest import ROOT
-from every_source import EverySource
 from records_of import limits_of
 from stages import STAGES
 from test_measure import JOB
@@ -22,7 +20,6 @@ from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import MeasurementError
 from snn.hardware.limits import Measured
-from snn.microbenchmarks.readings import Effort
 from snn.models.training_step import training_step
 
 
@@ -42,8 +39,6 @@ from snn.models.training_step import training_step
         ("predictions --rows 0", "--rows: it is '0': it must be a whole number, at least 1"),
         ("predictions --device cuda", "predictions: device=cuda, but"),
         ("hardware_counters --ncu sh strategy=nothing", "hardware_counters: strategy=nothing: not a choice"),
-        ("oversubscription --left 1", "--left: it is '1': it must be a whole number, at least 64"),
-        ("oversubscription", "oversubscription: device=cuda, but"),
         ("members --members 0", "--members: it is '0': it must be a whole number, at least 1"),
         ("members --csv nothing.csv", "members: "),
         *(
@@ -82,7 +77,6 @@ def started(command):
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
         "members.py --device cpu --members 4 --epochs 1 --hidden 2,2 --by ensemble",
         "estimators.py --device cpu --epochs 1 --repeats 1 --tables spirals",
-        "oversubscription.py --device cpu --left 64",
         "predictions.py --device cpu --rows 3 --hidden 5",
         "predictions.py --device cpu --rows 3 --hidden 5 --train",
     ],
@@ -246,46 +240,3 @@ def test_ncu_is_asked_for_the_metrics_and_its_errors_are_shown(tmp_path):
     assert refused.returncode == 2 and refused.stderr.startswith("hardware_counters: ==ERROR== ERR_NVGPU")
     missing = counted(tmp_path, "no-such-ncu")
     assert missing.returncode == 77 and "no-such-ncu" in missing.stdout and "--ncu" in missing.stdout
-
-
-# ---- oversubscription.py
-
-
-class Gpu(EverySource):
-    """A device of 64 MiB that notes how much of it is free when a kernel is launched."""
-
-    is_processor = False
-
-    def __init__(self):
-        super().__init__()
-        self.held, self.free_at_launch = 0, []
-
-    def memory(self):
-        return (64 << 20) - self.held, 64 << 20
-
-    def malloc(self, nbytes, kind="workspace"):
-        self.held += nbytes
-        return super().malloc(nbytes, kind)
-
-    def free(self, buffer):
-        self.held -= buffer.words.nbytes
-        super().free(buffer)
-
-    def launch(self, op, buffers, numbers, stream=None):
-        self.free_at_launch.append((self.memory()[0], 4 * numbers[0]))
-        super().launch(op, buffers, numbers, stream)
-
-
-def test_passes_run_in_what_is_left_over_data_that_is_larger(monkeypatch):
-    monkeypatch.setattr(oversubscription, "EFFORT", Effort(6, 0))
-    gpu, left = Gpu(), 1 << 20
-    found = list(oversubscription.rows(gpu, left, [50, 200]))
-    assert [(row["memory"], row["bytes"] / left, row["status"]) for row in found] == [
-        (memory, share, "ok") for memory in ("managed", "pinned") for share in (0.5, 2)
-    ]
-    assert all(row["gb_s_low"] <= row["gb_s"] <= row["gb_s_high"] for row in found)
-    _, *launches = gpu.free_at_launch
-    assert set(launches) == {(left, left // 2), (left, 2 * left), (left - left // 4, left // 4)}
-    assert gpu.held == 0
-    rest = list(oversubscription.rows(CpuBackend(), left, [50]))
-    assert all(row["status"] == "unsupported" and row["reason"] and row["gb_s"] is None for row in rest)
