@@ -71,6 +71,15 @@ __device__ void named_arrive(int number, int threads)   // without waiting for t
 }
 #endif
 
+#ifndef CUDA_ON_CPU
+__device__ unsigned long long nanoseconds()
+{
+    unsigned long long now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+#endif
+
 // To 3 roundings and without branches. exp's and division's approximations are exact enough unless |x| is small; there, x times
 // a polynomial of x^2 that was fitted to tanh.
 __device__ float fast_tanh(float x)
@@ -120,6 +129,10 @@ struct Training {
     Places place;
     int step = 0, batch = 0, chunk = 0, count = 0, turn = 0, now = 0;   // count: rows of this batch; turn: of three; now: of two
     int of_Y = 0, found = 1;   // the places of Y, and of rows that were found before
+    const float *held_X = nullptr, *held_Y = nullptr;   // rows held out: `held` of them
+    float *held_E = nullptr, *best = nullptr;           // their errors; the weights after the best epoch
+    double* news = nullptr;
+    int held = 0, held_line = 0, patience = 0, room = 0;
     int next_batch = 0, next_chunk = 0, made = 0;   // made: numbers of the next epoch's tables
     unsigned next_epoch = 0;
     float decay, rate;
@@ -395,7 +408,7 @@ struct Training {
 
     // Writes to H_I's or dZ_I's place with the scale of the step before, and again if the largest number does not fit.
     template <int I, int M, int N>
-    __device__ void put(unsigned* to, int (&places)[3][L + 1], const float (&v)[M][N][4], float largest, float& up,
+    __device__ void put(unsigned* to, int (&places)[TURNS][L + 1], const float (&v)[M][N][4], float largest, float& up,
                         bool ahead = false)
     {
         int& most = places[turn][I];
@@ -428,12 +441,28 @@ struct Training {
         return (Loss::LOSS == Loss::error ? 2.0f : 1.0f) / (MEAN ? float(count * TERMS) : 1.0f);
     }
 
+    // Of rows of this batch or, if HELD, of the rows held out.
+    template <bool HELD>
+    __device__ int row_of(int line) const
+    {
+        if constexpr (HELD) return held_line + line;
+        else return rank * ROWS + chunk * CHUNK + line;
+    }
+    template <bool HELD>
+    __device__ float target_of(int line, int row, int neuron) const
+    {
+        if constexpr (HELD) return __ldg(held_Y + (size_t)smaller(row, held - 1) * WIDTH[L] + neuron);
+        else return shared.Y[of_Y][line][neuron];
+    }
+    template <bool HELD>
     __device__ float* error_of(int in_batch) const
     {
+        if constexpr (HELD) return held_E + (size_t)in_batch * ERRORS;
         const size_t line = ALL_ERRORS ? (size_t)member * rows + (size_t)batch * BATCH : (size_t)member * BATCH;
-        return E + (line + in_batch) * (CROSS_ENTROPY ? 1 : OUTPUTS);
+        return E + (line + in_batch) * ERRORS;
     }
 
+    template <bool HELD>
     __device__ void last_layer()
     {
         using S = Neurons<L>;
@@ -442,25 +471,27 @@ struct Training {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const int neuron = m * 16 + g + i / 2 * 8, line = share.n_tile(n) * 8 + 2 * t + i % 2;
-                const int in_batch = rank * ROWS + chunk * CHUNK + line;
+                const int in_batch = row_of<HELD>(line);
                 if constexpr (CROSS_ENTROPY) {
                     dz[m][n][i] = z[i];
                 } else {
                     const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
-                    const OfOutput its = of_output<Loss::LOSS>(z[i], real ? shared.Y[of_Y][line][neuron] : z[i]);
-                    if (real) error_of(in_batch)[neuron] = its.loss;
+                    const OfOutput its =
+                        of_output<Loss::LOSS>(z[i], real ? target_of<HELD>(line, in_batch, neuron) : z[i]);
+                    if (real) error_of<HELD>(in_batch)[neuron] = its.loss;
                     dz[m][n][i] = real ? scale() * its.slope : 0.0f;
                 }
                 if (!CROSS_ENTROPY) largest = fmaxf(largest, fabsf(dz[m][n][i]));
             }
         });
-        if constexpr (CROSS_ENTROPY) softmax(dz, largest);
-        put<L>(dZ<L>(), shared.largest_dZ, dz, largest, up_of_dZ[L]);
+        if constexpr (CROSS_ENTROPY) softmax<HELD>(dz, largest);
+        if constexpr (!HELD) put<L>(dZ<L>(), shared.largest_dZ, dz, largest, up_of_dZ[L]);
     }
 
     // ---- few outputs
 
-    // The last two layers, forwards and backwards: H_P, Z_L, dZ_L and dZ_P of P = L - 1.
+    // The last two layers, forwards and backwards: H_P, Z_L, dZ_L and dZ_P of P = L - 1. If HELD, only forwards.
+    template <bool HELD>
     __device__ void last_layers(bool again)
     {
         constexpr int P = larger(L - 1, 1);
@@ -508,15 +539,16 @@ struct Training {
 #pragma unroll
                 for (int i = 0; i < 2 * OUTPUTS; ++i) {
                     const int j = i % 2, output = i / 2, line = share.n_tile(n) * 8 + 2 * t + j;
-                    const int in_batch = rank * ROWS + chunk * CHUNK + line;
+                    const int in_batch = row_of<HELD>(line);
                     const bool real = in_batch < count && share.has_n(n);
                     float z = BIAS[L] ? biases<L>()[output] : 0.0f;
 #pragma unroll
                     for (int down = 0; down < up(m_tiles(P), S::M); ++down) z += shared.outputs[down][line][output];
-                    const OfOutput its = of_output<Loss::LOSS>(z, real ? shared.Y[of_Y][line][output] : z);
-                    if (real && share.down == 0 && g == 0) error_of(in_batch)[output] = its.loss;
+                    const OfOutput its = of_output<Loss::LOSS>(z, real ? target_of<HELD>(line, in_batch, output) : z);
+                    if (real && share.down == 0 && g == 0) error_of<HELD>(in_batch)[output] = its.loss;
                     dz[n][j][output] = real ? scale() * its.slope : 0.0f;
                 }
+            if constexpr (HELD) return;
             if constexpr (CLUSTER == 1) sum_gradient();
             else leave_to_owners();
 #pragma unroll
@@ -540,6 +572,7 @@ struct Training {
                         }
                 }
         }
+        if constexpr (HELD) return;
         if (CLUSTER == 1 && L == 2) copies_done();
         put<P>(dZ<P>(), shared.largest_dZ, errors, largest, up_of_dZ[P], CLUSTER > 1 && P == 1 && !again);
     }
@@ -677,14 +710,14 @@ struct Training {
     }
 
     // Z of whole rows to their gradients. A row's outputs are in the lanes of one t.
-    template <int M, int N>
+    template <bool HELD, int M, int N>
     __device__ void softmax(float (&z)[M][N][4], float& most)
     {
         const Neurons<L> share(warp);
         if (!share.has_some()) return;
         for (int n = 0; n < N; ++n)
             for (int j = 0; j < 2; ++j) {
-                const int line = share.n_tile(n) * 8 + 2 * t + j, in_batch = rank * ROWS + chunk * CHUNK + line;
+                const int line = share.n_tile(n) * 8 + 2 * t + j, in_batch = row_of<HELD>(line);
                 const bool real = in_batch < count && share.has_n(n);
                 float largest = -__int_as_float(0x7f800000), exponentials = 0.0f, loss = 0.0f;
                 each_output(z, n, j, [&](float& v, int) { largest = v > largest ? v : largest; });
@@ -696,13 +729,13 @@ struct Training {
                 exponentials = over_column(exponentials);
                 const float log_sum = logf(exponentials);
                 each_output(z, n, j, [&](float& v, int neuron) {
-                    const float target = shared.Y[of_Y][line][neuron];
+                    const float target = target_of<HELD>(line, in_batch, neuron);
                     loss += target * (log_sum - (v - largest));
                     v = real ? scale() * (expf(v - largest) / exponentials - target) : 0.0f;
                     most = fmaxf(most, fabsf(v));
                 });
                 loss = over_column(loss);
-                if (real && g == 0) *error_of(in_batch) = loss;
+                if (real && g == 0) *error_of<HELD>(in_batch) = loss;
             }
     }
 
@@ -1119,18 +1152,18 @@ struct Training {
     {
         if constexpr (CLUSTER == 1) {
             __syncthreads();
-            save_weights();
+            save_weights(weights);
         }
         if (rank == 0 && thread == 0) count_steps(workspace, steps);
     }
     template <int I = L>
-    __device__ void save_weights()
+    __device__ void save_weights(float* to) const
     {
         for (int i = thread; i < 4 * items_of(I); i += THREADS)
-            weights[parameter_of_item<I>(i / 4, i % 4)] = reinterpret_cast<float*>(shared.items + first_item(I))[i];
+            to[parameter_of_item<I>(i / 4, i % 4)] = reinterpret_cast<float*>(shared.items + first_item(I))[i];
         for (int i = thread; BIAS[I] && i < WIDTH[I]; i += THREADS)
-            weights[first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + i] = biases<I>()[i];
-        if constexpr (I > 1) save_weights<I - 1>();
+            to[first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + i] = biases<I>()[i];
+        if constexpr (I > 1) save_weights<I - 1>(to);
     }
 
     // Calls f(place in memory, the state) for what this thread keeps.
@@ -1203,11 +1236,12 @@ struct Training {
             take_X(0);
             sync();
         }
-        for (; step < steps; ++step) {
+        for (; !(WATCHED && has_ended()) && step < steps; ++step) {
             count = rows_of(batch);
             for (chunk = 0; chunk < CHUNKS; ++chunk) train_chunk();
             batch = batch_after(batch, batches);
         }
+        if (WATCHED) steps = step;
         if constexpr (CLUSTER == 1)
             each_state([&](int to, const float (&from)[larger(STATES, 1)]) {
                 for (int kind = 0; kind < STATES; ++kind) memory[kind * (4 * ITEMS + NEURONS) + to] = from[kind];
@@ -1264,11 +1298,11 @@ struct Training {
         }
         if constexpr (NARROW && I == L - 1) {
             if (CLUSTER > 1 && chunk == 0 && step > 0) mbarrier_wait(barrier_of(1, L), (step - 1) % 2, {"weights", L}, step);
-            last_layers(again);
+            last_layers<false>(again);
         } else if constexpr (I < L) {
             forward<I>();
         } else {
-            last_layer();
+            last_layer<false>();
         }
         if constexpr (I < LAST) forward_from<I + 1>(again);
     }
@@ -1292,6 +1326,180 @@ struct Training {
         to[L + 1 + thread] = __int_as_float(shared.largest_H[before()][thread]);
         to[2 * (L + 1) + thread] = __int_as_float(shared.largest_dZ[before()][thread]);
     }
+
+#if WATCHED
+    // ---- between epochs: losses, the best weights, and whether to stop
+
+    static constexpr int BEST = 1, STOP = 2;   // of a verdict
+    __device__ float* of_member() const { return workspace + HEAD_FLOATS + MEMBER_FLOATS * member; }
+    __device__ bool leads() const { return rank == 0 && thread == 0; }
+
+    // Whether training ends with the epoch that the last step has ended, if it has ended one; by workers.
+    __device__ bool has_ended()
+    {
+        if (step == 0 || batch > 0) return false;
+        forget_place();
+        if constexpr (CLUSTER > 1) {
+            await_parameters(step - 1);
+            follow_scales();
+            sync_both();   // an owner has looked at the weights
+            if (shared.misfit[step % 2]) renew();   // and again in the next step, which finds the same
+        }
+        Watch& watch = shared.watch;
+        unsigned long long trained = 0;
+        if (leads()) {
+            trained = nanoseconds();
+            __stcg(of_member() + 3, *(volatile double*)news != 0.0 ? 1.0f : 0.0f);
+        }
+        find_held_errors();
+        all_blocks();
+        double loss = 0.0;
+        if (rank == 0) {
+            const float* const errors = E + (size_t)member * rows * ERRORS;
+            const int last = rows_of(batches - 1), others = rows - last;
+            loss = sum_of(errors, others * ERRORS) / (BATCH * ERRORS);
+            loss = (loss + sum_of(errors + (size_t)others * ERRORS, last * ERRORS) / (last * ERRORS)) / batches;
+        }
+        const double of_held = sum_of(held_E, held * ERRORS) / (held * ERRORS);
+        if (thread == 0) watch.verdict = verdict_on(of_held);
+        all_blocks();   // the next step writes to E
+        if constexpr (CLUSTER == 1)
+            if (watch.verdict & BEST) save_weights(best);
+        if (leads()) report(loss, of_held, trained);
+        return watch.verdict & STOP;
+    }
+    __device__ static void all_blocks()
+    {
+        if constexpr (CLUSTER > 1) cluster_barrier();
+        else __syncthreads();
+    }
+
+    __device__ void find_held_errors()
+    {
+        follow_numbers();
+        const int turn_before = turn, now_before = now;
+        now = CLUSTER > 1 ? before() : 1 - now;   // where H_0 of no chunk is
+        turn = OF_HELD, count = held;
+        for (held_line = rank * CHUNK; held_line < held; held_line += CLUSTER * CHUNK) {
+            sync();
+            if (thread <= L) shared.largest_H[OF_HELD][thread] = 0;
+            take_held_X();
+            sync();
+            held_forward<1>();
+        }
+        turn = turn_before, now = now_before;
+    }
+    __device__ void take_held_X()
+    {
+        for (int tile = warp; tile < m_tiles(0) * ROW_TILES; tile += WARPS) {
+            const int feature = tile / ROW_TILES * 16 + g, row = held_line + tile % ROW_TILES * 8 + 2 * t;
+            float v[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                v[i] = __ldg(held_X + (size_t)smaller(row + i % 2, held - 1) * WIDTH[0] + feature + i / 2 * 8);
+            write_tile(shared.H_0[now] + tile * TILE + lane, v, x_scale);
+        }
+    }
+    template <int I>
+    __device__ void held_forward()
+    {
+        forget_place();
+        if constexpr (NARROW && I == L - 1) {
+            last_layers<true>(false);
+        } else if constexpr (I < L) {
+            forward<I>();
+            held_forward<I + 1>();
+        } else {
+            last_layer<true>();
+        }
+    }
+
+    // The sum of losses, of which E has so many; the same bits in all threads of all blocks.
+    __device__ double sum_of(const float* errors, int number) const
+    {
+        double sum = 0.0;
+        for (int i = thread; i < number; i += WORKERS) {
+            const double error = __ldcg(errors + i);
+            sum += Loss::LOSS == Loss::error ? error * error : error;
+        }
+        for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffff, sum, apart);
+        sync();
+        if (lane == 0) shared.watch.sums[warp] = sum;
+        sync();
+        sum = 0.0;
+        for (int from = 0; from < WARPS; ++from) sum += shared.watch.sums[from];
+        return sum;
+    }
+
+    // By a thread of each block: as the host decides for other strategies (snn/training/fit.py).
+    __device__ int verdict_on(double loss) const
+    {
+        Watch& watch = shared.watch;
+        const int epoch = ++watch.epochs;
+        int verdict = __ldcg(of_member() + 3) != 0.0f ? STOP : 0;
+        if (patience == 0) return verdict;
+        if (loss < watch.lowest) watch.lowest = loss, watch.best_epoch = epoch, verdict |= BEST;
+        return epoch - watch.best_epoch >= patience ? verdict | STOP : verdict;
+    }
+
+    __device__ void report(double loss, double of_held, unsigned long long trained) const
+    {
+        Watch& watch = shared.watch;
+        const unsigned long long ended = nanoseconds();
+        if (watch.epochs <= room) {
+            volatile double* const to = news + 1 + MEMBERS + 4 * ((size_t)member * room + watch.epochs - 1);
+            to[0] = loss, to[1] = of_held;
+            to[2] = 1e-9 * (trained - watch.since), to[3] = 1e-9 * (ended - trained);
+            __threadfence_system();
+            ((volatile double*)news)[1 + member] = watch.epochs;
+        }
+        watch.since = ended;
+    }
+
+    // By owners.
+    __device__ bool owner_has_ended()
+    {
+        if (step == 0 || batch > 0) return false;
+        if (warp == OWNER_WARPS - 1) look_at_weights();
+        sync_both();
+        if (shared.misfit[step % 2]) {
+            write_own(weights);
+            renew();
+        }
+        all_blocks();   // while workers find losses and decide
+        all_blocks();
+        if (shared.watch.verdict & BEST) write_own(best);
+        return shared.watch.verdict & STOP;
+    }
+
+    // A run's first launch begins with nothing; a later one with what the one before has left.
+    __device__ bool begin_watch(bool is_first)   // whether there is something to train
+    {
+        Watch& watch = shared.watch;
+        if (thread == 0) {
+            const float* const left = of_member();
+            watch.lowest = is_first ? __longlong_as_double(0x7ff0000000000000) : *(const double*)(left + 4);
+            watch.best_epoch = is_first ? 0 : __float_as_int(left[6]);
+            watch.epochs = is_first ? 0 : __float_as_int(left[7]);
+            watch.verdict = is_first || left[3] == 0.0f ? 0 : STOP;
+            watch.since = nanoseconds();
+        }
+        __syncthreads();
+        return !(watch.verdict & STOP);
+    }
+    __device__ void end_watch() const
+    {
+        const Watch& watch = shared.watch;
+        float* const to = of_member();
+        if (!leads()) return;
+        *(double*)(to + 4) = watch.lowest;
+        to[6] = __int_as_float(watch.best_epoch), to[7] = __int_as_float(watch.epochs);
+        to[3] = watch.verdict & STOP ? 1.0f : 0.0f;
+    }
+#else
+    __device__ bool has_ended() { return false; }
+    __device__ bool owner_has_ended() { return false; }
+#endif
 
     // ---- in a cluster: scales of weights, the same in all blocks
 
@@ -1364,16 +1572,16 @@ struct Training {
         begin_rows();
         Pace pace = formula.pace(rate, decay, 0);
         sync_both();
-        for (; step < steps; ++step) {
+        for (; !(WATCHED && owner_has_ended()) && step < steps; ++step) {
             for (chunk = 0; chunk < CHUNKS; ++chunk) {
                 if (warp == OWNER_WARPS - 1) {
-                    if (chunk == 0 && step > 0) look_at_weights();
+                    if (chunk == 0 && step > 0 && !(WATCHED && batch == 0)) look_at_weights();
                     named_arrive(AHEAD, WORKERS + 32);
                 }
                 named_barrier(ERROR + FIRST, THREADS);
                 if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
                     let_propagate();
-                    write_own();
+                    write_own(weights);
                     renew();
                     named_barrier(ERROR + FIRST, THREADS);
                 }
@@ -1393,8 +1601,9 @@ struct Training {
                 find_next_rows(1 - found);
                 go_on();
             }
+            if (WATCHED) batch = batch_after(batch, batches);
         }
-        write_own();
+        write_own(weights);
         each_own([&](const Slot& slot, int s) {
             for (int i = 0; i < 4; ++i)
                 for (int kind = 0; kind < STATES; ++kind)
@@ -1402,11 +1611,11 @@ struct Training {
         });
     }
 
-    __device__ void write_own()
+    __device__ void write_own(float* to_weights)
     {
         each_own([&](const Slot& slot, int s) {
             for (int i = 0; i < 4; ++i)
-                if (const int to = parameter_of(slot, i); to >= 0) weights[to] = own[s][i];
+                if (const int to = parameter_of(slot, i); to >= 0) to_weights[to] = own[s][i];
         });
     }
 
@@ -1525,13 +1734,16 @@ struct Training {
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persistent(
-    const float* X, const float* Y, float* W, float* M, float* E, float* workspace, int rows, int first, int steps,
-    int epoch, float x_scale, float a, float b, float eps, float log_a, float log_b, int form, int warmup, int length,
-    float end)
+    const float* X, const float* Y, float* W, float* M, float* E, float* workspace,
+#if WATCHED
+    float* B, double* T, int held, int patience, int room,
+#endif
+    int rows, int first, int steps, int epoch, float x_scale, float a, float b, float eps, float log_a, float log_b,
+    int form, int warmup, int length, float end)
 {
     extern __shared__ __align__(16) float dynamic[];
     const int member = blockIdx.x / CLUSTER, batches = up(rows, BATCH);
-    const float* const its = workspace + HEAD_FLOATS + 4 * member;
+    const float* const its = workspace + HEAD_FLOATS + MEMBER_FLOATS * member;
     Training training{*reinterpret_cast<Shared*>(dynamic), X, Y, W + (size_t)member * PARAMETERS,
                       M + (size_t)member * MEMORY_FLOATS, E, workspace, rows, batches, x_scale,
                       {a, b, eps, log_a, log_b, epoch * batches + first, form, warmup, length, end},
@@ -1539,9 +1751,23 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persi
     training.rate = its[0], training.decay = its[1], training.seed = __float_as_uint(its[2]);
     training.batch = training.next_batch = first, training.next_epoch = epoch;
     training.up_of_H[0] = x_scale;
+#if WATCHED
+    training.held_X = X, training.held_Y = Y, training.held = held;
+    training.X += (size_t)held * WIDTH[0], training.Y += (size_t)held * WIDTH[L];
+    training.best = B + (size_t)member * PARAMETERS;
+    training.held_E = B + (size_t)MEMBERS * PARAMETERS + (size_t)member * held * ERRORS;
+    training.news = T, training.patience = patience, training.room = room;
+#endif
     training.begin();
+#if WATCHED
+    if (!training.begin_watch(epoch == 0 && first == 0)) steps = 0;
+#endif
     if (OWNERS == 0 || training.thread < WORKERS) training.work(steps);
     else if constexpr (OWNERS > 0) training.serve(steps);
     if constexpr (CLUSTER > 1) cluster_barrier();   // a block must not end while others write to its memory
+#if WATCHED
+    steps = training.step;
+    training.end_watch();
+#endif
     training.end(steps);
 }
