@@ -11,23 +11,10 @@ from conftest import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
 from layered_shapes import FEW as AMPERE
-from layered_shapes import (
-    FURTHER,
-    H200,
-    OPTIMIZERS,
-    check,
-    losses_of,
-    made,
-    network_of,
-    oracle,
-    oracle_epochs,
-    oracle_step,
-    shape,
-    steps_of,
-)
+from layered_shapes import FURTHER, H200, OPTIMIZERS, check, made, network_of, oracle, shape, steps_of
 
 from snn.backends.launches import HEAD, TRAINED, LaunchConfiguration, round_up
-from snn.backends.launches.whole import News, WholeShape
+from snn.backends.launches.whole import WholeShape
 from snn.models.layers import ACTIVATIONS
 from snn.models.members import MemberArrays
 from snn.strategies.one_launch import OneLaunch, in_batches, whole_shape
@@ -107,64 +94,6 @@ def test_a_kernel_trains_as_the_oracle(one, blocks, random):
     found = [*buffers[:3], *buffers[4:]]
     check(of, found, *oracle(one, X, Y, weights, EPOCHS, RATE), 1e-5)
     assert buffers[-1][TRAINED].view(np.uint64)[0] == steps.number
-
-
-def watched(one, rows, held, epochs, members=1, **more):
-    return whole(one, rows, members, watched=True, held_rows=held, most_epochs=epochs, **more)
-
-
-def losses_by_oracle(one, X, Y, weights, held_X, held_Y, epochs, patience, rate=RATE):
-    """Losses of each epoch and of held-out rows after it, until the patience ends; the best weights and the last."""
-    losses, of_held, best, last, lowest, best_epoch = [], [], None, None, np.inf, 0
-    for epoch, (last, errors) in enumerate(oracle_epochs(one, X, Y, weights, epochs, rate), 1):
-        each, of_row = losses_of(one, errors), len(errors) // len(X)
-        ends = range(0, len(each), one.batch * of_row)
-        losses.append(np.mean([np.mean(each[at : at + one.batch * of_row]) for at in ends]))
-        there = oracle_step(one, [W.copy() for W in last], held_X, held_Y.astype(np.float64), lambda *_: None)
-        of_held.append(np.mean(losses_of(one, np.array(there))))
-        if of_held[-1] < lowest:
-            lowest, best_epoch, best = of_held[-1], epoch, last
-        if epoch - best_epoch >= patience:
-            break
-    return np.array(losses), np.array(of_held), best, last
-
-
-WATCHED = {
-    "one block": (shape(20, 17, 24, 10, update="adam_update", shuffled=True), 1, 33),
-    "few outputs": (shape(18, 9, 20, 3, loss="huber", activations=("tanh",), update="momentum_update"), 1, 5),
-    "a layer": (shape(18, 30, 4, loss="binary_cross_entropy"), 1, 41),
-    "in turn": (FURTHER["adamw in turn"], 1, 7),
-    "chunks": (shape(70, 6, 12, 40, 1, loss="error", activations=("silu",), update="adam_update"), 1, 150),
-    "two blocks": (shape(20, 17, 24, 40, mean=False, shuffled=True), 2, 37),
-    "four blocks": (shape(*(33, 17, 70, 24, 1), **{"activations": ("gelu",), "loss": "error"}), 4, 90),
-}
-
-
-@on_cpu
-@pytest.mark.parametrize("name", WATCHED)
-def test_a_launch_ends_by_its_patience_and_keeps_the_best_weights(name, random):
-    one, blocks, held = WATCHED[name]
-    rows, epochs, patience = 2 * one.batch + 7, 12, 2
-    X, _, Y, weights = made(one, rows + held, random)
-    X[rows:] *= 3
-    kept_out = X[rows:].copy(), Y[rows:].copy()
-    expected = losses_by_oracle(one, X[:rows], Y[:rows], weights, *kept_out, epochs, patience)
-    of = watched(one, rows, held, epochs)
-    steps = steps_of(one, rows, epochs, RATE)._replace(patience=patience)
-    first = np.r_[rows : rows + held, :rows]
-    buffers = buffers_of(of, X[first], Y[first], [weights], steps)
-    launched(of, blocks, buffers, steps)
-    news = News(buffers[-1], 1)
-    losses, of_held, best, last = expected
-    print(name, len(losses), of_held)
-    (ended,) = news.ended
-    assert ended == len(losses)
-    found = news.of_member(0, ended)
-    np.testing.assert_allclose(found[:, :2], np.stack([losses, of_held], axis=1), rtol=1e-5)
-    assert (found[:, 2:] > 0).all()
-    check(of, [None, None, buffers[2], np.zeros(1), None], last, np.zeros(1), 1e-5)
-    check(of, [None, None, buffers[6], np.zeros(1), None], best, np.zeros(1), 1e-5)
-    assert buffers[5][TRAINED].view(np.uint64)[0] == ended * -(-rows // one.batch)
 
 
 @on_cpu

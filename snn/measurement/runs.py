@@ -23,7 +23,7 @@ from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
 from snn.strategies import factory
 from snn.strategies.base import Progress as OfRun
-from snn.strategies.base import Strategy, unwatched
+from snn.strategies.base import Strategy, Watched, unwatched
 from snn.strategies.factory import Job, start
 
 _COUNTED_EPOCHS = 3
@@ -208,7 +208,7 @@ def _time_runs(
         measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
         measurement.launch = strategy.launch
         measurement.warmup = _warm_up(job, rules, strategy, backend)
-        if job.validation is not None:
+        if job.validation is not None and not strategy.watches:
             strategy.validation_loss()  # it is timed from the second time on
         starts = islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs
@@ -295,7 +295,17 @@ def _run(
     best: list[np.ndarray] | None = None
     lowest, best_epoch = math.inf, 0
     began = time.perf_counter()
-    if job.watches_epochs:
+    if job.watches_epochs and strategy.watches:
+        watched, taken = _watched(job, strategy, backend, of_run)
+        further = float(watched.further_seconds.sum()) if job.validation else 0.0
+        # The device's clock shares out the time that has passed for the host.
+        of_epochs = watched.seconds if job.validation else watched.seconds + watched.further_seconds
+        scale = taken / (float(of_epochs.sum()) + further)
+        held_out = watched.validation_losses.tolist() if job.validation else []
+        each = zip(scale * of_epochs, watched.losses, held_out or [None] * len(of_epochs), strict=True)
+        epochs = [Epoch(float(of_epoch), float(loss), held) for of_epoch, loss, held in each]
+        seconds, validation_seconds, best = math.fsum(scale * of_epochs), scale * further, watched.best
+    elif job.watches_epochs:
         seconds = 0.0
         for done in range(job.epochs):
             if done:
@@ -338,13 +348,26 @@ def _run(
 def _train(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray]) -> None:
     """The work of a run, without reading its results."""
     strategy.load(weights)
-    if job.watches_epochs:
+    if job.watches_epochs and strategy.watches:
+        _watched(job, strategy, backend, unwatched)
+    elif job.watches_epochs:
         for _ in range(job.epochs):
             strategy.epoch()
             backend.synchronize()
     else:
         strategy.train(job.epochs)
         backend.synchronize()
+
+
+def _watched(job: Job, strategy: Strategy, backend: Backend, of_run: OfRun) -> tuple[Watched, float]:
+    """A run whose losses the device computes, and its wall-clock seconds."""
+    found, began = list[Watched](), time.perf_counter()
+
+    def report(done: int, *losses: float) -> None:
+        of_run(done, job.epochs, time.perf_counter() - began)
+
+    taken = _timed(backend, lambda: found.append(strategy.watch(job.epochs, job.patience, report)))
+    return found[0], taken
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,26 @@ from snn.models.storage import FP32
 
 Progress = Callable[[float, int, float], None]
 """Called with the epochs done, the number of epochs, and the seconds since training began."""
+
+
+class Watched(NamedTuple):
+    """The epochs of a run that ``Strategy.watch`` trained, each with a value.
+
+    ``losses``: the mean of its batches' losses, each before that batch's update. ``validation_losses``: of the
+    rows held out, after the epoch; NaN without any. ``seconds`` and ``further_seconds``: of training, and of
+    computing these losses, by the device's clock. ``best``: the weights after the epoch with the smallest
+    validation loss, if there was a patience and a loss was finite.
+    """
+
+    losses: np.ndarray
+    validation_losses: np.ndarray
+    seconds: np.ndarray
+    further_seconds: np.ndarray
+    best: list[np.ndarray] | None
+
+
+EpochReport = Callable[[int, float, float], None]
+"""Called with the number of epochs that have ended, the last one's mean loss, and its validation loss."""
 
 
 def unwatched(done: float, epochs: int, seconds: float) -> None:
@@ -105,6 +125,9 @@ class Strategy(ABC):
 
     validates: bool = True
     """Whether it can compute a loss on them after each epoch, if it trains a single network."""
+
+    watches: bool = False
+    """Whether ``watch`` trains a run and computes its losses without the host; known after ``setup``."""
 
     progress: Progress = staticmethod(unwatched)
     """Called while ``train`` waits for the device before training has finished."""
@@ -206,6 +229,14 @@ class Strategy(ABC):
         """Train for ``epochs`` epochs: the timed part of a run."""
         for _ in range(epochs):
             self.epoch()
+
+    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> Watched:
+        """Train for ``epochs`` epochs, or until ``patience`` of them in a row had no smaller validation loss.
+
+        Only right after ``load``, if the strategy ``watches``. ``report`` is called now and then, and at the
+        end. An interrupt ends the training after the epoch that the device trains.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def loss(self) -> float:

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -21,7 +22,7 @@ from snn.backends.launches.linear import (
     PerceptronShape,
     has_outliers,
 )
-from snn.backends.launches.whole import WholeShape
+from snn.backends.launches.whole import News, WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
@@ -30,7 +31,7 @@ from snn.models.members import Member, MemberArrays, arrays_of, on_rows
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.schedules import CONSTANT
-from snn.strategies.base import Progress, Strategy
+from snn.strategies.base import EpochReport, Progress, Strategy, Watched
 from snn.strategies.device_driven import DeviceDriven, Graph, Resident
 from snn.strategies.members import SideBySide
 
@@ -46,6 +47,7 @@ KERNELS = (
 """Sources of all kernels; a cell depends on them if its strategy imports this module."""
 
 _LONG = 1.0  # seconds of a launch that lets the next ones be shorter
+_BETWEEN_LOOKS = 0.05  # seconds, while a launch tells about its epochs
 _AFTER_STOP = 16  # steps
 _PREDICTED = 4096, 1 << 20  # most rows that a prediction computes together, and outputs of a layer
 _CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
@@ -76,6 +78,8 @@ class LaunchedTraining:
         self._batches = math.ceil(steps.rows / shape.batch)
         self._most = backend.steps_per_launch(shape)
         self._asked = self._epochs = 0
+        self.news: News | None = None
+        """What launches tell about their epochs, if they do."""
         self._after_stop: PerceptronShape | None = None
         if may_stop and isinstance(shape, PerceptronShape):
             self._after_stop = replace(shape, outliers=True)
@@ -84,6 +88,8 @@ class LaunchedTraining:
     def restart(self) -> None:
         """Begin a run, whose epochs are counted from 0."""
         self._epochs = 0
+        if self.news:
+            self.news.clear()
 
     def train(self, epochs: int, buffers: tuple[Any, ...], stream: Any, progress: Progress) -> None:
         """Train the run's next epochs. Returns before the last launch ends, unless its kernel may stop."""
@@ -111,11 +117,52 @@ class LaunchedTraining:
                     self._most = max(1, self._most // 2)
         self._epochs += epochs
 
+    def watch(
+        self, epochs: int, patience: int, buffers: tuple[Any, ...], stream: Any, tell: Callable[[], None]
+    ) -> None:
+        """Train a run whose launches tell about its epochs; ``patience`` 0 for all of them.
+
+        ``tell`` is called while a launch runs. Returns once all members have ended. If the host is
+        interrupted, the launch ends with its epoch.
+        """
+        assert self.news is not None
+        steps, done = epochs * self._batches, 0
+        while done < steps and (done == 0 or (self.news.ended >= done // self._batches).any()):
+            of_launch = min(self._most // self._batches * self._batches or self._most, steps - done)
+            self._launch(self._shape, done, of_launch, buffers, stream, patience)
+            self._wait(stream, of_launch / self._most > _BETWEEN_LOOKS, tell)
+            done += of_launch
+        self._asked += int(self.news.ended.sum()) * self._batches
+        self._epochs += epochs
+
+    def _wait(self, stream: Any, is_long: bool, tell: Callable[[], None]) -> None:
+        """Wait for the stream, in a thread if that takes long, so that the host can look and be interrupted."""
+        assert self.news is not None
+        if not is_long:
+            self._backend.stream_synchronize(stream)
+            return
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(self._backend.stream_synchronize, stream)
+            try:
+                while not wait([waiting], _BETWEEN_LOOKS).done:
+                    tell()
+            except BaseException:
+                self.news.request_stop()
+                raise
+            waiting.result()
+
     def _launch(
-        self, shape: TrainingShape, done: int, count: int, buffers: tuple[Any, ...], stream: Any
+        self,
+        shape: TrainingShape,
+        done: int,
+        count: int,
+        buffers: tuple[Any, ...],
+        stream: Any,
+        patience: int = 0,
     ) -> None:
         epochs, first = divmod(done, self._batches)
-        steps = self._steps._replace(first=first, number=count, epoch=self._epochs + epochs)
+        epoch = self._epochs + epochs
+        steps = self._steps._replace(first=first, number=count, epoch=epoch, patience=patience)
         self._backend.train(shape, buffers, steps, stream)
 
     def _head(self, workspace: Any, stream: Any = None) -> np.ndarray:
@@ -174,15 +221,18 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     return LayeredShape(**_described_layers(network, batch))
 
 
+_OUTLIERS = (
+    "no whole network in a block: its arithmetic has one scale for all features, and the largest number is "
+    "over 4096 times the mean"
+)
+
+
 def whole_shape(
     network: Network, batch: int, X: np.ndarray, of_members: MemberArrays | None = None
 ) -> WholeShape:
     """The shape for the kernel whose blocks hold whole networks. Raises Unsupported for other networks."""
     if has_outliers(X):
-        raise Unsupported(
-            "no whole network in a block: its arithmetic has one scale for all features, and the largest "
-            "number is over 4096 times the mean"
-        )
+        raise Unsupported(_OUTLIERS)
     rows = of_members.rows if of_members else None
     return WholeShape(
         **_described_layers(network, batch),
@@ -191,6 +241,22 @@ def whole_shape(
         largest=max(float(X.max(initial=0)), -float(X.min(initial=0))),
         own_rows=rows is not None,
     )
+
+
+def watched_shape(
+    shape: WholeShape, X: np.ndarray, held: tuple[np.ndarray, np.ndarray] | None, epochs: int
+) -> WholeShape:
+    """The shape of a training on X that computes losses of its epochs, of so many at most.
+
+    With ``held``, X and Y of rows held out, also of these. Raises Unsupported if their numbers are too large
+    beside those of X.
+    """
+    if held is None:
+        return replace(shape, watched=True, most_epochs=epochs)
+    if has_outliers(np.concatenate([held[0], X])):
+        raise Unsupported(_OUTLIERS)
+    largest = max(shape.largest, float(np.abs(held[0]).max()))
+    return replace(shape, watched=True, most_epochs=epochs, held_rows=len(held[0]), largest=largest)
 
 
 def _described_layers(network: Network, batch: int) -> dict[str, Any]:
@@ -316,8 +382,11 @@ class OneLaunch(DeviceDriven):
         epochs = network.run_steps / math.ceil(len(X) / batch_size)
         run_steps = network.run_steps if rows == len(X) else round(epochs * math.ceil(rows / batch))
         shape = self._describe(network, batch, X, self.of_members)
-        if self.keeps_losses and isinstance(shape, WholeShape):
-            shape = replace(shape, all_errors=True)
+        self.watches = isinstance(shape, WholeShape) and (self.keeps_losses or self.validation is not None)
+        held, held_rows = self.validation, 0
+        if isinstance(shape, WholeShape) and self.watches:
+            shape = watched_shape(shape, X, held, max(1, run_steps // math.ceil(rows / batch)))
+            held_rows = shape.held_rows
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
         steps = Steps(
@@ -334,6 +403,8 @@ class OneLaunch(DeviceDriven):
         self._stream = self.backend.stream_create()
         sizes = dict(zip(shape.operands, shape.elements(len(X)), strict=True))
         by_rows = shape.shuffled or shape.by_rows
+        if held is not None and held_rows:
+            X, Y = (np.concatenate([some, M]) for some, M in zip(held, (X, Y), strict=True))
         together = len(X) if by_rows else batch  # rows that are padded together
         lines, features = (len(X), shape.padded_batch[1]) if by_rows else shape.padded_batch
         times = (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
@@ -354,7 +425,14 @@ class OneLaunch(DeviceDriven):
             self._named["E"] = self.upload(np.zeros(sizes["E"], dtype=np.float32), "gradients")
         self._named["S"] = self.upload(shape.workspace(sizes["S"], its, steps), "workspace")
         state = [buffer for buffer, _ in self._state]
-        self._operands = *map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES")
+        further: list[Any] = []
+        if self.watches:
+            numbers = self.host((sizes["T"],), "workspace")
+            self._training.news = News(numbers.view(np.float64), self._members)
+            self._best = self.malloc(sizes["B"], "weights")
+            further = [self._best, self.backend.shared_buffer(numbers)]
+        own = (*map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES"))
+        self._operands = *own, *further
         self._weights = [
             (buffer, self.host((size,), "weights")) for buffer, size in zip(weights, of_weights, strict=True)
         ]
@@ -401,6 +479,25 @@ class OneLaunch(DeviceDriven):
         self._training.train(epochs, self._operands, self._stream, self.progress)
         self._rows = self._last
 
+    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> Watched:
+        news, told = self._training.news, 0
+        assert news is not None and self._members == 1
+
+        def tell() -> None:
+            nonlocal told
+            ended = int(news.ended[0])
+            if ended > told:
+                told = ended
+                report(ended, *map(float, news.of_member(0, ended)[-1, :2]))
+
+        self._training.watch(epochs, patience or 0, self._operands, self._stream, tell)
+        self._rows = self._last
+        tell()
+        found = news.of_member(0, told).T
+        has_best = patience is not None and bool(np.isfinite(found[1]).any())
+        best = self._read_weights([self._best]) if has_best else None
+        return Watched(*found, best)
+
     def check_trained(self) -> None:
         self._training.check(self._named["S"])
 
@@ -436,7 +533,10 @@ class OneLaunch(DeviceDriven):
         return super().predict(larger)[:, : self._outputs].copy()
 
     def weights(self) -> list[np.ndarray]:
-        for buffer, flat in self._weights:
+        return self._read_weights([buffer for buffer, _ in self._weights])
+
+    def _read_weights(self, buffers: Sequence[Any]) -> list[np.ndarray]:
+        for buffer, (_, flat) in zip(buffers, self._weights, strict=True):
             self.backend.copy_out(flat, buffer, self._stream)
         self.backend.stream_synchronize(self._stream)
         shapes = self._shapes * self._members
@@ -525,7 +625,7 @@ class Persistent(Strategy):
         failure: type[SnnError] = Unsupported
         for describe in _shapes_for(network, self.backend):
             self._strategy = OneLaunch(self.backend, describe)
-            self._strategy.validation = self.validation
+            self._strategy.validation, self._strategy.keeps_losses = self.validation, self.keeps_losses
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, rate)
@@ -538,7 +638,7 @@ class Persistent(Strategy):
                     break  # the planned launch failed, and so would the next
             else:
                 self.plan = "; ".join([str(self._strategy.plan), *reasons])
-                self.launch = self._strategy.launch
+                self.launch, self.watches = self._strategy.launch, self._strategy.watches
                 return
         if self.fallback is None:
             raise failure("; ".join(reasons))
@@ -556,7 +656,7 @@ class Persistent(Strategy):
     load, epoch, check_trained = _delegated("load"), _delegated("epoch"), _delegated("check_trained")
     loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
     weights, close = _delegated("weights"), _delegated("close")
-    validation_loss = _delegated("validation_loss")
+    validation_loss, watch = _delegated("validation_loss"), _delegated("watch")
 
 
 class OneByOne(Strategy):

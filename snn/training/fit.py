@@ -142,6 +142,14 @@ def _train(job: Job, strategy: Strategy, found: Fit, report: Report) -> list[np.
         strategy.progress = lambda done, epochs, seconds: report(done, None, None)
         strategy.train(job.epochs)
         return None
+    if strategy.watches:
+        watched = strategy.watch(
+            *(job.epochs, job.patience),
+            lambda done, loss, held: report(done, loss, held if job.validation else None),
+        )
+        found.losses = watched.losses.tolist()
+        found.validation_losses = watched.validation_losses.tolist() if job.validation else []
+        return watched.best
     lowest, best_epoch, best = math.inf, 0, None
     for epoch in range(1, job.epochs + 1):
         strategy.epoch()

@@ -1480,8 +1480,8 @@ struct Training {
             const float* const left = of_member();
             watch.lowest = is_first ? __longlong_as_double(0x7ff0000000000000) : *(const double*)(left + 4);
             watch.best_epoch = is_first ? 0 : __float_as_int(left[6]);
-            watch.epochs = is_first ? 0 : __float_as_int(left[7]);
-            watch.verdict = is_first || left[3] == 0.0f ? 0 : STOP;
+            const int epochs = is_first ? 0 : __float_as_int(left[7]);   // negative if training has ended
+            watch.epochs = abs(epochs), watch.verdict = epochs < 0 ? STOP : 0;
             watch.since = nanoseconds();
         }
         __syncthreads();
@@ -1493,8 +1493,8 @@ struct Training {
         float* const to = of_member();
         if (!leads()) return;
         *(double*)(to + 4) = watch.lowest;
-        to[6] = __int_as_float(watch.best_epoch), to[7] = __int_as_float(watch.epochs);
-        to[3] = watch.verdict & STOP ? 1.0f : 0.0f;
+        to[6] = __int_as_float(watch.best_epoch);
+        to[7] = __int_as_float(watch.verdict & STOP ? -watch.epochs : watch.epochs);
     }
 #else
     __device__ bool has_ended() { return false; }
