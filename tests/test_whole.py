@@ -11,7 +11,18 @@ from conftest import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
 from layered_shapes import FEW as AMPERE
-from layered_shapes import FURTHER, H200, OPTIMIZERS, check, made, network_of, oracle, shape, steps_of
+from layered_shapes import (
+    FURTHER,
+    H200,
+    OPTIMIZERS,
+    check,
+    made,
+    network_of,
+    oracle,
+    oracle_step,
+    shape,
+    steps_of,
+)
 
 from snn.backends.launches import HEAD, TRAINED, LaunchConfiguration, round_up
 from snn.backends.launches.whole import WholeShape
@@ -94,6 +105,45 @@ def test_a_kernel_trains_as_the_oracle(one, blocks, random):
     found = [*buffers[:3], *buffers[4:]]
     check(of, found, *oracle(one, X, Y, weights, EPOCHS, RATE), 1e-5)
     assert buffers[-1][TRAINED].view(np.uint64)[0] == steps.number
+
+
+CLIPPED = {
+    "few outputs": shape(33, 17, 40, 24, 2, bare=(2,), activations=("tanh",), loss="error"),
+    "chunks": shape(70, 6, 12, 40, 10, activations=("gelu",), update="adamw_update", scheduled=True),
+    "one layer": shape(18, 30, 4, update="nesterov_update"),
+}
+CLIPPED = {name: replace(one, clipped=True) for name, one in CLIPPED.items()}
+
+
+@on_cpu
+@pytest.mark.parametrize("blocks, name", [(n, name) for name in CLIPPED for n in (1, 2, 4)][:7])
+def test_gradients_are_clipped_together_in_steps_whose_norm_is_large(blocks, name, random, monkeypatch):
+    one = CLIPPED[name]
+    rows = 2 * one.batch + 7
+    X, _, Y, weights = made(one, rows, random)
+    X[: one.batch] *= 4
+    norms = norms_by_oracle(one, X, Y, weights)
+    norm = np.sqrt(norms.min() * norms.max())
+    assert norms.min() < 0.9 * norm
+    monkeypatch.setattr("layered_shapes.CLIP", norm)
+    of, steps = whole(one, rows), steps_of(one, rows, EPOCHS, RATE)
+    found = [buffers_of(of, X, Y, [weights], steps) for _ in range(2)]
+    for buffers in found:
+        launched(of, blocks, buffers, steps)
+    check(of, [*found[0][:3], *found[0][4:]], *oracle(one, X, Y, weights, EPOCHS, RATE), 1e-5)
+    for once, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(once, again)
+
+
+def norms_by_oracle(one, X, Y, weights):
+    """The norm of all gradients together for each batch, with the first weights."""
+    norms = []
+    for at in range(0, len(X), one.batch):
+        squares, parameters = [], [W.astype(np.float64) for W in weights]
+        batch = (M[at : at + one.batch].astype(np.float64) for M in (X, Y))
+        oracle_step(one, parameters, *batch, lambda _, dW, squares=squares: squares.append((dW**2).sum()))
+        norms.append(np.sqrt(sum(squares)))
+    return np.array(norms)
 
 
 @on_cpu

@@ -102,6 +102,7 @@ constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 constexpr int ERRORS = CROSS_ENTROPY ? 1 : OUTPUTS;   // of a row, in E
 constexpr int OF_HELD = 3, TURNS = 3 + WATCHED;   // turns of chunks, and that of rows held out
 constexpr int MEMBER_FLOATS = WATCHED ? 8 : 4;
+static_assert(!CLIPPED || !SEQUENTIAL, "a gradient that is clipped with all others waits for them");
 static_assert(!WATCHED || ALL_ERRORS, "an epoch's loss is of all its rows");
 
 #if WATCHED
@@ -135,10 +136,16 @@ struct Shared {
     int expected[2][L];                                    // bytes at each mbarrier
     int misfit[2];                                         // whether weights are beyond their scale, in even and odd steps
     float pace[2][3];                                      // of even and odd steps
+#if CLIPPED
+    float squares[larger(WARPS, OWNER_WARPS)], squares_sent[2][CLUSTER];   // of gradients: of warps; of blocks, in even and odd steps
+#endif
 #if WATCHED
     Watch watch;
 #endif
     unsigned long long arrived[2][L];                      // mbarriers: gradients; parameters
+#if CLIPPED
+    unsigned long long squares_arrived;                    // another
+#endif
     unsigned short tables[CLUSTER > 1 ? 2 : 1][ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order, and of the next one's
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);

@@ -135,7 +135,7 @@ struct Training {
     int held = 0, held_line = 0, patience = 0, room = 0;
     int next_batch = 0, next_chunk = 0, made = 0;   // made: numbers of the next epoch's tables
     unsigned next_epoch = 0;
-    float decay, rate;
+    float decay, rate, max_norm, clip_factor;   // by which gradients are multiplied if they are clipped
     unsigned seed;
     float up_of_H[L], up_of_dZ[L + 1], up_of_W[L + 1];   // scales (products.cuh)
 
@@ -874,9 +874,9 @@ struct Training {
             forget_place();
             if constexpr (NARROW && I == L - 1) {
                 take_gradient();
-                if (last) update<L>();
+                if (last && !CLIPPED) update<L>();
             }
-            if (last) update<I>();   // all warps have read W_i
+            if (last && !CLIPPED) update<I>();   // all warps have read W_i
         }
     }
 
@@ -956,18 +956,88 @@ struct Training {
             float w[4] = {place_of.x, place_of.y, place_of.z, place_of.w};
 #pragma unroll
             for (int i = 0; i < REAL<I>; ++i) {
-                w[i] = formula.updated(w[i], its.dW[m][n][i], kept.w[m][n][i], now);
+                w[i] = formula.updated(w[i], scaled(its.dW[m][n][i]), kept.w[m][n][i], now);
                 largest = fmaxf(largest, fabsf(w[i]));
             }
             place_of = make_float4(w[0], w[1], w[2], w[3]);
             write_tile(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE + lane, w, up);
         });
         each_bias<I>([&](int neuron, int m) {
-            biases<I>()[neuron] = formula.updated(biases<I>()[neuron], its.db[m], kept.b[m], now);
+            biases<I>()[neuron] = formula.updated(biases<I>()[neuron], scaled(its.db[m]), kept.b[m], now);
         });
         note(shared.largest_W[(step + 1) % 3][I], largest);
         up_of_W[I] = up;
     }
+
+    __device__ float scaled(float gradient) const { return CLIPPED ? clip_factor * gradient : gradient; }
+#if CLIPPED
+    // ---- gradients that are clipped together: kernels/layers/optimizers.cu has the formula
+
+    template <int I = L>
+    __device__ float square()   // of the gradients that this thread has
+    {
+        float sum = 0.0f;
+        each_item<I>([&](int, int m, int n) {
+#pragma unroll
+            for (int i = 0; i < REAL<I>; ++i) sum += gradient_of<I>().dW[m][n][i] * gradient_of<I>().dW[m][n][i];
+        });
+        each_bias<I>([&](int, int m) { sum += gradient_of<I>().db[m] * gradient_of<I>().db[m]; });
+        if constexpr (I > 1) return sum + square<I - 1>();
+        else return sum;
+    }
+    template <int I> __device__ Gradient<I>& gradient_of() { return gradient; }
+
+    __device__ void note_square(float sum) const   // of a warp
+    {
+        for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffff, sum, apart);
+        if (lane == 0) shared.squares[warp] = sum;
+    }
+    template <int COUNT>
+    __device__ static float sum_of_squares(const float (&squares)[COUNT], int count)
+    {
+        float sum = 0.0f;
+        for (int i = 0; i < count; ++i) sum += squares[i];
+        return sum;
+    }
+    __device__ void follow_square(float sum)
+    {
+        const float scale = max_norm / (sqrtf(sum) + 1e-6f);
+        clip_factor = scale > 1.0f ? 1.0f : scale;   // a NaN stays
+    }
+
+    template <int I = L>
+    __device__ void clip_and_update()
+    {
+        forget_place();
+        if constexpr (I == L) {
+            note_square(square());
+            sync();   // and all warps have read W
+            follow_square(sum_of_squares(shared.squares, WARPS));
+        }
+        update<I>();
+        if constexpr (I > 1) clip_and_update<I - 1>();
+    }
+
+    // In a cluster, by the owners, from the sums of their slots: each block sends the squares of what it owns to all.
+    __device__ void clip(const float (&sums)[SLOTS_EACH][4])
+    {
+        float sum = 0.0f;
+        each_own([&](const Slot& slot, int s) {
+            for (int i = 0; i < 4; ++i)
+                if (parameter_of(slot, i) >= 0) sum += sums[s][i] * sums[s][i];
+        });
+        note_square(sum);
+        sync_owners();
+        const unsigned arrived = shared_address(&shared.squares_arrived);
+        if (warp == 0 && lane < CLUSTER) {
+            const float v[1] = {sum_of_squares(shared.squares, OWNER_WARPS)};
+            send(in_block(shared_address(&shared.squares_sent[step % 2][rank]), lane), v, in_block(arrived, lane));
+        }
+        mbarrier_wait(arrived, step % 2, {"norm"}, step);
+        if (warp == 0 && lane == 0) mbarrier_expect(arrived, 4 * CLUSTER);
+        follow_square(sum_of_squares(shared.squares_sent[step % 2], CLUSTER));
+    }
+#endif
 
     // After the barrier that follows an update.
     template <int I>
@@ -1208,8 +1278,15 @@ struct Training {
                 mbarrier_init(barrier_of(which, i));
                 shared.expected[which][thread] = bytes_of(which, i);
             }
+#if CLIPPED
+            const unsigned of_squares = shared_address(&shared.squares_arrived);
+            if (thread == 0) mbarrier_init(of_squares);
+#endif
             mbarriers_made();
             __syncthreads();
+#if CLIPPED
+            if (thread == 0) mbarrier_expect(of_squares, 4 * CLUSTER);
+#endif
             for (int which = 0; which < 2 && i <= L; ++which) expect(which, i);
             cluster_barrier();
         }
@@ -1281,6 +1358,9 @@ struct Training {
             if (!last) sync_both();   // else the wait for new weights does
         } else {
             backward_from<L>(last);
+#if CLIPPED
+            if (last) clip_and_update();
+#endif
             sync();
             if (!SEQUENTIAL && last && __builtin_expect(!all_fit(), 0)) settle_all();
         }
@@ -1590,8 +1670,16 @@ struct Training {
                 else named_arrive(FOUND, THREADS);
                 prepare_rows();   // while gradients are on their way
                 if (chunk == CHUNKS - 1) {
+                    float sums[SLOTS_EACH][4];
+                    if (CLIPPED) {
 #pragma unroll
-                    for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace);
+                        for (int s = 0; s < SLOTS_EACH; ++s) receive(s, sums[s]);
+#if CLIPPED
+                        clip(sums);
+#endif
+                    }
+#pragma unroll
+                    for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace, sums[s]);
                     if (warp == 0 && lane < L) {
                         mbarrier_wait(barrier_of(0, lane + 1), step % 2, {"gradient", (unsigned)lane + 1}, step);
                         expect(0, lane + 1);
@@ -1641,7 +1729,7 @@ struct Training {
     }
 
     // The first layer's parameters, which are needed first, are sent before the others.
-    __device__ void update_slot(int s, const Pace& now)
+    __device__ void update_slot(int s, const Pace& now, float (&sum)[4])
     {
         constexpr bool IN_TURN = SLOTS_EACH == 1 && CLUSTER > 8;
         const Slot& slot = slots[s];
@@ -1649,26 +1737,33 @@ struct Training {
         float message[4] = {};
         unsigned most = 0;
         if (is_real) {
-            mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slot.layer}, step);
-            most = updated_slot(s, now, message);
+            if (!CLIPPED) receive(s, sum);
+            most = updated_slot(s, now, sum, message);
         }
         if (IN_TURN && slot.layer > 1) named_barrier(TURN, OWNERS);
         if (is_real) send_slot(s, message, most);
         if (IN_TURN && slot.layer <= 1) named_arrive(TURN, OWNERS);
     }
-    __device__ unsigned updated_slot(int s, const Pace& now, float (&message)[4])   // the largest weight
+    // The sum of its gradients over all blocks.
+    __device__ void receive(int s, float (&sum)[4])
     {
-        const Slot& slot = slots[s];
-        float sum[4] = {}, largest = 0.0f;
+        if (CLIPPED && !__ballot_sync(0xffffffff, slots[s].real)) return;
+        mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slots[s].layer}, step);
+        for (int i = 0; i < 4; ++i) sum[i] = 0.0f;
 #pragma unroll
         for (int from = 0; from < CLUSTER; ++from) {
             const float4 v = shared.gradients[from][32 * (warp + s * OWNER_WARPS) + lane];
             sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
         }
+    }
+    __device__ unsigned updated_slot(int s, const Pace& now, const float (&sum)[4], float (&message)[4])   // the largest weight
+    {
+        const Slot& slot = slots[s];
+        float largest = 0.0f;
         if (slot.real)
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                own[s][i] = formula.updated(own[s][i], sum[i], own_state[s][i], now);
+                own[s][i] = formula.updated(own[s][i], scaled(sum[i]), own_state[s][i], now);
                 largest = fmaxf(largest, fabsf(own[s][i]));
             }
         const float up = slot.layer > 0 ? up_for(shared.largest_W[step % 3][slot.layer]) : 1.0f;
@@ -1738,6 +1833,9 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persi
 #if WATCHED
     float* B, double* T, int held, int patience, int room,
 #endif
+#if CLIPPED
+    float max_norm,
+#endif
     int rows, int first, int steps, int epoch, float x_scale, float a, float b, float eps, float log_a, float log_b,
     int form, int warmup, int length, float end)
 {
@@ -1751,6 +1849,9 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persi
     training.rate = its[0], training.decay = its[1], training.seed = __float_as_uint(its[2]);
     training.batch = training.next_batch = first, training.next_epoch = epoch;
     training.up_of_H[0] = x_scale;
+#if CLIPPED
+    training.max_norm = max_norm;
+#endif
 #if WATCHED
     training.held_X = X, training.held_Y = Y, training.held = held;
     training.X += (size_t)held * WIDTH[0], training.Y += (size_t)held * WIDTH[L];

@@ -140,7 +140,8 @@ class WholeShape(LayeredShape):
         *form, end = steps.schedule
         whole = steps.rows, steps.first, steps.number, steps.epoch
         watch = (self.held_rows, steps.patience, self.most_epochs) if self.watched else ()
-        return *watch, *whole, self._scale, a, b, eps, *logs, *form, float(end)
+        clip = (float(steps.max_norm),) if self.clipped else ()
+        return *watch, *clip, *whole, self._scale, a, b, eps, *logs, *form, float(end)
 
     def workspace(self, floats: int, of_members: MemberArrays, steps: Steps) -> np.ndarray:
         """As in ``TrainingShape``: per member its rate, weight decay, seed of orders and rows."""
@@ -249,6 +250,7 @@ class WholeShape(LayeredShape):
                 MEMBERS=self.members,
                 MEMBER_ROWS=self.own_rows,
                 ALL_ERRORS=self.keeps_errors,
+                CLIPPED=self.clipped,
                 WATCHED=self.watched,
                 CLUSTER=blocks,
                 CHUNK=plan.chunk,
@@ -268,8 +270,6 @@ class WholeShape(LayeredShape):
         if device.capability < (8, 0):
             major, minor = device.capability
             return f"compute capability {major}.{minor}, its arithmetic needs 8.0"
-        if self.clipped:
-            return "its kernel does not clip"
         if len(self.layers) > _MOST_LAYERS:
             return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
         if self.outputs > _MOST_OUTPUTS:
@@ -304,9 +304,9 @@ class _Plan:
         slots = sum(math.ceil(count / 32) for count in owned)
         self.owner_warps = (8 if few and max(tiles) >= 16 else 4) if blocks > 1 else 0
         if blocks > 1:
-            self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states)
+            self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states + shape.clipped)
         else:
-            gradients = states + (self.chunks > 1)
+            gradients = states + (self.chunks > 1 or shape.clipped)
             self.kept = sum(4 * math.ceil(count / self.warps) * gradients for count in tiles)
 
         row_tiles, widths = self.chunk // 8, shape.padded_widths
@@ -331,10 +331,11 @@ class _Plan:
             sum(with_z) // UNIT * row_tiles * _TILE + 4,
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
+            (max(self.warps, self.owner_warps) + 2 * blocks) * shape.clipped,
             (3 * 3 + 2 * shape.watched) * (layers + 1) + 2 * layers + 2 + 6,
         ]
         watch = 8 * (self.warps + 4) if shape.watched else 0
-        barriers = 8 * 2 * layers
+        barriers = 8 * (2 * layers + shape.clipped)
         tables = 2 * (2 if blocks > 1 else 1) * (ROUNDS << right if self.order_bits else 4)
         self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + watch + barriers + tables, 16)
 
