@@ -263,7 +263,7 @@ def in_one_by_one(job, backend):
 
 
 @on_cpu
-@pytest.mark.parametrize("most", [1000, 4])
+@pytest.mark.parametrize("most", [1000, 4, 2])
 @pytest.mark.parametrize("blocks, patience", [(1, 1), (2, None)])
 def test_a_job_has_the_losses_and_weights_of_other_strategies(blocks, patience, most, random):
     job = job_for(FURTHER["adam"], 6, patience, random)
@@ -277,7 +277,9 @@ def test_a_job_has_the_losses_and_weights_of_other_strategies(blocks, patience, 
     for W, exact in zip(found.weights, expected.weights, strict=True):
         np.testing.assert_allclose(W, exact, rtol=1e-3, atol=1e-4)
     assert reports[-1] == (len(found.losses), found.losses[-1], found.validation_losses[-1])
-    assert backend.launches == (1 if most > 100 else -(-len(found.losses) // 1))
+    batches = -(-len(job.X) // job.batch_size)
+    least = -(-len(found.losses) * batches // max(most // batches * batches or most, 1))
+    assert backend.launches == least
 
 
 @on_cpu
@@ -290,3 +292,26 @@ def test_a_measured_run_shares_out_its_time(random):
     assert len(second.epochs) < 6 and second.validation_seconds > 0
     assert second.seconds == pytest.approx(sum(epoch.seconds for epoch in second.epochs))
     assert all(epoch.seconds > 0 for epoch in second.epochs)
+
+
+@on_cpu
+@pytest.mark.parametrize("backend", [Emulated(), CpuBackend()], ids=["launch", "numpy"])
+@pytest.mark.parametrize("lists", [{"learning_rates": [0.0002, 0.05]}, {"folds": 2}], ids=["rates", "folds"])
+def test_each_member_of_an_ensemble_ends_as_it_does_alone(lists, backend, random):
+    job = job_for(FURTHER["adam"], 7, 1, random, "ensemble", keeps_losses=True)
+    job = replace(job, batch_size=30, strategy=job.strategy | {"starts": 1, **lists})
+    measured = runs.measure(job, Round(runs=1), backend)
+    assert measured.status == "ok", measured.reason
+    assert measured.plan.startswith("NumPy" if backend.is_processor else "one block")
+    (run,), epochs = measured.runs, []
+    for i, member in enumerate(measured.members):
+        rows = np.arange(len(job.X))
+        if "folds" in lists:
+            rows = rows[np.r_[np.arange(len(rows) // 2 * 2) % 2 != i, np.ones(len(rows) % 2, bool)]]
+        alone = replace(job, X=job.X[rows], Y=job.Y[rows], learning_rate=member["learning_rate"])
+        expected = in_one_by_one(alone, CpuBackend())
+        epochs.append(len(expected.losses))
+        assert member["epochs"] == epochs[-1]
+        assert member["validation_loss"] == pytest.approx(min(expected.validation_losses), rel=1e-4)
+    assert len(run.epochs) == max(epochs)
+    assert run.validation_seconds > 0 and len(run.losses) == len(epochs)

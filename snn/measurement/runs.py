@@ -3,7 +3,7 @@
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, pairwise
@@ -17,6 +17,7 @@ from snn.errors import OutOfMemory, Unsupported
 from snn.measurement.accuracy import Errors, accuracy, errors, score
 from snn.measurement.energy import joules_per_run
 from snn.measurement.protocol import Round, Steadiness
+from snn.models import validation
 from snn.models.members import Member
 from snn.profiling.calls import Unlaunched
 from snn.profiling.ledger import Ledger, MemoryMap
@@ -41,6 +42,14 @@ class Epoch(NamedTuple):
     validation_loss: float | None = None
 
 
+class MemberEnd(NamedTuple):
+    """How many epochs a member was trained, the best one by its validation loss, and the loss of what it keeps."""
+
+    epochs: int
+    best_epoch: int | None
+    validation_loss: float
+
+
 @dataclass(frozen=True)
 class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
@@ -51,7 +60,8 @@ class Run:
     ``validation_seconds`` is the additional time of all epochs' validation losses. A run that ends early
     (``Job.patience``) has fewer epochs, and test results of its best weights. With test rows, a
     classification has the accuracy on them and the seconds of predicting them, a regression the
-    ``test_errors``.
+    ``test_errors``. With rows held out, several networks have ``ends``; an epoch's losses are then means over
+    them, in which a network that has ended has its last loss and the validation loss of what it keeps.
     """
 
     seconds: float
@@ -61,6 +71,7 @@ class Run:
     test_accuracy: float | None = None
     test_seconds: float | None = None
     test_errors: Errors | None = None
+    ends: tuple[MemberEnd, ...] = ()
     validation_seconds: float | None = None
     began: float = field(default=0.0, compare=False)
 
@@ -221,6 +232,10 @@ def _time_runs(
             progress(runs)
         if measurement.members:
             _score(job, strategy, measurement)
+            for member, end in zip(measurement.members, runs[-1].ends, strict=False):
+                member |= end._asdict()
+                if not math.isfinite(end.validation_loss):
+                    member["validation_loss"] = None
         elif job.keeps_weights:
             measurement.weights = strategy.weights()
         if joules is not None and job.patience is None:
@@ -294,17 +309,30 @@ def _run(
     validation_seconds = 0.0
     best: list[np.ndarray] | None = None
     lowest, best_epoch = math.inf, 0
+    ends: list[MemberEnd] = []
     began = time.perf_counter()
     if job.watches_epochs and strategy.watches:
-        watched, taken = _watched(job, strategy, backend, of_run)
-        further = float(watched.further_seconds.sum()) if job.validation else 0.0
-        # The device's clock shares out the time that has passed for the host.
-        of_epochs = watched.seconds if job.validation else watched.seconds + watched.further_seconds
-        scale = taken / (float(of_epochs.sum()) + further)
-        held_out = watched.validation_losses.tolist() if job.validation else []
-        each = zip(scale * of_epochs, watched.losses, held_out or [None] * len(of_epochs), strict=True)
-        epochs = [Epoch(float(of_epoch), float(loss), held) for of_epoch, loss, held in each]
-        seconds, validation_seconds, best = math.fsum(scale * of_epochs), scale * further, watched.best
+        networks, taken = _watched(job, strategy, backend, of_run)
+        ends = [_end(one, job.patience) for one in networks]
+        last = [one.losses[-1] for one in networks]
+        losses_of_epochs = _mean_over([one.losses for one in networks], last)
+        if job.validation is not None:
+            kept = [end.validation_loss for end in ends]
+            held_out = _mean_over([one.validation_losses for one in networks], kept)
+        of_training, others = (_mean_over([one[i] for one in networks], [0.0] * len(networks)) for i in (2, 3))
+        # Their own clocks share out the time that has passed for the host.
+        of_epochs = np.array(of_training) if held_out else np.add(of_training, others)
+        validation_seconds = math.fsum(others) if held_out else 0.0
+        scale = taken / (float(of_epochs.sum()) + validation_seconds)
+        validation_seconds *= scale
+        each = zip(scale * of_epochs, losses_of_epochs, held_out or [None] * len(of_epochs), strict=True)
+        epochs = [Epoch(float(of_epoch), loss, held) for of_epoch, loss, held in each]
+        seconds = math.fsum(epoch.seconds for epoch in epochs)
+        if job.patience is not None and any(one.best for one in networks):
+            now, count = strategy.weights(), len(job.network.parameters)
+            best = [
+                W for i, one in enumerate(networks) for W in one.best or now[i * count : (i + 1) * count]
+            ]
     elif job.watches_epochs:
         seconds = 0.0
         for done in range(job.epochs):
@@ -329,6 +357,7 @@ def _run(
     losses = strategy.losses()
     run = Run(
         *(seconds, fmean(losses), tuple(losses), tuple(epochs)),
+        ends=tuple(ends) if held_out and strategy.side_by_side else (),
         validation_seconds=validation_seconds if held_out else None,
         began=began,
     )
@@ -359,9 +388,26 @@ def _train(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndar
         backend.synchronize()
 
 
-def _watched(job: Job, strategy: Strategy, backend: Backend, of_run: OfRun) -> tuple[Watched, float]:
-    """A run whose losses the device computes, and its wall-clock seconds."""
-    found, began = list[Watched](), time.perf_counter()
+def _end(one: Watched, patience: int | None) -> MemberEnd:
+    losses = one.validation_losses.tolist()
+    best = validation.best_epoch(losses)
+    return MemberEnd(len(losses), best, losses[best - 1 if best and patience else -1])
+
+
+def _mean_over(values: Sequence[np.ndarray], after: Sequence[float]) -> list[float]:
+    """The mean of each epoch over networks; after its last epoch a network has the value of ``after``."""
+    longest = max(map(len, values))
+    filled = [
+        np.append(one, np.full(longest - len(one), end)) for one, end in zip(values, after, strict=True)
+    ]
+    return np.mean(filled, axis=0).tolist()
+
+
+def _watched(
+    job: Job, strategy: Strategy, backend: Backend, of_run: OfRun
+) -> tuple[list[Watched], float]:
+    """The epochs of a run whose losses are computed during it, and its wall-clock seconds."""
+    found, began = list[list[Watched]](), time.perf_counter()
 
     def report(done: int, *losses: float) -> None:
         of_run(done, job.epochs, time.perf_counter() - began)

@@ -127,7 +127,7 @@ class LaunchedTraining:
         """
         assert self.news is not None
         steps, done = epochs * self._batches, 0
-        while done < steps and (done == 0 or (self.news.ended >= done // self._batches).any()):
+        while done < steps and not self.news.has_stopped:
             of_launch = min(self._most // self._batches * self._batches or self._most, steps - done)
             self._launch(self._shape, done, of_launch, buffers, stream, patience)
             self._wait(stream, of_launch / self._most > _BETWEEN_LOOKS, tell)
@@ -479,24 +479,29 @@ class OneLaunch(DeviceDriven):
         self._training.train(epochs, self._operands, self._stream, self.progress)
         self._rows = self._last
 
-    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> Watched:
+    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> list[Watched]:
         news, told = self._training.news, 0
-        assert news is not None and self._members == 1
+        if news is None:
+            return super().watch(epochs, patience, report)
 
         def tell() -> None:
             nonlocal told
-            ended = int(news.ended[0])
-            if ended > told:
-                told = ended
-                report(ended, *map(float, news.of_member(0, ended)[-1, :2]))
+            ended = news.ended
+            if ended.min() and ended.max() > told:
+                told = int(ended.max())
+                last = [news.of_member(i, number)[-1, :2] for i, number in enumerate(ended)]
+                report(told, *map(float, np.mean(last, axis=0)))
 
         self._training.watch(epochs, patience or 0, self._operands, self._stream, tell)
         self._rows = self._last
         tell()
-        found = news.of_member(0, told).T
-        has_best = patience is not None and bool(np.isfinite(found[1]).any())
-        best = self._read_weights([self._best]) if has_best else None
-        return Watched(*found, best)
+        best, count = self._read_weights([self._best]) if patience else [], len(self._shapes)
+        found = []
+        for member, ended in enumerate(news.ended):
+            of_epochs = news.of_member(member, ended).T
+            has_best = patience is not None and bool(np.isfinite(of_epochs[1]).any())
+            found.append(Watched(*of_epochs, best[member * count :][:count] if has_best else None))
+        return found
 
     def check_trained(self) -> None:
         self._training.check(self._named["S"])
@@ -665,7 +670,7 @@ class OneByOne(Strategy):
     Members that train on the same rows share X and Y.
     """
 
-    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
+    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = watches = True
 
     def __init__(self, backend: Backend, members: Sequence[Member], folds: int) -> None:
         super().__init__(backend)
@@ -682,7 +687,7 @@ class OneByOne(Strategy):
             taken = (X, Y) if rows is None else (X[rows], Y[rows])
             x, y = data.setdefault((member.fold, member.bootstrap), taken)
             one = _Sharing(self.backend, uploaded)
-            one.keeps_losses = self.keeps_losses
+            one.keeps_losses, one.validation = self.keeps_losses, self.validation
             self._each.append(one)
             of_member = on_rows(member.network(network), len(X), len(x), batch_size)
             one.setup(of_member, x, y, min(batch_size, len(x)), member.learning_rate)
@@ -701,6 +706,9 @@ class OneByOne(Strategy):
             if i:
                 self.progress(epochs * i / len(self._each), epochs, time.perf_counter() - began)
             one.train(epochs)
+
+    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> list[Watched]:
+        return [watched for one in self._each for watched in one.watch(epochs, patience, report)]
 
     def loss(self) -> float:
         return fmean(self.losses())
@@ -744,10 +752,14 @@ class Ensemble(SideBySide):
     networks, with fewer blocks than a single network would get if that finishes all members sooner. Members
     that do not fit on the device at the same time follow in the same launch when others have finished. If
     neither kernel trains the network (it is too large, say), ``setup`` raises Unsupported with the reasons.
+    A member whose patience has ended frees its blocks for others.
     On a CPU, NumPy trains the members one after the other, whatever they train.
     """
 
     by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
+
+    def check_validation(self) -> None:
+        """Accept rows held out: ``setup`` chooses what computes their loss."""
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         members, reasons = self.described(network, rate), list[str]()
@@ -756,7 +768,7 @@ class Ensemble(SideBySide):
             launch = OneLaunch(self.backend, describe)
             launch.of_members = arrays_of(members, network, len(X), self._folds)
             self._strategy: Strategy = launch
-            launch.keeps_losses = self.keeps_losses
+            launch.keeps_losses, launch.validation = self.keeps_losses, self.validation
             try:
                 launch.check_network(network)
                 launch.setup(network, X, Y, batch_size, rate)
@@ -765,14 +777,15 @@ class Ensemble(SideBySide):
                 launch.close()
             else:
                 self.plan, self.launch = "; ".join([str(launch.plan), *reasons]), launch.launch
+                self.watches = launch.watches
                 return
         if not self.backend.is_processor:
             raise Unsupported("; ".join(reasons))
         self._strategy = OneByOne(self.backend, members, self._folds)
         self._strategy.check_network(network)
-        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.keeps_losses, self._strategy.validation = self.keeps_losses, self.validation
         self._strategy.setup(network, X, Y, batch_size, rate)
-        self.plan, self.launch = self._strategy.plan, None
+        self.plan, self.launch, self.watches = self._strategy.plan, None, True
 
     def load(self, weights: list[np.ndarray]) -> None:
         self._strategy.load([W for own in self.each(weights, self._count) for W in own])
@@ -783,7 +796,7 @@ class Ensemble(SideBySide):
 
     epoch, check_trained, losses = _delegated("epoch"), _delegated("check_trained"), _delegated("losses")
     loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
-    weights = _delegated("weights")
+    weights, watch = _delegated("weights"), _delegated("watch")
 
     def close(self) -> None:
         if hasattr(self, "_strategy"):

@@ -1522,6 +1522,10 @@ struct Training {
         return epoch - watch.best_epoch >= patience ? verdict | STOP : verdict;
     }
 
+    __device__ int epochs_ended() const   // negative if training has ended with the last one
+    {
+        return shared.watch.verdict & STOP ? -shared.watch.epochs : shared.watch.epochs;
+    }
     __device__ void report(double loss, double of_held, unsigned long long trained) const
     {
         Watch& watch = shared.watch;
@@ -1531,7 +1535,7 @@ struct Training {
             to[0] = loss, to[1] = of_held;
             to[2] = 1e-9 * (trained - watch.since), to[3] = 1e-9 * (ended - trained);
             __threadfence_system();
-            ((volatile double*)news)[1 + member] = watch.epochs;
+            ((volatile double*)news)[1 + member] = epochs_ended();
         }
         watch.since = ended;
     }
@@ -1560,7 +1564,7 @@ struct Training {
             const float* const left = of_member();
             watch.lowest = is_first ? __longlong_as_double(0x7ff0000000000000) : *(const double*)(left + 4);
             watch.best_epoch = is_first ? 0 : __float_as_int(left[6]);
-            const int epochs = is_first ? 0 : __float_as_int(left[7]);   // negative if training has ended
+            const int epochs = is_first ? 0 : __float_as_int(left[7]);
             watch.epochs = abs(epochs), watch.verdict = epochs < 0 ? STOP : 0;
             watch.since = nanoseconds();
         }
@@ -1574,7 +1578,7 @@ struct Training {
         if (!leads()) return;
         *(double*)(to + 4) = watch.lowest;
         to[6] = __int_as_float(watch.best_epoch);
-        to[7] = __int_as_float(watch.verdict & STOP ? -watch.epochs : watch.epochs);
+        to[7] = __int_as_float(epochs_ended());
     }
 #else
     __device__ bool has_ended() { return false; }

@@ -40,7 +40,7 @@ class News:
     """What a launch tells the host at the end of each epoch: the operand T, in float64.
 
     The host's request to stop, which the device reads then (any number but 0); the number of epochs that each
-    member has ended; and for each of a member's epochs its mean loss, the loss of rows held out, and the
+    member has ended, negative if it trains no more before the run's last; and for each of a member's epochs its mean loss, the loss of rows held out, and the
     seconds of training and of the rest. The loss of rows held out is NaN if there are none.
     """
 
@@ -64,7 +64,12 @@ class News:
     @property
     def ended(self) -> np.ndarray:
         """How many epochs each member has ended, (members,); a copy."""
-        return self._ended.astype(np.int64)
+        return np.abs(self._ended).astype(np.int64)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether every member has ended before its last epoch."""
+        return bool((self._ended < 0).all())
 
     def of_member(self, member: int, epochs: int) -> np.ndarray:
         """Of its first epochs, (epochs, 4): loss, loss of rows held out, seconds of training and of the rest."""
