@@ -282,7 +282,12 @@ def test_a_run_ends_after_so_many_epochs_without_gain_and_keeps_the_best_weights
 
 
 def test_members_end_after_epochs_of_their_own():
-    settings = ("strategy=ensemble", "training.batch_size=32", "network.init=he_uniform", "training.epochs=60")
+    settings = (
+        "strategy=ensemble",
+        "training.batch_size=32",
+        "network.init=he_uniform",
+        "training.epochs=60",
+    )
     settings += ("training.validation=0.25", "training.patience=1", "strategy.learning_rates=[0.0001,0.03]")
     record = measured(*settings, "strategy.starts=2")
     assert not disagreements(record) and store.checked(record, "a record")

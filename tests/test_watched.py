@@ -1,12 +1,12 @@
 """Launches that compute the losses of their epochs, end early and tell the host: on the CPU and on a GPU."""
 
+import threading
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
-import cuda_on_cpu
 import numpy as np
 import pytest
-from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from layered_shapes import (
@@ -24,17 +24,16 @@ from layered_shapes import (
 from test_whole import buffers_of, configuration, launched, on_cpu, whole
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.launches import TRAINED, TrainingLaunch
+from snn.backends.launches import TRAINED, Steps, TrainingLaunch
 from snn.backends.launches.whole import News
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.measurement import runs
 from snn.measurement.protocol import Round
-from snn.models.members import MemberArrays
 from snn.models.layers import ACTIVATIONS
+from snn.models.members import MemberArrays
 from snn.strategies import factory
-from snn.strategies.base import EpochReport
-from snn.strategies.one_launch import OneLaunch, watched_shape, whole_shape
+from snn.strategies.one_launch import LaunchedTraining, OneLaunch, whole_shape
 from snn.training import fit
 
 RATE = 0.005
@@ -45,7 +44,7 @@ def watched(one, rows, held, epochs, members=1, **more):
 
 
 def by_oracle(one, X, Y, weights, held, epochs, patience, rate=RATE):
-    """Losses of each epoch, and of held-out rows after it, until the patience ends; the best weights and the last."""
+    """Losses of each epoch and of rows held out, until the patience ends; the best and the last weights."""
     found, best, last, lowest, best_epoch = [], None, None, np.inf, 0
     held_X, held_Y = (M.astype(np.float64) for M in held)
     for epoch, (last, errors) in enumerate(oracle_epochs(one, X, Y, weights, epochs, rate), 1):
@@ -120,7 +119,9 @@ def test_awkward_shapes_end_with_the_epoch_of_the_oracle(data, random):
     optimizer = draw(st.sampled_from(sorted(OPTIMIZERS)))
     function = draw(st.sampled_from(sorted({*ACTIVATIONS} - {"relu", "leaky_relu"})))  # without kinks
     loss, outputs = draw(
-        st.sampled_from([("error", 1), ("huber", 1), ("binary_cross_entropy", 3), ("softmax_cross_entropy", 7)])
+        st.sampled_from(
+            [("error", 1), ("huber", 1), ("binary_cross_entropy", 3), ("softmax_cross_entropy", 7)]
+        )
     )
     one = shape(
         *(draw(st.integers(1, 50)), *sizes, outputs),
@@ -202,9 +203,7 @@ def test_members_end_after_epochs_of_their_own(random):
     for member in range(3):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("layered_shapes.SEED", int(seeds[member]))
-            losses, best, last = by_oracle(
-                one, X, Y, weights, held_out, epochs, 1, float(rates[member])
-            )
+            losses, best, last = by_oracle(one, X, Y, weights, held_out, epochs, 1, float(rates[member]))
         ended.append(len(losses))
         np.testing.assert_allclose(news.of_member(member, len(losses))[:, :2], losses, rtol=1e-4)
         agrees(of, buffers[2][member * per :][:per], last, 1e-4)
@@ -217,7 +216,7 @@ def test_members_end_after_epochs_of_their_own(random):
 
 
 class Emulated(CpuBackend):
-    """A backend whose launches of whole networks run by the CUDA source on the CPU, on so many blocks each."""
+    """A backend that trains whole networks by the CUDA source on the CPU, with so many blocks each."""
 
     is_processor = False
     fails_to_pin = False
@@ -252,7 +251,16 @@ def job_for(one, epochs, patience, random, strategy="persistent", held=21, **mor
     rows = 2 * one.batch + 7
     (X, Y), held_out, _ = data(one, rows, held, random)
     return factory.Job(
-        *(groups.load("strategy", strategy), network_of(one, init="he_uniform"), X, Y, 1, epochs, one.batch, 0.02),
+        *(
+            groups.load("strategy", strategy),
+            network_of(one, init="he_uniform"),
+            X,
+            Y,
+            1,
+            epochs,
+            one.batch,
+            0.02,
+        ),
         **{"validation": held_out if held else None, "patience": patience, **more},
     )
 
@@ -315,3 +323,129 @@ def test_each_member_of_an_ensemble_ends_as_it_does_alone(lists, backend, random
         assert member["validation_loss"] == pytest.approx(min(expected.validation_losses), rel=1e-4)
     assert len(run.epochs) == max(epochs)
     assert run.validation_seconds > 0 and len(run.losses) == len(epochs)
+
+
+def test_a_strategy_says_so_if_the_host_cannot_share_memory(random):
+    job, backend = job_for(FURTHER["adam"], 2, None, random), Emulated()
+    backend.fails_to_pin = True
+    with pytest.raises(Unsupported, match=r"no launch trains instead: .*no page-locked memory"):
+        factory.start(job, backend)
+
+
+class Told(SimpleNamespace):
+    """A backend whose launch tells about an epoch whenever it has been looked at, until asked to stop."""
+
+    def __init__(self, epochs):
+        numbers = np.zeros(News.numbers(1, epochs))
+        super().__init__(numbers=numbers, epochs=epochs, news=News(numbers, 1), looked=threading.Event())
+
+    def steps_per_launch(self, one):
+        return 2 * self.epochs
+
+    def train(self, one, buffers, steps, stream):
+        assert steps.patience == 7
+
+    def stream_synchronize(self, stream):
+        for number in range(1, self.epochs + 1):
+            self.numbers[2 + 4 * (number - 1) :][:4] = number, -number, 1, 1
+            self.numbers[1] = number
+            assert self.looked.wait(60)
+            self.looked.clear()
+            if self.numbers[0]:
+                return
+
+
+def test_epochs_are_told_while_a_launch_runs():
+    backend, seen = Told(4), []
+    training = LaunchedTraining(backend, whole(FURTHER["adam"], 33), Steps(33, 0, 0, RATE))
+    training.news = backend.news
+
+    def tell():
+        seen.append(int(backend.news.ended[0]))
+        backend.looked.set()
+
+    training.watch(4, 7, (), None, tell)
+    assert sorted(set(seen)) >= [1, 2, 3, 4] and backend.numbers[0] == 0
+
+
+def test_an_interrupt_ends_the_launch_with_its_epoch():
+    backend = Told(4)
+    training = LaunchedTraining(backend, whole(FURTHER["adam"], 33), Steps(33, 0, 0, RATE))
+    training.news = backend.news
+
+    def tell():
+        backend.looked.set()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.watch(4, 7, (), None, tell)
+    assert backend.numbers[0] == 1 and backend.news.ended[0] < 4
+
+
+# ---- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("clipped", [False, True])
+@pytest.mark.parametrize("blocks", [1, 2, 8])
+def test_a_launch_on_a_gpu_ends_as_the_oracle(blocks, clipped, random, cuda_backend, monkeypatch):
+    one = shape(
+        *(150, 11, 64, 40, 1),
+        **{"loss": "error", "activations": ("tanh",), "update": "adam_update", "shuffled": True},
+    )
+    one = replace(one, clipped=clipped)
+    (X, Y), held_out, weights = data(one, 1003, 333, random)
+    losses, best, last = by_oracle(one, X, Y, weights, held_out, 30, 2, 0.02)
+    assert len(losses) < 30
+    monkeypatch.setattr("snn.backends.launches.whole._CLUSTERS", (blocks,))
+    with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:
+        strategy.validation = held_out
+        strategy.setup(network_of(one, run_steps=30 * 7), X, Y, one.batch, 0.02)
+        assert strategy.launch["cluster"] == blocks and strategy.watches
+        found = []
+        for _ in range(2):
+            strategy.load(weights)
+            (watched,) = strategy.watch(30, 2, lambda *_: None)
+            strategy.check_trained()
+            found.append((*watched[:2], *watched.best, *strategy.weights()))
+    for once, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(once, again)
+    np.testing.assert_allclose(np.stack(found[0][:2], axis=1), losses, rtol=1e-3)
+    for W, exact in zip(found[0][2:], [*best, *last], strict=True):
+        assert np.linalg.norm(W - exact) < 1e-3 * max(np.linalg.norm(exact), 1e-2)
+
+
+@pytest.mark.gpu
+def test_members_on_a_gpu_end_as_each_alone(random, cuda_backend):
+    job = job_for(FURTHER["adam"], 40, 1, random, "ensemble", keeps_losses=True)
+    rates = np.geomspace(1e-4, 0.05, 150).tolist()
+    job = replace(job, strategy=job.strategy | {"starts": 1, "learning_rates": rates})
+    measured = runs.measure(job, Round(runs=1), cuda_backend)
+    assert measured.status == "ok", measured.reason
+    assert measured.launch["kernel"] == "whole" and len({one["epochs"] for one in measured.members}) > 2
+    for member in measured.members[::49]:
+        alone = in_one_by_one(replace(job, learning_rate=member["learning_rate"]), CpuBackend())
+        assert member["validation_loss"] == pytest.approx(min(alone.validation_losses), rel=1e-3)
+
+
+@pytest.mark.gpu
+def test_a_gpu_tells_about_epochs_and_ends_when_it_is_interrupted(random, cuda_backend):
+    one = shape(*(64, 11, 64, 64, 1), loss="error", update="adam_update", shuffled=True)
+    (X, Y), held_out, weights = data(one, 6400, 640, random)
+    seen, epochs = [], 20_000  # a few seconds
+
+    def report(done, loss, held):
+        seen.append(done)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:
+        strategy.validation = held_out
+        strategy.setup(network_of(one, run_steps=100 * epochs), X, Y, one.batch, 1e-4)
+        strategy.load(weights)
+        with pytest.raises(KeyboardInterrupt):
+            strategy.watch(epochs, None, report)
+        assert 0 < seen[0] < seen[1] < seen[2] < epochs
+        strategy.load(weights)
+        strategy.train(1)  # the device is as before
+        assert np.isfinite(strategy.loss())

@@ -43,7 +43,7 @@ class Epoch(NamedTuple):
 
 
 class MemberEnd(NamedTuple):
-    """How many epochs a member was trained, the best one by its validation loss, and the loss of what it keeps."""
+    """A member's number of epochs, the best one by its validation loss, and that loss of what it keeps."""
 
     epochs: int
     best_epoch: int | None
@@ -309,30 +309,11 @@ def _run(
     validation_seconds = 0.0
     best: list[np.ndarray] | None = None
     lowest, best_epoch = math.inf, 0
-    ends: list[MemberEnd] = []
     began = time.perf_counter()
+    ends: tuple[MemberEnd, ...] = ()
     if job.watches_epochs and strategy.watches:
-        networks, taken = _watched(job, strategy, backend, of_run)
-        ends = [_end(one, job.patience) for one in networks]
-        last = [one.losses[-1] for one in networks]
-        losses_of_epochs = _mean_over([one.losses for one in networks], last)
-        if job.validation is not None:
-            kept = [end.validation_loss for end in ends]
-            held_out = _mean_over([one.validation_losses for one in networks], kept)
-        of_training, others = (_mean_over([one[i] for one in networks], [0.0] * len(networks)) for i in (2, 3))
-        # Their own clocks share out the time that has passed for the host.
-        of_epochs = np.array(of_training) if held_out else np.add(of_training, others)
-        validation_seconds = math.fsum(others) if held_out else 0.0
-        scale = taken / (float(of_epochs.sum()) + validation_seconds)
-        validation_seconds *= scale
-        each = zip(scale * of_epochs, losses_of_epochs, held_out or [None] * len(of_epochs), strict=True)
-        epochs = [Epoch(float(of_epoch), loss, held) for of_epoch, loss, held in each]
+        epochs, validation_seconds, ends, best = _watched(job, strategy, backend, of_run)
         seconds = math.fsum(epoch.seconds for epoch in epochs)
-        if job.patience is not None and any(one.best for one in networks):
-            now, count = strategy.weights(), len(job.network.parameters)
-            best = [
-                W for i, one in enumerate(networks) for W in one.best or now[i * count : (i + 1) * count]
-            ]
     elif job.watches_epochs:
         seconds = 0.0
         for done in range(job.epochs):
@@ -357,8 +338,8 @@ def _run(
     losses = strategy.losses()
     run = Run(
         *(seconds, fmean(losses), tuple(losses), tuple(epochs)),
-        ends=tuple(ends) if held_out and strategy.side_by_side else (),
-        validation_seconds=validation_seconds if held_out else None,
+        ends=ends,
+        validation_seconds=None if job.validation is None else validation_seconds,
         began=began,
     )
     if best is not None:
@@ -378,7 +359,7 @@ def _train(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndar
     """The work of a run, without reading its results."""
     strategy.load(weights)
     if job.watches_epochs and strategy.watches:
-        _watched(job, strategy, backend, unwatched)
+        strategy.watch(job.epochs, None, lambda *_: None)
     elif job.watches_epochs:
         for _ in range(job.epochs):
             strategy.epoch()
@@ -386,6 +367,37 @@ def _train(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndar
     else:
         strategy.train(job.epochs)
         backend.synchronize()
+
+
+def _watched(
+    job: Job, strategy: Strategy, backend: Backend, of_run: OfRun
+) -> tuple[list[Epoch], float, tuple[MemberEnd, ...], list[np.ndarray] | None]:
+    """Train a run whose losses are computed during it.
+
+    Returns its epochs, the seconds of validation, the ends of several networks, and the best weights. The
+    seconds that have passed for the host are shared out by what the networks' own clocks say.
+    """
+    networks, began = list[Watched](), time.perf_counter()
+
+    def report(done: int, *losses: float) -> None:
+        of_run(done, job.epochs, time.perf_counter() - began)
+
+    taken = _timed(backend, lambda: networks.extend(strategy.watch(job.epochs, job.patience, report)))
+    ends = [_end(one, job.patience) for one in networks]
+    none = [0.0] * len(networks)
+    losses = _mean_over([one.losses for one in networks], [float(one.losses[-1]) for one in networks])
+    seconds = np.array(_mean_over([one.seconds for one in networks], none))
+    further = np.array(_mean_over([one.further_seconds for one in networks], none))
+    held_out: list[float | None] = [None] * len(losses)
+    if job.validation is None:
+        seconds, further = seconds + further, np.zeros(len(further))
+    else:
+        kept = [end.validation_loss for end in ends]
+        held_out = [*_mean_over([one.validation_losses for one in networks], kept)]
+    scale = taken / float(seconds.sum() + further.sum())
+    epochs = [Epoch(*one) for one in zip((scale * seconds).tolist(), losses, held_out, strict=True)]
+    of_members = tuple(ends) if job.validation is not None and strategy.side_by_side else ()
+    return epochs, scale * float(further.sum()), of_members, _best_of(networks, strategy)
 
 
 def _end(one: Watched, patience: int | None) -> MemberEnd:
@@ -397,23 +409,20 @@ def _end(one: Watched, patience: int | None) -> MemberEnd:
 def _mean_over(values: Sequence[np.ndarray], after: Sequence[float]) -> list[float]:
     """The mean of each epoch over networks; after its last epoch a network has the value of ``after``."""
     longest = max(map(len, values))
-    filled = [
-        np.append(one, np.full(longest - len(one), end)) for one, end in zip(values, after, strict=True)
-    ]
-    return np.mean(filled, axis=0).tolist()
+    filled = [np.append(one, [end] * (longest - len(one))) for one, end in zip(values, after, strict=True)]
+    return list(map(float, np.mean(filled, axis=0)))
 
 
-def _watched(
-    job: Job, strategy: Strategy, backend: Backend, of_run: OfRun
-) -> tuple[list[Watched], float]:
-    """The epochs of a run whose losses are computed during it, and its wall-clock seconds."""
-    found, began = list[list[Watched]](), time.perf_counter()
-
-    def report(done: int, *losses: float) -> None:
-        of_run(done, job.epochs, time.perf_counter() - began)
-
-    taken = _timed(backend, lambda: found.append(strategy.watch(job.epochs, job.patience, report)))
-    return found[0], taken
+def _best_of(networks: Sequence[Watched], strategy: Strategy) -> list[np.ndarray] | None:
+    """The best weights of all networks, the last ones of those without; None if all are without."""
+    if all(one.best is None for one in networks):
+        return None
+    now = strategy.weights()
+    count = len(now) // len(networks)
+    found: list[np.ndarray] = []
+    for i, one in enumerate(networks):
+        found += one.best or now[i * count : (i + 1) * count]
+    return found
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:

@@ -35,10 +35,10 @@ Progress = Callable[[float, int, float], None]
 class Watched(NamedTuple):
     """The epochs of a run in which one network was trained, each with a value: float64 (epochs,).
 
-    ``losses``: the mean of its batches' losses, each before that batch's update. ``validation_losses``: of the
-    rows held out, after the epoch; NaN without any. ``seconds`` and ``further_seconds``: of training, and of
-    computing these losses, by the clock of what does it. ``best``: the weights after the epoch with the
-    smallest validation loss, if there was a patience and a loss was finite.
+    ``losses``: the mean of its batches' losses, each before that batch's update. ``validation_losses``: of
+    the rows held out, after the epoch; NaN without any. ``seconds`` and ``further_seconds``: of training and
+    of computing these losses, by the device's clock if a launch trains several epochs. ``best``: the weights
+    after the epoch with the smallest validation loss, if there was a patience and a loss was finite.
     """
 
     losses: np.ndarray
@@ -237,8 +237,8 @@ class Strategy(ABC):
         """Train for ``epochs`` epochs, or until ``patience`` of them in a row had no smaller validation loss.
 
         Returns the epochs of each network that a run trains. Only right after ``load``, with
-        ``keeps_losses``. ``report`` is called after each epoch or, if launches train several, now and then and
-        at the end.
+        ``keeps_losses``. ``report`` is called after each epoch or, if launches train several, now and then
+        and at the end.
         """
         found, lowest, best_epoch, best = list[tuple[float, float, float, float]](), inf, 0, None
         for number in range(1, epochs + 1):
@@ -255,7 +255,8 @@ class Strategy(ABC):
                 lowest, best_epoch, best = held, number, self.weights()
             if number - best_epoch >= patience:
                 break
-        return [Watched(*np.array(found).T, best)]
+        losses, held_out, of_training, of_rest = np.array(found).T
+        return [Watched(losses, held_out, of_training, of_rest, best)]
 
     @abstractmethod
     def loss(self) -> float:

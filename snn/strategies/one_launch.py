@@ -136,7 +136,7 @@ class LaunchedTraining:
         self._epochs += epochs
 
     def _wait(self, stream: Any, is_long: bool, tell: Callable[[], None]) -> None:
-        """Wait for the stream, in a thread if that takes long, so that the host can look and be interrupted."""
+        """Wait for the stream; in a thread if that takes long, so that the host can be interrupted."""
         assert self.news is not None
         if not is_long:
             self._backend.stream_synchronize(stream)
@@ -498,9 +498,10 @@ class OneLaunch(DeviceDriven):
         best, count = self._read_weights([self._best]) if patience else [], len(self._shapes)
         found = []
         for member, ended in enumerate(news.ended):
-            of_epochs = news.of_member(member, ended).T
-            has_best = patience is not None and bool(np.isfinite(of_epochs[1]).any())
-            found.append(Watched(*of_epochs, best[member * count :][:count] if has_best else None))
+            losses, held_out, of_training, of_rest = news.of_member(member, ended).T
+            has_best = patience is not None and bool(np.isfinite(held_out).any())
+            kept = best[member * count : (member + 1) * count] if has_best else None
+            found.append(Watched(losses, held_out, of_training, of_rest, kept))
         return found
 
     def check_trained(self) -> None:

@@ -39,9 +39,9 @@ _OF_EPOCH = 4  # numbers that a launch tells
 class News:
     """What a launch tells the host at the end of each epoch: the operand T, in float64.
 
-    The host's request to stop, which the device reads then (any number but 0); the number of epochs that each
-    member has ended, negative if it trains no more before the run's last; and for each of a member's epochs its mean loss, the loss of rows held out, and the
-    seconds of training and of the rest. The loss of rows held out is NaN if there are none.
+    The host's request to stop, which the device reads then (any number but 0). For each member the number of
+    its epochs that have ended, negative once it has stopped. For each of these its mean loss, the loss of
+    rows held out (NaN if there are none), and the seconds of training and of the rest.
     """
 
     def __init__(self, numbers: np.ndarray, members: int) -> None:
@@ -68,11 +68,11 @@ class News:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether every member has ended before its last epoch."""
+        """Whether every member has stopped: its patience has ended, or the host has asked for it."""
         return bool((self._ended < 0).all())
 
     def of_member(self, member: int, epochs: int) -> np.ndarray:
-        """Of its first epochs, (epochs, 4): loss, loss of rows held out, seconds of training and of the rest."""
+        """Its first epochs, (epochs, 4): loss, loss of rows held out, seconds of training and of the rest."""
         return self._epochs[member, :epochs].copy()
 
 
@@ -130,7 +130,7 @@ class WholeShape(LayeredShape):
         memory = max(plan.memory for plan in self._plans)
         trained = self.data_rows if self.own_rows else rows
         orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in self._plans) * self.shuffled
-        workspace = self.members * (self._of_member + orders + trained * self.own_rows)
+        workspace = self.members * (self.of_member + orders + trained * self.own_rows)
         errors = self.members * (trained if self.keeps_errors else self.batch) * self.errors
         of_members = self.members * parameters, self.members * memory, errors
         best = self.members * (parameters + self.held_rows * self.errors)
@@ -151,14 +151,14 @@ class WholeShape(LayeredShape):
     def workspace(self, floats: int, of_members: MemberArrays, steps: Steps) -> np.ndarray:
         """As in ``TrainingShape``: per member its rate, weight decay, seed of orders and rows."""
         workspace = np.zeros(floats, np.float32)
-        its = workspace[HEAD : HEAD + self._of_member * self.members].reshape(-1, self._of_member)
+        its = workspace[HEAD : HEAD + self.of_member * self.members].reshape(-1, self.of_member)
         its[:, 0], its[:, 1] = of_members.rate, steps.numbers[-1] if steps.numbers else 0.0
         if of_members.weight_decay is not None:
             its[:, 1] = of_members.weight_decay
         seeds = np.array([steps.seed]) if of_members.order_seed is None else of_members.order_seed
         its[:, 2] = seeds.astype(np.uint32).view(np.float32)
         if of_members.rows is not None:
-            behind = HEAD + self._of_member * self.members
+            behind = HEAD + self.of_member * self.members
             workspace[behind : behind + of_members.rows.size] = of_members.rows.reshape(-1).view(np.float32)
         return workspace
 
@@ -177,7 +177,7 @@ class WholeShape(LayeredShape):
     # ---- a block's share
 
     @property
-    def _of_member(self) -> int:
+    def of_member(self) -> int:
         """Floats of a member in the workspace, before the rows."""
         return 8 if self.watched else 4
 
