@@ -21,6 +21,11 @@
 //   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
+//   CLIPPED    The update waits for all gradients and their norm: a sum over the warps or, in a cluster, over the parts that
+//              blocks own, whose squares they send to each other.
+//   WATCHED    After an epoch's last step the workers find the errors of rows held out, while the owners wait. Every block adds
+//              up these errors in the same order, so that all agree on the best weights and on the end of training. The first
+//              block adds up the epoch's own errors, and tells the host.
 //   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before. With ORDER_BITS, an epoch's
 //              order follows from its number and the member's seed (order.cuh); the tables of its Feistel network
 //              are made once per epoch.
@@ -28,8 +33,10 @@
 // Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
 // outputs), b_1, W_2, ..., one member after the other. M: the optimiser's state, in the order in which threads hold it. E: the
 // error or loss of each row in the order of training, one member after the other; without ALL_ERRORS only of the last batch of
-// each. After the workspace's head: 4 floats per member (rate, decay, seed, unused); with MEMBER_ROWS the rows of each member;
-// the orders of two epochs.
+// each. After the workspace's head: MEMBER_FLOATS per member (rate, decay, seed, unused; if WATCHED, the host's request to stop,
+// the least loss as a double, its epoch, and the epochs that have ended); with MEMBER_ROWS the rows of each member;
+// the orders of two epochs. If WATCHED, X and Y begin with `held` rows held out; B: the weights after each member's best epoch,
+// the errors of held-out rows of each member; T: memory of the host (News in snn/backends/launches/whole.py).
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
@@ -1437,19 +1444,21 @@ struct Training {
         if (rank == 0) {
             const float* const errors = E + (size_t)member * rows * ERRORS;
             const int last = rows_of(batches - 1), others = rows - last;
-            loss = sum_of(errors, others * ERRORS) / (BATCH * ERRORS);
-            loss = (loss + sum_of(errors + (size_t)others * ERRORS, last * ERRORS) / (last * ERRORS)) / batches;
+            loss = sum_of(errors, others) / (BATCH * ERRORS);
+            loss = (loss + sum_of(errors + (size_t)others * ERRORS, last) / (last * ERRORS)) / batches;
         }
-        const double of_held = sum_of(held_E, held * ERRORS) / (held * ERRORS);
+        const double of_held = sum_of(held_E, held) / ((double)held * ERRORS);
         if (thread == 0) watch.verdict = verdict_on(of_held);
         all_blocks();   // the next step writes to E
         if constexpr (CLUSTER == 1)
             if (watch.verdict & BEST) save_weights(best);
         if (leads()) report(loss, of_held, trained);
+        __syncwarp();
         return watch.verdict & STOP;
     }
     __device__ static void all_blocks()
     {
+        __syncwarp();   // the barrier is an aligned one
         if constexpr (CLUSTER > 1) cluster_barrier();
         else __syncthreads();
     }
@@ -1494,11 +1503,12 @@ struct Training {
         }
     }
 
-    // The sum of losses, of which E has so many; the same bits in all threads of all blocks.
-    __device__ double sum_of(const float* errors, int number) const
+    // The sum of the losses of rows, from their errors; the same bits in all threads of all blocks.
+    __device__ double sum_of(const float* errors, int of_rows) const
     {
         double sum = 0.0;
-        for (int i = thread; i < number; i += WORKERS) {
+        const size_t number = (size_t)of_rows * ERRORS;
+        for (size_t i = thread; i < number; i += WORKERS) {
             const double error = __ldcg(errors + i);
             sum += Loss::LOSS == Loss::error ? error * error : error;
         }
