@@ -272,9 +272,9 @@ def in_one_by_one(job, backend):
 
 @on_cpu
 @pytest.mark.parametrize("most", [1000, 4, 2])
-@pytest.mark.parametrize("blocks, patience", [(1, 1), (2, None)])
-def test_a_job_has_the_losses_and_weights_of_other_strategies(blocks, patience, most, random):
-    job = job_for(FURTHER["adam"], 6, patience, random)
+@pytest.mark.parametrize("blocks, patience, clipped", [(1, 1, True), (2, None, False)])
+def test_a_job_has_the_losses_and_weights_of_other_strategies(blocks, patience, clipped, most, random):
+    job = job_for(replace(FURTHER["adam"], clipped=clipped), 6, patience, random)
     backend, reports = Emulated(blocks, most), []
     found = fit._fit(job, backend, None, lambda *told: reports.append(told))
     expected = in_one_by_one(job, CpuBackend())

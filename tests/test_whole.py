@@ -172,7 +172,8 @@ def test_members_have_rates_decays_orders_and_rows_of_their_own(random):
     rows = np.stack([np.arange(0, 50), np.arange(20, 70)]).astype(np.int32)
     rates, decays, seeds = [0.004, 0.008], [0.3, 0.1], [3, 4]
     its = MemberArrays(*(np.array(v, np.float32) for v in (rates, decays)), np.array(seeds, np.uint32), rows)
-    of, steps = whole(one, 50, 2, own_rows=True, all_errors=True), steps_of(one, 50, 2, RATE)
+    of = whole(one, 50, 2, own_rows=True, watched=True, most_epochs=2)
+    steps = steps_of(one, 50, 2, RATE)
     buffers = buffers_of(of, X, Y, [weights, weights], steps, its)
     launched(of, 1, buffers, steps)
     per = buffers[2].size // 2

@@ -607,7 +607,8 @@ class Persistent(Strategy):
     network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
     A run that takes longer than about 0.7 s is several, each of at most about 0.7 s, between which the
     host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
-    kernel has stopped.
+    kernel has stopped. If losses of epochs are kept, or rows are held out, the kernel that holds the whole
+    network computes them and decides when to stop (``watch``); others train one epoch per launch.
 
     The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for other
     small stacks of linear layers a cluster whose blocks hold the whole network, for wider ones the kernel

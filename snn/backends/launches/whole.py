@@ -82,7 +82,7 @@ class WholeShape(LayeredShape):
 
     ``data_rows``: the number of rows on which a member trains. ``largest``: the largest absolute value of X,
     from which its scale follows. ``own_rows``: whether members train on different rows, given by number. X
-    and Y are stored by rows. E has the errors of all rows or, for several members without ``all_errors``, of
+    and Y are stored by rows. E has the errors of all rows or, for several members that are not ``watched``, of
     each member's last batch. M has the state and, for each block, the numbers from which scales follow.
 
     ``watched``: the launch computes each epoch's loss and, with ``held_rows`` rows held out, their loss after
@@ -95,7 +95,6 @@ class WholeShape(LayeredShape):
     data_rows: int = 1
     largest: float = 1.0
     own_rows: bool = False
-    all_errors: bool = False
     watched: bool = False
     held_rows: int = 0
     most_epochs: int = 0
@@ -110,7 +109,7 @@ class WholeShape(LayeredShape):
 
     @property
     def keeps_errors(self) -> bool:  # type: ignore[override]
-        return self.members == 1 or self.all_errors or self.watched
+        return self.members == 1 or self.watched
 
     @property
     def operands(self) -> tuple[str, ...]:
