@@ -1,4 +1,4 @@
-"""Launches that compute the losses of their epochs, end early and tell the host: on the CPU and on a GPU."""
+"""Launches that compute losses of epochs, end early and report to the host: on the CPU and on a GPU."""
 
 import threading
 from contextlib import closing
@@ -25,7 +25,7 @@ from test_whole import buffers_of, configuration, launched, on_cpu, whole
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import TRAINED, Steps, TrainingLaunch
-from snn.backends.launches.whole import News
+from snn.backends.launches.whole import Telemetry
 from snn.config import groups
 from snn.errors import Unsupported
 from snn.measurement import runs
@@ -79,11 +79,11 @@ def check_launch(one, blocks, rows, held, epochs, patience, random):
     together = [np.concatenate(pair) for pair in zip(held_out, (X, Y), strict=True)]
     buffers = buffers_of(of, *together, [weights], steps)
     launched(of, blocks, buffers, steps)
-    news = News(buffers[-1], 1)
-    (ended,) = news.ended
+    telemetry = Telemetry(buffers[-1], 1)
+    (ended,) = telemetry.ended
     assert ended == len(losses)
-    np.testing.assert_allclose(news.of_member(0, ended)[:, :2], losses, rtol=2e-5)
-    assert (news.of_member(0, ended)[:, 2:] > 0).all()
+    np.testing.assert_allclose(telemetry.epochs(0, ended)[:, :2], losses, rtol=2e-5)
+    assert (telemetry.epochs(0, ended)[:, 2:] > 0).all()
     agrees(of, buffers[2], last)
     agrees(of, buffers[6][: buffers[2].size], best)
     assert buffers[5][TRAINED].view(np.uint64)[0] == ended * -(-rows // one.batch)
@@ -155,9 +155,9 @@ def test_bits_are_those_without_losses_however_launches_are_split(batches, block
             done += number
         for without, with_losses in zip(alone[2:5], buffers[2:5], strict=True):
             np.testing.assert_array_equal(without, with_losses)
-        news = News(buffers[-1], 1)
-        assert news.ended == 4
-        found.append((buffers[6], news.of_member(0, 4)[:, :2]))
+        telemetry = Telemetry(buffers[-1], 1)
+        assert telemetry.ended == 4
+        found.append((buffers[6], telemetry.epochs(0, 4)[:, :2]))
     for together, apart in zip(*found, strict=True):
         np.testing.assert_array_equal(together, apart)
     expected, *_ = by_oracle(one, X, Y, weights, held_out, 4, 9)
@@ -172,19 +172,19 @@ def test_a_launch_that_is_asked_to_ends_with_its_epoch(blocks, random):
     (X, Y), _, weights = data(one, rows, 1, random)
     of, steps = watched(one, rows, 0, 5), steps_of(one, rows, 5, RATE)
     buffers = buffers_of(of, X, Y, [weights], steps)
-    news = News(buffers[-1], 1)
-    news.request_stop()
+    telemetry = Telemetry(buffers[-1], 1)
+    telemetry.request_stop()
     launched(of, blocks, buffers, steps)
-    assert news.ended == 1 and buffers[5][TRAINED].view(np.uint64)[0] == 2
-    (loss, of_held, *_) = news.of_member(0, 1)[0]
+    assert telemetry.ended == 1 and buffers[5][TRAINED].view(np.uint64)[0] == 2
+    (loss, of_held, *_) = telemetry.epochs(0, 1)[0]
     assert np.isnan(of_held)
     ((_, errors),) = oracle_epochs(one, X, Y, weights, 1, RATE)
     assert loss == pytest.approx(np.mean(errors**2), rel=1e-5)
     launched(of, blocks, buffers, steps._replace(epoch=1, number=8))
-    assert news.ended == 1  # it remains ended
-    news.clear()
+    assert telemetry.ended == 1  # it remains ended
+    telemetry.clear()
     launched(of, blocks, buffers, steps)
-    assert news.ended == 5
+    assert telemetry.ended == 5
 
 
 @on_cpu
@@ -198,17 +198,17 @@ def test_members_end_after_epochs_of_their_own(random):
     both = [np.concatenate(pair) for pair in zip(held_out, (X, Y), strict=True)]
     buffers = buffers_of(of, *both, 3 * [weights], steps, its)
     launched(of, 1, buffers, steps)
-    news, ended = News(buffers[-1], 3), []
+    telemetry, ended = Telemetry(buffers[-1], 3), []
     per = buffers[2].size // 3
     for member in range(3):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("layered_shapes.SEED", int(seeds[member]))
             losses, best, last = by_oracle(one, X, Y, weights, held_out, epochs, 1, float(rates[member]))
         ended.append(len(losses))
-        np.testing.assert_allclose(news.of_member(member, len(losses))[:, :2], losses, rtol=1e-4)
+        np.testing.assert_allclose(telemetry.epochs(member, len(losses))[:, :2], losses, rtol=1e-4)
         agrees(of, buffers[2][member * per :][:per], last, 1e-4)
         agrees(of, buffers[6][member * per :][:per], best, 1e-4)
-    assert news.ended.tolist() == ended and len(set(ended)) > 1
+    assert telemetry.ended.tolist() == ended and len(set(ended)) > 1
     assert buffers[5][TRAINED].view(np.uint64)[0] == sum(ended) * -(-70 // one.batch)
 
 
@@ -276,7 +276,7 @@ def in_one_by_one(job, backend):
 def test_a_job_has_the_losses_and_weights_of_other_strategies(blocks, patience, clipped, most, random):
     job = job_for(replace(FURTHER["adam"], clipped=clipped), 6, patience, random)
     backend, reports = Emulated(blocks, most), []
-    found = fit._fit(job, backend, None, lambda *told: reports.append(told))
+    found = fit._fit(job, backend, None, lambda *report: reports.append(report))
     expected = in_one_by_one(job, CpuBackend())
     assert found.plan.startswith(f"{blocks} blocks" if blocks > 1 else "one block")
     assert len(found.losses) == len(expected.losses) and (len(found.losses) < 6) == (patience == 1)
@@ -332,12 +332,14 @@ def test_a_strategy_says_so_if_the_host_cannot_share_memory(random):
         factory.start(job, backend)
 
 
-class Told(SimpleNamespace):
-    """A backend whose launch tells about an epoch whenever it has been looked at, until asked to stop."""
+class Reporting(SimpleNamespace):
+    """A backend whose launch ends an epoch whenever the host has looked, until it is asked to stop."""
 
     def __init__(self, epochs):
-        numbers = np.zeros(News.numbers(1, epochs))
-        super().__init__(numbers=numbers, epochs=epochs, news=News(numbers, 1), looked=threading.Event())
+        numbers = np.zeros(Telemetry.numbers(1, epochs))
+        super().__init__(
+            numbers=numbers, epochs=epochs, telemetry=Telemetry(numbers, 1), looked=threading.Event()
+        )
 
     def steps_per_launch(self, one):
         return 2 * self.epochs
@@ -355,31 +357,31 @@ class Told(SimpleNamespace):
                 return
 
 
-def test_epochs_are_told_while_a_launch_runs():
-    backend, seen = Told(4), []
+def test_the_host_sees_epochs_while_a_launch_runs():
+    backend, seen = Reporting(4), []
     training = LaunchedTraining(backend, whole(FURTHER["adam"], 33), Steps(33, 0, 0, RATE))
-    training.news = backend.news
+    training.telemetry = backend.telemetry
 
-    def tell():
-        seen.append(int(backend.news.ended[0]))
+    def look():
+        seen.append(int(backend.telemetry.ended[0]))
         backend.looked.set()
 
-    training.watch(4, 7, (), None, tell)
+    training.watch(4, 7, (), None, look)
     assert sorted(set(seen)) >= [1, 2, 3, 4] and backend.numbers[0] == 0
 
 
 def test_an_interrupt_ends_the_launch_with_its_epoch():
-    backend = Told(4)
+    backend = Reporting(4)
     training = LaunchedTraining(backend, whole(FURTHER["adam"], 33), Steps(33, 0, 0, RATE))
-    training.news = backend.news
+    training.telemetry = backend.telemetry
 
-    def tell():
+    def look():
         backend.looked.set()
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        training.watch(4, 7, (), None, tell)
-    assert backend.numbers[0] == 1 and backend.news.ended[0] < 4
+        training.watch(4, 7, (), None, look)
+    assert backend.numbers[0] == 1 and backend.telemetry.ended[0] < 4
 
 
 # ---- on a GPU
@@ -429,7 +431,7 @@ def test_members_on_a_gpu_end_as_each_alone(random, cuda_backend):
 
 
 @pytest.mark.gpu
-def test_a_gpu_tells_about_epochs_and_ends_when_it_is_interrupted(random, cuda_backend):
+def test_a_gpu_reports_epochs_and_ends_when_it_is_interrupted(random, cuda_backend):
     one = shape(*(64, 11, 64, 64, 1), loss="error", update="adam_update", shuffled=True)
     (X, Y), held_out, weights = data(one, 6400, 640, random)
     seen, epochs = [], 20_000  # a few seconds

@@ -22,7 +22,7 @@ from snn.backends.launches.linear import (
     PerceptronShape,
     has_outliers,
 )
-from snn.backends.launches.whole import News, WholeShape
+from snn.backends.launches.whole import Telemetry, WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
@@ -47,7 +47,7 @@ KERNELS = (
 """Sources of all kernels; a cell depends on them if its strategy imports this module."""
 
 _LONG = 1.0  # seconds of a launch that lets the next ones be shorter
-_BETWEEN_LOOKS = 0.05  # seconds, while a launch tells about its epochs
+_BETWEEN_LOOKS = 0.05  # seconds, for the host to look at a launch's epochs
 _AFTER_STOP = 16  # steps
 _PREDICTED = 4096, 1 << 20  # most rows that a prediction computes together, and outputs of a layer
 _CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
@@ -78,8 +78,8 @@ class LaunchedTraining:
         self._batches = math.ceil(steps.rows / shape.batch)
         self._most = backend.steps_per_launch(shape)
         self._asked = self._epochs = 0
-        self.news: News | None = None
-        """What launches tell about their epochs, if they do."""
+        self.telemetry: Telemetry | None = None
+        """The epochs of launches, if these report them."""
         self._after_stop: PerceptronShape | None = None
         if may_stop and isinstance(shape, PerceptronShape):
             self._after_stop = replace(shape, outliers=True)
@@ -88,8 +88,8 @@ class LaunchedTraining:
     def restart(self) -> None:
         """Begin a run, whose epochs are counted from 0."""
         self._epochs = 0
-        if self.news:
-            self.news.clear()
+        if self.telemetry:
+            self.telemetry.clear()
 
     def train(self, epochs: int, buffers: tuple[Any, ...], stream: Any, progress: Progress) -> None:
         """Train the run's next epochs. Returns before the last launch ends, unless its kernel may stop."""
@@ -118,26 +118,29 @@ class LaunchedTraining:
         self._epochs += epochs
 
     def watch(
-        self, epochs: int, patience: int, buffers: tuple[Any, ...], stream: Any, tell: Callable[[], None]
+        self, epochs: int, patience: int, buffers: tuple[Any, ...], stream: Any, look: Callable[[], None]
     ) -> None:
-        """Train a run whose launches tell about its epochs; ``patience`` 0 for all of them.
+        """Train a run whose launches report its epochs; ``patience`` 0 for all of them.
 
-        ``tell`` is called while a launch runs. Returns once all members have ended. If the host is
+        ``look`` is called while a launch runs. Returns once all members have ended. If the host is
         interrupted, the launch ends with its epoch.
         """
-        assert self.news is not None
+        assert self.telemetry is not None
         steps, done = epochs * self._batches, 0
-        while done < steps and not self.news.has_stopped:
+        while done < steps and not self.telemetry.has_stopped:
             of_launch = min(self._most // self._batches * self._batches or self._most, steps - done)
+            started = time.perf_counter()
             self._launch(self._shape, done, of_launch, buffers, stream, patience)
-            self._wait(stream, of_launch / self._most > _BETWEEN_LOOKS, tell)
+            self._wait(stream, of_launch / self._most > _BETWEEN_LOOKS, look)
             done += of_launch
-        self._asked += int(self.news.ended.sum()) * self._batches
+            if time.perf_counter() - started > _LONG:
+                self._most = max(1, self._most // 2)
+        self._asked += int(self.telemetry.ended.sum()) * self._batches
         self._epochs += epochs
 
-    def _wait(self, stream: Any, is_long: bool, tell: Callable[[], None]) -> None:
+    def _wait(self, stream: Any, is_long: bool, look: Callable[[], None]) -> None:
         """Wait for the stream; in a thread if that takes long, so that the host can be interrupted."""
-        assert self.news is not None
+        assert self.telemetry is not None
         if not is_long:
             self._backend.stream_synchronize(stream)
             return
@@ -145,9 +148,9 @@ class LaunchedTraining:
             waiting = pool.submit(self._backend.stream_synchronize, stream)
             try:
                 while not wait([waiting], _BETWEEN_LOOKS).done:
-                    tell()
+                    look()
             except BaseException:
-                self.news.request_stop()
+                self.telemetry.request_stop()
                 raise
             waiting.result()
 
@@ -428,7 +431,7 @@ class OneLaunch(DeviceDriven):
         further: list[Any] = []
         if self.watches:
             numbers = self.host((sizes["T"],), "workspace")
-            self._training.news = News(numbers.view(np.float64), self._members)
+            self._training.telemetry = Telemetry(numbers.view(np.float64), self._members)
             self._best = self.malloc(sizes["B"], "weights")
             further = [self._best, self.backend.shared_buffer(numbers)]
         own = (*map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES"))
@@ -480,25 +483,25 @@ class OneLaunch(DeviceDriven):
         self._rows = self._last
 
     def watch(self, epochs: int, patience: int | None, report: EpochReport) -> list[Watched]:
-        news, told = self._training.news, 0
-        if news is None:
+        telemetry, reported = self._training.telemetry, 0
+        if telemetry is None:
             return super().watch(epochs, patience, report)
 
-        def tell() -> None:
-            nonlocal told
-            ended = news.ended
-            if ended.min() and ended.max() > told:
-                told = int(ended.max())
-                last = [news.of_member(i, number)[-1, :2] for i, number in enumerate(ended)]
-                report(told, *map(float, np.mean(last, axis=0)))
+        def look() -> None:
+            nonlocal reported
+            ended = telemetry.ended
+            if ended.max() > reported:
+                reported = int(ended.max())
+                last = [telemetry.epochs(i, count)[-1, :2] for i, count in enumerate(ended) if count]
+                report(reported, *map(float, np.mean(last, axis=0)))
 
-        self._training.watch(epochs, patience or 0, self._operands, self._stream, tell)
+        self._training.watch(epochs, patience or 0, self._operands, self._stream, look)
         self._rows = self._last
-        tell()
+        look()
         best, count = self._read_weights([self._best]) if patience else [], len(self._shapes)
         found = []
-        for member, ended in enumerate(news.ended):
-            losses, held_out, of_training, of_rest = news.of_member(member, ended).T
+        for member, ended in enumerate(telemetry.ended):
+            losses, held_out, of_training, of_rest = telemetry.epochs(member, ended).T
             has_best = patience is not None and bool(np.isfinite(held_out).any())
             kept = best[member * count : (member + 1) * count] if has_best else None
             found.append(Watched(losses, held_out, of_training, of_rest, kept))

@@ -25,7 +25,7 @@
 //              blocks own, whose squares they send to each other.
 //   WATCHED    After an epoch's last step the workers find the errors of rows held out, while the owners wait. Every block adds
 //              up these errors in the same order, so that all agree on the best weights and on the end of training. The first
-//              block adds up the epoch's own errors, and tells the host.
+//              block adds up the epoch's own errors, and reports to the host.
 //   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before. With ORDER_BITS, an epoch's
 //              order follows from its number and the member's seed (order.cuh); the tables of its Feistel network
 //              are made once per epoch.
@@ -36,7 +36,7 @@
 // each. After the workspace's head: MEMBER_FLOATS per member (rate, decay, seed, unused; if WATCHED, the host's request to stop,
 // the least loss as a double, its epoch, and the epochs that have ended); with MEMBER_ROWS the rows of each member;
 // the orders of two epochs. If WATCHED, X and Y begin with `held` rows held out; B: the weights after each member's best epoch,
-// the errors of held-out rows of each member; T: memory of the host (News in snn/backends/launches/whole.py).
+// the errors of held-out rows of each member; T: memory of the host (Telemetry in snn/backends/launches/whole.py).
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
@@ -138,7 +138,7 @@ struct Training {
     int of_Y = 0, found = 1;   // the places of Y, and of rows that were found before
     const float *held_X = nullptr, *held_Y = nullptr;   // rows held out: `held` of them
     float *held_E = nullptr, *best = nullptr;           // their errors; the weights after the best epoch
-    double* news = nullptr;
+    double* telemetry = nullptr;
     int held = 0, held_line = 0, patience = 0, room = 0;
     int next_batch = 0, next_chunk = 0, made = 0;   // made: numbers of the next epoch's tables
     unsigned next_epoch = 0;
@@ -1436,7 +1436,7 @@ struct Training {
         unsigned long long trained = 0;
         if (leads()) {
             trained = nanoseconds();
-            __stcg(of_member() + 3, *(volatile double*)news != 0.0 ? 1.0f : 0.0f);
+            __stcg(of_member() + 3, *(volatile double*)telemetry != 0.0 ? 1.0f : 0.0f);
         }
         find_held_errors();
         all_blocks();
@@ -1541,11 +1541,11 @@ struct Training {
         Watch& watch = shared.watch;
         const unsigned long long ended = nanoseconds();
         if (watch.epochs <= room) {
-            volatile double* const to = news + 1 + MEMBERS + 4 * ((size_t)member * room + watch.epochs - 1);
+            volatile double* const to = telemetry + 1 + MEMBERS + 4 * ((size_t)member * room + watch.epochs - 1);
             to[0] = loss, to[1] = of_held;
             to[2] = 1e-9 * (trained - watch.since), to[3] = 1e-9 * (ended - trained);
             __threadfence_system();
-            ((volatile double*)news)[1 + member] = epochs_ended();
+            ((volatile double*)telemetry)[1 + member] = epochs_ended();
         }
         watch.since = ended;
     }
@@ -1871,7 +1871,7 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persi
     training.X += (size_t)held * WIDTH[0], training.Y += (size_t)held * WIDTH[L];
     training.best = B + (size_t)member * PARAMETERS;
     training.held_E = B + (size_t)MEMBERS * PARAMETERS + (size_t)member * held * ERRORS;
-    training.news = T, training.patience = patience, training.room = room;
+    training.telemetry = T, training.patience = patience, training.room = room;
 #endif
     training.begin();
 #if WATCHED

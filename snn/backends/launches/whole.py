@@ -33,15 +33,16 @@ _CROWDED = 1.03  # the same with fewer registers per thread, without another blo
 _MOST_KEPT = 100  # floats of gradients and state that a thread keeps in registers
 _MOST_LAYERS, _MOST_OUTPUTS = 8, 64
 _TILE = 128  # numbers
-_OF_EPOCH = 4  # numbers that a launch tells
+_OF_EPOCH = 4  # numbers that a launch reports
 
 
-class News:
-    """What a launch tells the host at the end of each epoch: the operand T, in float64.
+class Telemetry:
+    """The operand T, which a launch writes at the end of each epoch and the host reads meanwhile, in float64.
 
-    The host's request to stop, which the device reads then (any number but 0). For each member the number of
-    its epochs that have ended, negative once it has stopped. For each of these its mean loss, the loss of
-    rows held out (NaN if there are none), and the seconds of training and of the rest.
+    It begins with the host's request to stop (any number but 0), which the device reads then. For each member
+    follows the number of its epochs that have ended, negative once it has stopped; and then for each of these
+    its mean loss, the loss of rows held out (NaN if there are none), the seconds of training, and the seconds
+    of computing these losses.
     """
 
     def __init__(self, numbers: np.ndarray, members: int) -> None:
@@ -50,11 +51,11 @@ class News:
 
     @staticmethod
     def numbers(members: int, epochs: int) -> int:
-        """How many float64 there are."""
+        """Its size in float64."""
         return 1 + members + members * epochs * _OF_EPOCH
 
     def clear(self) -> None:
-        """Forget what was told, and the request."""
+        """Set everything to the state before a run."""
         self._request[:], self._ended[:] = 0, 0
 
     def request_stop(self) -> None:
@@ -71,9 +72,9 @@ class News:
         """Whether every member has stopped: its patience has ended, or the host has asked for it."""
         return bool((self._ended < 0).all())
 
-    def of_member(self, member: int, epochs: int) -> np.ndarray:
-        """Its first epochs, (epochs, 4): loss, loss of rows held out, seconds of training and of the rest."""
-        return self._epochs[member, :epochs].copy()
+    def epochs(self, member: int, count: int) -> np.ndarray:
+        """A member's first epochs, (count, 4): its losses and seconds as above."""
+        return self._epochs[member, :count].copy()
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,13 @@ class WholeShape(LayeredShape):
 
     ``data_rows``: the number of rows on which a member trains. ``largest``: the largest absolute value of X,
     from which its scale follows. ``own_rows``: whether members train on different rows, given by number. X
-    and Y are stored by rows. E has the errors of all rows or, for several members that are not ``watched``, of
-    each member's last batch. M has the state and, for each block, the numbers from which scales follow.
+    and Y are stored by rows. E has the errors of all rows or, for several members unless ``watched``, of each
+    member's last batch. M has the state and, for each block, the numbers from which scales follow.
 
     ``watched``: the launch computes each epoch's loss and, with ``held_rows`` rows held out, their loss after
     it. The first rows of X and Y are then those held out. B has the weights of each member's best epoch and
-    the errors of held-out rows; T, memory of the host that the device writes to, has ``News``, for
-    ``most_epochs`` epochs.
+    the errors of held-out rows; T, memory of the host that the device writes to, is a
+    ``Telemetry`` of ``most_epochs`` epochs.
     """
 
     members: int = 1
@@ -133,10 +134,10 @@ class WholeShape(LayeredShape):
         errors = self.members * (trained if self.keeps_errors else self.batch) * self.errors
         of_members = self.members * parameters, self.members * memory, errors
         best = self.members * (parameters + self.held_rows * self.errors)
-        news = 2 * News.numbers(self.members, self.most_epochs)
+        telemetry = 2 * Telemetry.numbers(self.members, self.most_epochs)
         stored = rows + self.held_rows
         sizes = stored * features, stored * widths[-1], *of_members, HEAD + workspace
-        return (*sizes, best, news) if self.watched else sizes
+        return (*sizes, best, telemetry) if self.watched else sizes
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         a, b, eps = (*map(float, steps.numbers[:-1]), 0.0, 0.0, 0.0)[:3] if self.states else (0.0, 0.0, 0.0)
