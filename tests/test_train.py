@@ -252,6 +252,7 @@ def test_a_loss_that_is_not_finite_saves_nothing(table, capsys):
         (["--save", "t.csv"], "--save"),
         (["--hidden", "8", "--layers", "linear 1"], "--layers"),
         (["--model", "no_such_module:make"], "--model"),
+        (["--model", "net:make", "network.init=he_uniform"], "network.init=he_uniform"),
         (["strategy=no_such"], "no_such"),
         (["strategy=ensemble"], "ensemble"),
         (["kernel=tiled"], "kernel"),
