@@ -139,9 +139,9 @@ def _epochs_that_fit(
             epochs = epochs_of(numbers, choices["run_seconds"] / 2**halved)
             if needed(epochs) <= left:
                 return epochs
-    spent = question.budget - left
+    spent, at = question.budget - left, count(len(epochs), "number")
     raise ConfigError(
-        f"{choices['rounds']} rounds of {len(jobs)} candidates on both devices at {count(len(epochs), 'number')} "
+        f"{choices['rounds']} rounds of {len(jobs)} candidates on both devices at {at} "
         f"take about {ceil(needed(epochs))} s, and of the budget {max(floor(left), 0)} s are left: give "
         f"--budget {ceil(_MARGIN * (spent + needed(epochs)))}s"
     )

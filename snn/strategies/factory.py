@@ -14,7 +14,6 @@ from snn.errors import ConfigError
 from snn.models.network import Network
 from snn.strategies.base import Strategy
 
-
 TRAITS = ("on_host", "own_runtime", "side_by_side", "several_devices")
 """Attributes of a strategy's class that a record keeps."""
 
