@@ -170,6 +170,10 @@ def further(names: Callable[[pd.DataFrame], list[str]], *within: str) -> Column:
     return lambda rows: rows.frame[varied(rows.frame, names(rows.frame), within)]
 
 
+epochs = further(lambda frame: ["training.epochs"], "backend")
+"""``training.epochs``, if rows of a device differ in it."""
+
+
 def ratio(name: str = "speedup") -> Column:
     """The ratio over the baseline under this name, with the ends of its interval and its evidence."""
     return copy(**{one.replace("speedup", name): one for one in (*SPEEDUP, *EVIDENCE)})
