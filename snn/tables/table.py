@@ -179,7 +179,7 @@ def ratio(name: str = "speedup") -> Column:
     return copy(**{one.replace("speedup", name): one for one in (*SPEEDUP, *EVIDENCE)})
 
 
-def published_value(name: str, *keys: str, field: str | None = None) -> Column:
+def published_value(name: str, *keys: str, field: str | None = None) -> Callable[[Rows], pd.Series]:
     """The published number under the values of these columns, and there under the key ``field``."""
 
     def numbers(rows: Rows) -> pd.Series:
