@@ -143,11 +143,11 @@ def timeline(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> 
     key += [Patch(**_DEVICE)]
     key += [_PINNED.entry("pinned memory")] if table["pinned_bytes"].any() else []
     note = (
-        "One trace of one training run, without an interval. Host: the calls; streams: the work of the device,"
-        " by its clock. Device allocations fill the height of a lane; in its upper part are copies to the device"
-        " and, shorter, host allocations; in its lower part copies to the host and, shorter, streams; in the"
-        " middle launches, kernels and waits. Below each: bytes that are allocated; both kinds of memory are"
-        " counted from zero, neither on top of the other."
+        "One trace of one training run, without an interval. Host: the calls; streams: the work of the "
+        "device, by its clock. Device allocations fill the height of a lane; in its upper part are copies "
+        "to the device and, shorter, host allocations; in its lower part copies to the host and, shorter, "
+        "streams; in the middle launches, kernels and waits. Below each: bytes that are allocated; both "
+        "kinds of memory are counted from zero, neither on top of the other."
     )
     return layout.framed(figure, "Two steps of training, call by call", about(table, trained), note, key)
 
