@@ -12,7 +12,7 @@ from records_of import GPU, HOST
 
 from snn import recommend
 from snn.config.groups import read_yaml
-from snn.errors import OutputError
+from snn.errors import MeasurementError, OutputError
 from snn.grid import more_rounds
 from snn.grid.sweeps import SHORTENED, check_keys
 from snn.hardware import devices
@@ -215,6 +215,21 @@ def test_a_crossover_keeps_to_its_budget(gpu, capsys, job, seconds, numbers, epo
     left_out = sorted({16, 32, 64, 128, 256} - set(numbers))
     said = f"Left out, since the budget is {seconds} s: {', '.join(map(str, left_out))}."
     assert (said in capsys.readouterr().out) == bool(left_out)
+
+
+def test_a_crossover_goes_on_if_the_gpus_pilot_cannot_train(gpu, monkeypatch):
+    """A strategy that does not support the network is one of the table's candidates all the same."""
+    tried = []
+
+    def pilot(cell, seconds):
+        tried.append((cell.device.backend, cell.strategy))
+        if tried[-1] == ("cuda", "persistent"):
+            raise MeasurementError("the reference: unsupported: no such layer")
+        return gpu.run_pilot(cell, seconds)
+
+    monkeypatch.setattr(budget, "run_pilot", pilot)
+    assert main(["--dataset", "small", "--output", "out", "--crossover", "batch"]) == 0
+    assert tried == [("cpu", "blas"), ("cuda", "persistent"), ("cuda", "graph")]
 
 
 def test_a_crossover_refuses_a_budget_that_cannot_hold(gpu, capsys):
