@@ -18,6 +18,8 @@ _MOST_CELLS = 400  # nobody reads larger figures
 _MOST_PANELS = 8
 _MOST_VALUES = 4  # in the key
 _NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counts, or only names
+_STATED = ("training.epochs", "training.batch_size")
+"""Axes that the text above a figure states by data set, if they follow from it (``snn.figures.trained``)."""
 _TIME = "training time (s)"
 
 
@@ -38,11 +40,18 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained:
     varied = list(
         dict.fromkeys("network" if axis in SHOWN_BY_NETWORK else axis for axis in axes_of_sweep if axis)
     )
+    varied = [axis for axis in varied if axis not in _STATED or not _follows(table, axis)]
     choices = ("strategy", "kernel", "precision")
     groups = [axis for axis in varied if axis in table and axis.partition(".")[0] not in choices]
     axis = _axis_of(table, varied)
     form = _over(table, axis, groups, title) if axis else _in_rows(table, groups, title)
     return form(table, trained=trained)
+
+
+def _follows(table: pd.DataFrame, axis: str) -> bool:
+    """Whether the rows of a data set have one value of an axis, and there are several data sets."""
+    of_dataset = table.groupby("dataset")[axis].nunique()
+    return bool(len(of_dataset) > 1 and of_dataset.max() == 1)
 
 
 # ---- a row per cell
