@@ -40,7 +40,7 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained:
     varied = list(
         dict.fromkeys("network" if axis in SHOWN_BY_NETWORK else axis for axis in axes_of_sweep if axis)
     )
-    varied = [axis for axis in varied if axis not in _STATED or not _follows(table, axis)]
+    varied = [axis for axis in varied if not (axis in _STATED and axis in table and _follows(table, axis))]
     choices = ("strategy", "kernel", "precision")
     groups = [axis for axis in varied if axis in table and axis.partition(".")[0] not in choices]
     axis = _axis_of(table, varied)
