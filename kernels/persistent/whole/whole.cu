@@ -1521,7 +1521,7 @@ struct Training {
         return sum;
     }
 
-    // By a thread of each block: as the host decides for other strategies (snn/training/fit.py).
+    // By a thread of each block: as Strategy.watch (snn/strategies/base.py) decides for other strategies.
     __device__ int verdict_on(double loss) const
     {
         Watch& watch = shared.watch;
