@@ -102,7 +102,9 @@ def _is_peer(table: pd.DataFrame) -> pd.Series:
 def _steps(table: pd.DataFrame) -> pd.DataFrame:
     """Times per step; the dashed line marks the best peer. If a panel has a strategy twice, the names include
     kernel and options."""
-    panel, is_peer = differing(table, ("dataset", "network", "precision")), _is_peer(table)
+    held = table.get("training.storage", pd.Series("", table.index)) + " activations"
+    apart = table.assign(storage=held)
+    panel, is_peer = differing(apart, ("dataset", "network", "precision", "storage")), _is_peer(table)
     twice = table["strategy"].isin(
         table.loc[table.assign(panel=panel).duplicated(["panel", "strategy"]), "strategy"]
     )
