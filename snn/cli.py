@@ -134,11 +134,10 @@ def _complete_devices(context: click.Context, param: click.Parameter, last: str)
 )
 @click.option(
     "--budget",
-    default="3min",
-    show_default=True,
     metavar="TIME",
-    help="How long it may take (90s, say). If full training runs take too long, they get fewer epochs, or "
-    "fewer rows; if even that takes too long, the command fails. A first round that has begun is finished.",
+    help="How long it may take: 3min by default, 10min with --crossover. If full training runs take too "
+    "long, they get fewer epochs, or fewer rows; if even that takes too long, the command fails. A first "
+    "round that has begun is finished.",
 )
 @click.option(
     "--device",

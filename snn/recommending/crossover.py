@@ -54,8 +54,8 @@ def answer(question: Question, started: float) -> str:
 
     Returns the sentence and the table as text. A number at which an epoch would take the CPU too long is left
     out, and runs train fewer epochs at some. ``started``, of the clock ``time.monotonic``, is when the budget
-    began: if it is too short, runs train fewer epochs, and then numbers are left out. Raises ConfigError,
-    with a budget that suffices, if that is not enough.
+    began: if it is too short, runs train fewer epochs, then there are fewer rounds, and then numbers are left
+    out. Raises ConfigError, with a budget that suffices, if that is not enough.
     """
     axis, choices = str(question.crossover), read_yaml(candidates.CHOICES)["crossover"]
     word = crossover.AXES[axis]
@@ -113,10 +113,11 @@ def _pilot_on_gpu(cells: Sequence[Cell], seconds: float) -> Pilot | None:
 def _epochs_that_fit(
     question: Question, seconds: Mapping[int, float], jobs: Sequence[float], left: float
 ) -> dict[int, int]:
-    """The epochs of a run at each number that is measured, so that all rounds take the seconds left.
+    """The epochs of a run at each number that is measured, so that its rounds take the seconds left.
 
-    ``seconds`` of an epoch on the CPU are given by number; ``jobs`` are the seconds of the process of each
-    candidate beside its training. A GPU's runs are taken to be no longer than the CPU's. Raises ConfigError.
+    First runs get shorter, then there are fewer rounds, and then fewer numbers. ``seconds`` of an epoch on
+    the CPU are given by number; ``jobs`` are the seconds of each candidate's process beside its training. A
+    GPU's runs are taken to be no longer than the CPU's. Raises ConfigError.
     """
     choices = read_yaml(candidates.CHOICES)["crossover"]
     runs = choices["runs"] + budget.BESIDE_RUNS
@@ -127,23 +128,24 @@ def _epochs_that_fit(
             for number in numbers
         }
 
-    def needed(epochs: Mapping[int, int]) -> float:
+    def needed(epochs: Mapping[int, int], rounds: int) -> float:
         of_runs = sum(runs * count * seconds[number] for number, count in epochs.items())
         round_seconds = len(epochs) * sum(jobs) + len(jobs) * of_runs
-        return float(_PASS_SECONDS + choices["rounds"] * (_PASS_SECONDS + round_seconds))
+        return float(_PASS_SECONDS + rounds * (_PASS_SECONDS + round_seconds))
 
     all_numbers = list(seconds)
     for step in range(1, max(2, len(all_numbers))):
         numbers = list(dict.fromkeys([*all_numbers[::step], all_numbers[-1]]))
-        for halved in range(_HALVINGS + 1):
-            epochs = epochs_of(numbers, choices["run_seconds"] / 2**halved)
-            if needed(epochs) <= left:
-                return epochs
+        for rounds in range(choices["rounds"], 0, -1):
+            for halved in range(_HALVINGS + 1):
+                epochs = epochs_of(numbers, choices["run_seconds"] / 2**halved)
+                if needed(epochs, rounds) <= left:
+                    return epochs
     spent, at = question.budget - left, count(len(epochs), "number")
     raise ConfigError(
-        f"{choices['rounds']} rounds of {len(jobs)} candidates on both devices at {at} "
-        f"take about {ceil(needed(epochs))} s, and of the budget {max(floor(left), 0)} s are left: give "
-        f"--budget {ceil(_MARGIN * (spent + needed(epochs)))}s"
+        f"One round of {len(jobs)} candidates on both devices at {at} takes about "
+        f"{ceil(needed(epochs, 1))} s, and of the budget {max(floor(left), 0)} s are left: give --budget "
+        f"{ceil(_MARGIN * (spent + needed(epochs, 1)))}s"
     )
 
 

@@ -159,7 +159,7 @@ def ask(
     layers: str | None,
     network: str | None,
     model: str | None,
-    budget: str,
+    budget: str | None,
     device: str | None,
     all: bool,
     output: str | None,
@@ -172,7 +172,8 @@ def ask(
     """
     if output == "":
         raise ConfigError("--output is '': it must be a folder, for the table and the report")
-    seconds = _seconds(budget)
+    default = "10min" if crossover else "3min"
+    seconds = _seconds(default if budget is None else budget)
     of_network = {"dataset": dataset, "hidden": hidden, "layers": layers, "network": network, "model": model}
     asked = ask_training(settings, csv, target, classify, drop, of_network | {"device": device})
     cell, table, device = asked.cell, asked.table, asked.device
