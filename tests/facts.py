@@ -71,6 +71,25 @@ def of_the_gain():
     yield f"(a factor of {laws.loc['1', 'within']:.2f})"
 
 
+def of_the_fastest_graphs():
+    rows = table("nvidia-h200/graphs/shapes")
+    planned = rows[rows["status"] == "ok"]
+    counts = rows["best_graph"].value_counts()
+    named = "`graph_pdl` for {graph_pdl}, `graph` for {graph} and `graph_loop` for {graph_loop}"
+    yield f"Of {len(rows)} of these shapes, the fastest graph was {named.format(**counts)}"
+    laws = table("nvidia-h200/graphs/launch_gain").astype({"hidden_layers": str}).set_index("hidden_layers")
+    law = laws.loc["2-4"]
+    ratio, saved = ([law[f"{name}{end}"] for end in ("_low", "", "_high")] for name in ("ratio", "saved_us"))
+    ends = f"{ratio[0]:.2f} to {ratio[2]:.2f}, {-saved[2]:.2f} to {-saved[0]:.2f}"
+    yield f"takes {ratio[1]:.2f} t + {-saved[1]:.2f} µs in one launch (95% intervals {ends})"
+    assert saved[0] < 0 < saved[2] and round(3 * (1 - ratio[1])) == 1
+    yield "Its median is {:.2f} there, and {:.1f} with one hidden layer".format(
+        *laws.loc[["2-4", "1"], "speedup"]
+    )
+    assert (planned["speedup_over_best_graph"] < 1).sum() == 1
+    yield f"One shape of the {len(planned)} with a plan was faster as a graph"
+
+
 def of_the_convolutions():
     """Multiplications and additions of one image: forward, weights, and input where one is needed."""
     conv1, conv2, linear = 16 * 26 * 26 * 9, 32 * 24 * 24 * 9 * 16, 4608 * 10
@@ -175,7 +194,13 @@ def of_glance():
 FACTS = {
     "results.md": [fact for name, fact in vars(results).items() if name.startswith("of_")],
     "reference/kernels.md": [of_the_kernel_study, of_single_techniques],
-    "explanation/reference_to_persistent.md": [of_the_floor, of_shapes, of_the_gain, of_the_convolutions],
+    "explanation/reference_to_persistent.md": [
+        of_the_floor,
+        of_shapes,
+        of_the_gain,
+        of_the_fastest_graphs,
+        of_the_convolutions,
+    ],
     "explanation/protocol.md": [of_protocols, of_verdicts],
     "explanation/attribution.md": [of_the_bound_of_predictions, of_the_warning],
     "howto/compare_machines.md": [of_same],

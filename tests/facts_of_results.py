@@ -569,29 +569,70 @@ def of_the_cnns_rounds():
     yield "Those of `cnn_block_size` are of five rounds"
 
 
+def of_remedies_of_deep_networks():
+    rows = table(f"{H200}/open_questions/memory_remedies")
+    assert set(rows["draws"]) == {"1 to 3"}
+    for network, (whole, _, again, both) in rows.groupby(rows["network"].str.count("-") + 1)["peak_bytes"]:
+        ratio = rows[(rows["network"].str.count("-") + 1 == network)]["time_ratio"].iloc[2]
+        shares = f"{again / whole:.0%}", f"{both / whole:.0%}"
+        if network == 24:
+            yield f"a step peaks at {shares[0]} of the memory and takes {ratio:.2f} times as long"
+            yield f"With four micro-batches as well it peaks at {shares[1]}"
+            assert 0.75 < 1 - rows["peak_bytes"].iloc[6] / rows["peak_bytes"].iloc[4] < 0.8
+            yield 'A guide\'s "up to 80%" is nearly reached'
+        else:
+            yield f"Of {network} layers that keep every tenth, it is {shares[0]} and {ratio:.2f} times"
+            yield f"with micro-batches it is {shares[1]}"
+
+
+def of_the_allocators_of_peers():
+    rows = table(f"{H200}/open_questions/peers_memory").set_index("strategy")
+    added = {name: f"{value / 2**20:.0f} MiB" for name, value in rows["added_bytes"].items()}
+    yield f"`persistent` adds {added['persistent']} to the process, `graph` {added['graph']}"
+    yield "`torch_eager` {torch_eager}, `torch_graph` {torch_graph} and `jax_scan` {jax_scan}".format(**added)
+    held = rows.loc[["torch_eager", "torch_graph", "jax_scan"], "allocated_bytes"] / 2**20
+    yield "hold {:.0f}, {:.0f} and {:.0f} MiB of it".format(*held)
+
+
+def of_sizes_of_allocations():
+    rows = table(f"{H200}/open_questions/allocation_size").query("kind == 'allocation'")
+    of = rows.set_index(["call", "live", "bytes"])["median"].sort_index()
+    small, large = 2**20, 2**22
+    assert set(rows["samples"]) == {6, 12, 23, 29, 31}
+    assert set(rows.query("live == 1")["knee_bytes"]) == {2 * 2**20}
+    yield "`cudaMalloc` takes {:.1f} µs for 1 MiB and {:.0f} µs for 4 MiB".format(
+        *of["malloc", 1][[small, large]]
+    )
+    yield f"takes {of['malloc', 0, small]:.0f} µs even for 1 MiB"
+    yield f"{of['host_alloc', 1, small]:.1f} µs for 1 MiB, {of['host_alloc', 1, large]:.0f} µs for 4 MiB"
+    yield f"another block {of['host_alloc', 0, small]:.0f} µs for 1 MiB"
+
+
 def of_commits():
     """The commits of records; if one is not recorded, what their sources say of it."""
     commits, sources = defaultdict(Counter), defaultdict(set)
     for folder in published_sets.sets():
         name = published_sets.name_of(folder)
-        found = [(record["name"], record) for record in microbenchmarks.of_devices(folder).values()]
+        found = microbenchmarks.of_devices(folder).values()
         if archive.has_cells(folder):
-            found = chain(found, ((name, entry.written) for entry in entries_of(name)))
-        for of, record in found:
+            found = chain(found, (entry.written for entry in entries_of(name)))
+        for record in found:
             commit = (record["provenance"]["git"]["commit"] or "")[:7]
-            commits[of][commit] += 1
+            commits[name][commit] += 1
+            if commit == "9e7de56":
+                assert record["name"] == "memory_access"
             sources[commit].add(record["provenance"]["source_hash"])
     usual = Counter(commit for of in commits.values() for commit in of).most_common(1)[0][0]
     others = {name: of for name, of in commits.items() if set(of) != {usual}}
     neighbours, cnn = (others.pop(name) for name in (f"{H100}/neighbours", f"{H200}/cnn"))
-    assert {name: [*of] for name, of in others.items()} == {
+    assert {name: sorted(of, reverse=True) for name, of in others.items()} == {
         f"{H100}/paper": ["ad365fa"],
         f"{H200}/questions": ["ba760a0"],
-        f"{H200}/several_gpus": ["fc8750f"],
-        "memory_access": ["9e7de56"],
+        **{f"{H200}/{name}": ["3b63e89"] for name in ("several_gpus", "open_questions", "graphs")},
+        f"{H200}/memory": ["9e7de56", usual],
     }
     yield f"All records are of commit {usual}, except those of the H100's set `paper` (ad365fa)"
-    yield "of the H200's sets `questions` (ba760a0) and `several_gpus` (fc8750f)"
+    yield "of the H200's sets `questions` (ba760a0), `several_gpus`, `open_questions` and `graphs` (3b63e89)"
     yield "and of the microbenchmark `memory_access` (9e7de56)"
     assert set(neighbours) == {""} and set(cnn) == {"", usual}
     yield "The records of the H100's set `neighbours`"

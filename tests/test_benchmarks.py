@@ -4,16 +4,23 @@ import re
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from functools import reduce
 from importlib import import_module
 
+import hardware_counters
 import headline
 import pytest
 from conftest import ROOT
 from records_of import limits_of
 from stages import STAGES
+from test_measure import JOB
 
+from snn.backends.cpu.backend import CpuBackend
+from snn.config import groups
+from snn.errors import MeasurementError
 from snn.hardware.limits import Measured
+from snn.models.training_step import training_step
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,9 @@ from snn.hardware.limits import Measured
         ("headline", "device=cuda, but"),
         ("losses --epochs 0", "--epochs: it is '0': it must be a whole number, at least 1"),
         ("cnn_pytorch --runs 0", "--runs: it is '0': it must be a whole number, at least 1"),
+        ("predictions --rows 0", "--rows: it is '0': it must be a whole number, at least 1"),
+        ("predictions --device cuda", "predictions: device=cuda, but"),
+        ("hardware_counters --ncu sh strategy=nothing", "hardware_counters: strategy=nothing: not a choice"),
         ("members --members 0", "--members: it is '0': it must be a whole number, at least 1"),
         ("members --csv nothing.csv", "members: "),
         *(
@@ -67,6 +77,8 @@ def started(command):
         "measuring_cost.py --device cpu --rounds 2 --epochs 2",
         "members.py --device cpu --members 4 --epochs 1 --hidden 2,2 --by ensemble",
         "estimators.py --device cpu --epochs 1 --repeats 1 --tables spirals",
+        "predictions.py --device cpu --rows 3 --hidden 5",
+        "predictions.py --device cpu --rows 3 --hidden 5 --train",
     ],
 )
 def test_benchmarks_that_call_the_engine_call_it_as_it_is(command):
@@ -159,3 +171,72 @@ def test_who_fails_in_one_round_is_left_out_of_that_network_alone():
         "torch_graph is left out of 32-256-1: no memory",
     ]
     assert [one for one in remarks if "plan" in one] == [f"{name} by persistent: a plan" for name in NAMES]
+
+
+# ---- hardware_counters.py
+
+NCU = """==PROF== Connected to process 7 (/usr/bin/python3)
+==PROF== Profiling "matmul": 0%....50%....100% - 8 passes
+"ID","Process ID","Kernel Name","Block Size","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","7","matmul","(16, 16, 1)","Command line profiler metrics","dram__bytes_read.sum","byte","1,234,560"
+"0","7","matmul","(16, 16, 1)","Command line profiler metrics","l1tex__t_sector_hit_rate.pct","%","87.5"
+"1","7","relu","(256, 1, 1)","Command line profiler metrics","dram__bytes_read.sum","byte","n/a"
+==PROF== Disconnected from process 7
+"""
+
+
+def test_counters_of_ncu_are_read_by_kernel_and_shown_next_to_the_launches():
+    found = hardware_counters.counters(NCU)
+    read, hits = "dram__bytes_read.sum", "l1tex__t_sector_hit_rate.pct"
+    assert found[0] == {"kernel": "matmul", read: 1234560.0, hits: 87.5}
+    assert found[1]["kernel"] == "relu" and found[1][read] is None
+    assert hardware_counters.counters("==ERROR== ERR_NVGPUCTRPERM") == []
+    launches = [("matmul", "256x32x256", 327680), ("relu", "65536", 262144)]
+    rows = [line.split(" | ") for line in hardware_counters.table(launches, found)][2:]
+    assert rows[0][:6] == ["| matmul", "256x32x256", "matmul", "327,680", "1,234,560", "n/a"]
+    assert rows[0][7] == "87.5" and rows[1][3:5] == ["262,144", "n/a"]
+    with pytest.raises(MeasurementError, match=r"2 launches, .* 1 kernels"):
+        list(hardware_counters.table(launches, found[:1]))
+
+
+def test_launches_are_those_of_one_step_with_the_bytes_of_their_operands():
+    job, counted = replace(JOB, strategy=groups.load("strategy", "resident")), []
+    found = hardware_counters.launches_of_step(
+        job, CpuBackend(), lambda: counted.append("begin"), lambda: counted.append("end")
+    )
+    step = training_step(job.network, job.batch_size, 0.0).launches
+    assert counted == ["begin", "end"] and [op for op, *_ in found] == [one.op for one in step]
+    rows, features, hidden = job.batch_size, job.X.shape[1], job.network.shapes[0][1]
+    of_first = rows * features + features * hidden + rows * hidden
+    assert found[0] == ("matmul", f"{rows}x{features}x{hidden}", 4 * of_first)
+
+
+FAKE_NCU = """#!{python}
+import sys
+from pathlib import Path
+
+given = dict(zip(sys.argv, sys.argv[1:]))
+Path(given["--log-file"]).write_text({log!r})
+Path(given["--launches"]).write_text('[["matmul", "1x2x3", 32], ["relu", "3", 12]]')
+assert "strategy=resident" in sys.argv and "dram__bytes_read.sum" in given["--metrics"]
+sys.exit({status})
+"""
+
+
+def counted(tmp_path, ncu, log="", status=0):
+    """What the program ends with and prints, where ncu writes this log."""
+    if ncu is None:
+        ncu = tmp_path / "ncu"
+        ncu.write_text(FAKE_NCU.format(python=sys.executable, log=log, status=status))
+        ncu.chmod(0o755)
+    command = [sys.executable, ROOT / "benchmarks/hardware_counters.py", "--ncu", ncu, "strategy=resident"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_ncu_is_asked_for_the_metrics_and_its_errors_are_shown(tmp_path):
+    done = counted(tmp_path, None, NCU)
+    assert done.returncode == 0 and "| matmul | 1x2x3 | matmul | 32 | 1,234,560 |" in done.stdout
+    refused = counted(tmp_path, None, "==ERROR== ERR_NVGPUCTRPERM\n", status=1)
+    assert refused.returncode == 2 and refused.stderr.startswith("hardware_counters: ==ERROR== ERR_NVGPU")
+    missing = counted(tmp_path, "no-such-ncu")
+    assert missing.returncode == 77 and "no-such-ncu" in missing.stdout and "--ncu" in missing.stdout

@@ -6,6 +6,7 @@ import cnn_page
 import pytest
 from cnn_cells import MEAN, NAIVE, OPTIMISED, cells_of, loaders, published_values, rows_of
 from records_of import HOST, THRESHOLDS, frame_of, record
+from whole_grid import sweeps_of
 
 from snn.errors import ConfigError
 from snn.grid import catalogue
@@ -45,6 +46,15 @@ def test_a_loss_that_is_not_finite_is_none():
 def test_the_names_of_programs(products, device, programs):
     cells = cells_of(*products, **device)
     assert build(cnn_programs, cells, [1.0] * len(cells))["program"].tolist() == programs
+
+
+def test_the_program_with_images_is_named_by_its_device_and_trained_once_for_both_sweeps():
+    options = {"dataset": "mnist", "strategy.images": True}
+    cells = [*loaders((4, True), **options), *loaders((4, False), **options, **{"strategy.on_host": True})]
+    names = build(cnn_programs, cells, [1.0, 9.0])["program"].tolist()
+    assert names == ["PyTorch, 4 workers, pinned, images", "PyTorch, 4 workers, on the CPU, images"]
+    epochs, tables = (set(sweeps_of()[name].named) for name in ("cnn_epochs", "cnn_pytorch"))
+    assert len(epochs & tables) == 2
 
 
 # ---- other data than the report's

@@ -32,6 +32,7 @@ from kernel_builds import (
 
 from snn.backends import kernel_source
 from snn.config import groups
+from snn.config.groups import CONFIG, read_yaml
 from snn.files.cache import VARIABLE
 from snn.hardware import driver
 
@@ -57,6 +58,13 @@ class Compiler:
 
     def log(self, source: str, name: str, options: list[str]) -> str:
         """What compiler and assembler print; fails where there are errors."""
+        return self._made(source, name, options)[0]
+
+    def ptx(self, source: str, options: list[str]) -> str:
+        """The code before the assembler; fails where there are errors."""
+        return self._made(source, "kernel.cu", options)[1]
+
+    def _made(self, source: str, name: str, options: list[str]) -> tuple[str, str]:
         program, size = ctypes.c_void_p(), ctypes.c_size_t()
         words = (ctypes.c_char_p * len(options))(*map(str.encode, options))
         created = (source.encode(), name.encode(), 0, None, None)
@@ -66,10 +74,13 @@ class Compiler:
             self._library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
             log = ctypes.create_string_buffer(size.value)
             self._library.nvrtcGetProgramLog(program, log)
+            self._library.nvrtcGetPTXSize(program, ctypes.byref(size))
+            code = ctypes.create_string_buffer(size.value)
+            self._library.nvrtcGetPTX(program, code)
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))
         assert not failed, log.value.decode()
-        return log.value.decode()
+        return log.value.decode(), code.value.decode()
 
 
 def _loaded(cuda: int) -> ctypes.CDLL:
@@ -179,6 +190,16 @@ def test_every_compute_capability_that_is_claimed_is_compiled_for():
     assert f"from compute capability {least} on with CUDA 12 and from {of_cuda_13} on with CUDA 13" in readme
     limits = (ROOT / "docs/reference/limits.md").read_text(encoding="utf-8")
     assert f"{', '.join(numbers[:-1])} and {numbers[-1]}. " in limits
+
+
+@pytest.mark.parametrize("row", read_yaml(CONFIG / "cnn_report/compiler.yaml")["rows"], ids=str)
+@pytest.mark.parametrize("architecture", ["compute_75", "compute_90"])
+def test_the_compiler_makes_the_instructions_that_claims_are_tested_on(row, architecture):
+    source = f"""extern "C" __global__
+    void kernel(const float* __restrict__ a, const float* __restrict__ b, float* to)
+    {{ float sum = 0.0f; for (int i = 0; i < 8; ++i) {row["written"]}; *to = sum; }}"""
+    code = compiler("sm_75").ptx(source, [f"--gpu-architecture={architecture}"])
+    assert len(re.findall(rf"{row['instruction']}\b", code)) == row["value"]
 
 
 # ---- what the tests keep of compilers: made once for the same text, again for another, and never in part

@@ -24,6 +24,7 @@ from snn.errors import ConfigError, DataError, RecordError
 from snn.grid import sweeps
 from snn.hardware.devices import Device
 from snn.measurement import cell
+from snn.prepare import prepare
 from snn.records import store
 
 SMALL = groups.load("dataset", "small") | {"rows": 2, "features": 2}
@@ -292,6 +293,27 @@ def test_too_few_rows_for_a_batch():
     table = datasets.make(groups.load("dataset", "small")).values
     with pytest.raises(DataError, match=r"256 rows.*batch_size is 257, it must be at most 256"):
         datasets.split(table, 257, "small")
+
+
+def test_a_network_that_is_not_trained_on_it_does_not_limit_a_data_set(tmp_path):
+    path = tmp_path / "wide.npy"
+    prepare(
+        [f"output={path}", "dataset=small", "training.batch_size=256", "network.hidden=[1048576, 1048576]"]
+    )
+    assert path.exists()
+
+
+def test_a_data_set_that_this_machine_cannot_hold_is_refused_before_it_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "make", None)
+    with pytest.raises(ConfigError, match=r"this data set needs .* of 1000000000 rows"):
+        prepare(
+            [
+                f"output={tmp_path / 'x.npy'}",
+                "dataset=small",
+                "dataset.rows=1000000000",
+                "dataset.features=100000",
+            ]
+        )
 
 
 def test_unknown_parameter_of_a_data_set():

@@ -7,6 +7,8 @@
 //   chase_shared    `steps` loads from shared memory, over a chain of SHARED words.
 //   chase_l1        the same from a buffer, by loads that L1 may keep.
 //   chase_memory    the same, by loads that bypass L1: from L2 where the buffer fits into it, else from main memory.
+//   sum_by_shuffles `steps` sums over the lanes of a warp, each of what the one before it gave: five exchanges, each added.
+//   sum_by_atomics  the same: each lane adds its number to one float in shared memory, which then every lane reads.
 //
 // `warm` loads precede those that are timed: as many as a chain has lines leave it in the cache. A chain continues at the
 // word `*at`, where the launch before it ended, so that without them no launch finds lines of another one in L2.
@@ -14,10 +16,12 @@
 // A load's address is computed from what the last one brought, so a step includes that instruction: about five cycles.
 // No compiler shortens a chain of multiply-adds of floats, as each rounds.
 //
-// Launch: fill_chain with any number of blocks; the others with one block of one thread. *cycles is of all `steps`.
+// Launch: fill_chain with any number of blocks; the sums with one block of one warp, the others with one block of one
+// thread. *cycles is of all `steps`.
 
 constexpr unsigned WORDS = 32;     // per line
 constexpr unsigned SHARED = 1024;  // words of the chain in shared memory
+constexpr int LANES = 32;          // of a warp
 
 __device__ unsigned after(unsigned line, unsigned lines) { return (line * 1664525u + 1013904223u) & (lines - 1); }
 
@@ -67,4 +71,29 @@ extern "C" __global__ void chase_l1(const unsigned* next, unsigned* at, long lon
 extern "C" __global__ void chase_memory(const unsigned* next, unsigned* at, long long* cycles, int warm, int steps)
 {
     chase(at, cycles, warm, steps, [&](unsigned word) { return __ldcg(next + word); });
+}
+
+// Both sums end with a product, so that repeated sums stay finite.
+
+extern "C" __global__ void sum_by_shuffles(unsigned* at, long long* cycles, int warm, int steps)
+{
+    chase(at, cycles, warm, steps, [](unsigned word) {
+        float sum = __uint_as_float(word);
+        for (int apart = LANES / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+        return __float_as_uint(sum * (1.0f / LANES));
+    });
+}
+
+extern "C" __global__ void sum_by_atomics(unsigned* at, long long* cycles, int warm, int steps)
+{
+    __shared__ float total;
+    chase(at, cycles, warm, steps, [&](unsigned word) {
+        if (threadIdx.x == 0) total = 0.0f;
+        __syncwarp();
+        atomicAdd(&total, __uint_as_float(word));
+        __syncwarp();
+        const float sum = *static_cast<volatile float*>(&total);
+        __syncwarp();
+        return __float_as_uint(sum * (1.0f / LANES));
+    });
 }

@@ -50,4 +50,5 @@ def fit(kernel_us: np.ndarray, speedup: np.ndarray) -> Law | None:
     margins = student_quantile(len(A) - 2) * errors
     (saved, ratio), (low, high) = constants.tolist(), (constants - margins, constants + margins)
     off = np.exp(np.quantile(np.abs(np.log(speedup * (A @ constants))), 0.9))
-    return Law(saved, low[0].item(), high[0].item(), ratio, low[1].item(), high[1].item(), off.item())
+    found = (saved, low[0], high[0], ratio, low[1], high[1], off)
+    return Law(*(float(f"{value:.9g}") for value in found))  # further digits depend on the CPU's BLAS

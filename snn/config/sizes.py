@@ -25,17 +25,32 @@ def check_memory(cell: Cell, table: tuple[int, int] | None = None) -> None:
     if table is None:
         return
     parameters, activations = _elements(cell, table)
-    rows, columns = table
-    name, batch = cell.dataset, cell.batch_size
-    needs = {
-        f"dataset={name} of {rows} rows and {columns} columns": 2 * rows * columns * _FLOAT,
-        f"network {cell.network}": sum(parameters) * _FLOAT,
-        f"the activations of a batch of {batch}": sum(activations) * _FLOAT,
-    }
+    _fit(
+        "this cell",
+        {
+            _named(cell["dataset"], table): 2 * prod(table) * _FLOAT,
+            f"network {cell.network}": sum(parameters) * _FLOAT,
+            f"the activations of a batch of {cell.batch_size}": sum(activations) * _FLOAT,
+        },
+    )
+
+
+def check_dataset(dataset: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a data set, of known size, cannot fit into this machine's memory twice."""
+    if table := _table(dataset):
+        _fit("this data set", {_named(dataset, table): 2 * prod(table) * _FLOAT})
+
+
+def _named(dataset: Mapping[str, Any], table: tuple[int, int]) -> str:
+    return f"dataset={dataset['name']} of {table[0]} rows and {table[1]} columns"
+
+
+def _fit(what: str, needs: Mapping[str, int]) -> None:
+    """Raise ConfigError if these bytes, by what needs them, are more than this machine has."""
     if sum(needs.values()) > usable_bytes():
-        listed = ", ".join(f"{size / 1e9:.3g} GB for {what}" for what, size in needs.items())
+        listed = ", ".join(f"{size / 1e9:.3g} GB for {name}" for name, size in needs.items())
         raise ConfigError(
-            f"this cell needs at least {sum(needs.values()) / 1e9:.3g} GB of memory ({listed}), "
+            f"{what} needs at least {sum(needs.values()) / 1e9:.3g} GB of memory ({listed}), "
             f"but this machine has {usable_bytes() / 1e9:.3g} GB: make the largest of them smaller"
         )
 

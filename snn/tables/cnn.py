@@ -62,8 +62,10 @@ def _program(row: Row) -> str:
     """The program of the report that a row does the work of; else its strategy, with its kernel."""
     strategy, kernel = row["strategy"], row["kernel"]
     if strategy == _LOADER:
-        pinned = "pinned" if row["strategy.pin_memory"] else "pageable"
-        return f"PyTorch, {row['strategy.workers']} workers, {pinned}"
+        where = "on the CPU" if row.get("strategy.on_host") is True else ""
+        where = where or ("pinned" if row["strategy.pin_memory"] else "pageable")
+        images = ", images" if row.get("strategy.images") is True else ""
+        return f"PyTorch, {row['strategy.workers']} workers, {where}{images}"
     if row["runtime"]:
         return str(strategy)
     name, with_kernel = _PROGRAMS.get(strategy, ("", ""))

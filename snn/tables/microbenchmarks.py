@@ -130,8 +130,10 @@ def _calls(readings: Readings) -> list[Row]:
     return rows
 
 
-def _call(reading: Reading, unit: str, values: list[float]) -> Row:
-    names = ("kind", "call", "direction", "bytes", "live", "streams")
+_POINT = ("kind", "call", "direction", "bytes", "live", "streams")
+
+
+def _call(reading: Reading, unit: str, values: list[float], names: Sequence[str] = _POINT) -> Row:
     point = {key: reading.point.get(key) for key in names}
     return {**point, **_interval(values), "unit": unit, "samples": len(values), **_end(reading)}
 
@@ -153,7 +155,12 @@ def _allocation_sizes(readings: Readings) -> list[Row]:
     rows = []
     for kinds in _group(readings, "call", "live", "kind").values():
         for series in kinds.values():
-            found = [_call(one, "us", [1e6 * seconds for seconds in one.seconds]) for one in series]
+            found = [
+                _call(
+                    one, "us", [1e6 * seconds for seconds in one.seconds], ("kind", "call", "bytes", "live")
+                )
+                for one in series
+            ]
             timed = sorted((row for row in found if row["median"]), key=lambda row: row["bytes"])
             knee = None
             for row in reversed(timed):

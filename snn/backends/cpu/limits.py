@@ -19,7 +19,10 @@ _OF_CUDA = {
         *("launch", "launch_compiled", "graph_node", "cluster_barrier", "cluster_exchange"),
         *("grid_barrier", "grid_exchange"),
     ),
-    CYCLES: ("register_latency", "shared_latency", "l1_latency", "l2_latency", "dram_latency"),
+    CYCLES: (
+        *("register_latency", "shared_latency", "l1_latency", "l2_latency", "dram_latency"),
+        *("sum_by_shuffles", "sum_by_atomics"),
+    ),
 }
 
 

@@ -30,6 +30,7 @@ _CHAIN_SHARE = 8  # of L2: size of a chain that stays in it
 _FAR_BYTES = 256 << 20  # several times the L2 of any device, and few enough pages for its tables
 _STEPS = 4096  # loads per sample
 _SAMPLES = 15
+_WARP = 32  # lanes
 
 # limit, kernel, operations per thread and round, minimum compute capability of its instruction
 _PRODUCTS = (
@@ -237,8 +238,8 @@ def _seconds_per_round(effort: Effort, launch: Launch, **further: Any) -> tuple[
 
 
 def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[Limit]:
-    """Cycles per multiply-add of registers, and per load from shared memory, L1, L2 and main memory; frees
-    what it allocates."""
+    """Cycles per multiply-add of registers, per load from shared memory, L1, L2 and main memory, and per sum
+    over a warp; frees what it allocates."""
     module = load(root / KERNELS[2])
     registers, shared, l1, memory = (
         module.get_function(f"chase_{name}") for name in ("registers", "shared", "l1", "memory")
@@ -247,6 +248,9 @@ def _latencies(root: Path, l2_bytes: int, samples: int = _SAMPLES) -> Iterator[L
     how = f"{_STEPS} multiply-adds, each of what the last one gave in a register"
     yield _latency("register_latency", how, registers, (), 0, samples)
     yield _latency("shared_latency", _loads("shared memory"), shared, (), 0, samples)
+    for by in ("shuffles", "atomics"):
+        how = f"{_STEPS} sums over {_WARP} lanes by {by}, each of what the last one gave"
+        yield _latency(f"sum_by_{by}", how, module.get_function(f"sum_by_{by}"), (), 0, samples, _WARP)
     free, _ = runtime.memGetInfo()
     for what, where, function, nbytes in (
         ("l1_latency", "L1", l1, _L1_BYTES),
@@ -266,13 +270,15 @@ def _loads(where: str) -> str:
     return f"{_STEPS} loads from {where}, each from where the last one said"
 
 
-def _latency(what: str, how: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int) -> Limit:
+def _latency(
+    what: str, how: str, function: Any, chain: tuple[Any, ...], warm: int, samples: int, threads: int = 1
+) -> Limit:
     """Cycles per step, ``warm`` steps after the launch; the first sample is dropped."""
     found, cycles = [], np.zeros(1, np.int64)
     with memory_of(16) as state:  # the word, and 8 bytes later the cycles
         for _ in range(samples + 1):
             numbers = (np.int32(warm), np.int32(_STEPS))
-            function((1,), (1,), (*chain, np.uint64(state), np.uint64(state + 8), *numbers))
+            function((1,), (threads,), (*chain, np.uint64(state), np.uint64(state + 8), *numbers))
             runtime.memcpy(cycles.ctypes.data, state + 8, cycles.nbytes, runtime.memcpyDeviceToHost)
             found.append(int(cycles[0]) / _STEPS)
     return Limit(what, 1, CYCLES, how, tuple(found[1:]))
