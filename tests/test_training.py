@@ -111,6 +111,7 @@ def errors(name, backend, runs=10, **settings):
     X, Y = datasets.split(datasets.make(groups.load("dataset", "small")).values, 256, "small")
     network, losses = mlp((32, 256, 1), **settings), []
     strategy = factory.make(groups.load("strategy", name), backend)
+    strategy.check_network(network)
     starts = strategy.starts(network, 1)
     try:
         strategy.setup(network, X, Y, 256, 0.002)
