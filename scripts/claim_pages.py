@@ -28,7 +28,8 @@ words, with the rows of published tables that test it. The verdict is computed f
 prints the table below, `snn claims SOURCE` the entries of a source, and `--json` all cases. The sources:"""
 RULE = """\
 A case is a row, or the ratio of two rows of one table. The claim holds in a case if it holds for the whole
-95% interval of the value. The interval of a ratio is the widest that the intervals of its two rows allow. A
+95% interval of the value. A speedup that its table calls not significant, after adjustment for all its
+comparisons, may also be 1. The interval of a ratio is the widest that the intervals of its two rows allow. A
 value without an interval decides alone, however much it may scatter: a count, a part of an instrumented pass,
 a loss or an accuracy, a mean time, a latency, a printed value. A value in one table is never divided by one
 in another, because they may come from different cards. A vague word ("about", "much") gets a bound, which the

@@ -29,24 +29,27 @@ from snn.hardware.devices import Device  # noqa: E402
 from snn.planning import gpus  # noqa: E402
 from snn.planning.plan import predicted  # noqa: E402
 from snn.records.archive import has_cells, read_all  # noqa: E402
-from snn.strategies.factory import on_host, own_runtime  # noqa: E402
+from snn.strategies.factory import on_host, own_runtime, several_devices  # noqa: E402
 
 ACCURACY, REMEDIES, RESNET18 = (
     PUBLISHED / f"plan_{name}.csv" for name in ("accuracy", "remedies", "resnet18")
 )
 SWEEP = "memory_remedies"
-LEFT_OUT = {"managed_kept", "data_parallel"}
-"""managed_kept's record has the memory before its first launch, with which the driver takes more for unified
-memory; NCCL's own buffers are not predicted."""
+LEFT_OUT = {"managed_kept"}
+"""Its record has the memory before its first launch, with which the driver takes more for unified memory."""
 
 Record = Mapping[str, Any]
 
 
 @cache
 def measured(folder: Path) -> list[Record]:
-    """A record of each cell of a published set whose memory was measured on the GPU."""
+    """A record of each cell of a published set whose memory was measured on one GPU.
+
+    With several, NCCL has buffers that are not predicted.
+    """
     found = [record for record in read_all(folder).values() if record["round"] == 1 and record["memory"]]
-    return [one for one in found if not any(of(one["cell"]["strategy"]) for of in (on_host, own_runtime))]
+    elsewhere = on_host, own_runtime, several_devices
+    return [one for one in found if not any(of(one["cell"]["strategy"]) for of in elsewhere)]
 
 
 def accuracy(folder: Path) -> Iterator[dict[str, Any]]:

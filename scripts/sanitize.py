@@ -85,6 +85,9 @@ HELD = [
 ]
 """Networks that a block holds: the first in a cluster of blocks, the second in a single one."""
 
+CLIPPED = replace(HELD[0], optimizer=replace(AdamW(), clip_norm=0.05))
+"""One whose gradients are clipped together."""
+
 MEMBERS = MemberArrays(
     np.geomspace(0.001, 0.01, 20, dtype=np.float32),
     np.linspace(0, 0.1, 20, dtype=np.float32),
@@ -164,9 +167,17 @@ def layers() -> None:
 
 
 def in_one_launch(
-    describe: Describe, network: Network, rows: int, batch: int, members: MemberArrays | None = None
+    describe: Describe,
+    network: Network,
+    rows: int,
+    batch: int,
+    members: MemberArrays | None = None,
+    watched: bool = False,
 ) -> None:
-    """A network or its members in one launch, two epochs, the last batch smaller than the others."""
+    """A network or its members in one launch, two epochs, the last batch smaller than the others.
+
+    ``watched``: with the losses of both epochs, and of rows held out after them.
+    """
     random = np.random.default_rng(7)
     X = random.uniform(-1, 1, (rows, math.prod(network.inputs))).astype(np.float32)
     Y = LOSSES["cross_entropy"].targets(
@@ -175,9 +186,14 @@ def in_one_launch(
     backend = backends.make("cuda", groups.load("kernel", "tiled_fused"), ROOT)
     with closing(OneLaunch(ObservedBackend(backend), describe)) as strategy:
         strategy.of_members = members
-        strategy.setup(network, X, Y, batch, 0.01)
+        strategy.validation = (X[:77], Y[:77]) if watched else None
+        strategy.setup(replace(network, run_steps=2 * math.ceil(rows / batch)), X, Y, batch, 0.01)
         strategy.load(draw_weights(network, GlibcRandom(1)))
-        strategy.train(2)
+        if watched:
+            for found in strategy.watch(2, 2, lambda *_: None):
+                assert len(found.losses) == 2 and np.isfinite(found.validation_losses).all()
+        else:
+            strategy.train(2)
         strategy.check_trained()
         print("one launch", strategy.plan, strategy.losses()[0], flush=True)
         assert np.isfinite(strategy.losses()).all()
@@ -317,9 +333,12 @@ if __name__ == "__main__":
         in_one_launch(convolutional_shape, IMAGES, 9, 4)
         for network in CLASSIFIERS:
             in_one_launch(layered_shape, network, 333, BATCH)
-        for network in HELD:
+        for network in (*HELD, CLIPPED):
             in_one_launch(whole_shape, network, 333, BATCH)
-        in_one_launch(whole_shape, HELD[0], 333, BATCH, MEMBERS)
+            in_one_launch(whole_shape, network, 333, BATCH, watched=True)
+        for network in (HELD[0], CLIPPED):
+            in_one_launch(whole_shape, network, 333, BATCH, MEMBERS)
+        in_one_launch(whole_shape, HELD[0], 333, BATCH, MEMBERS, watched=True)
     if "layers" not in left_out:
         layers()
     if "remedies" not in left_out:

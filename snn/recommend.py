@@ -35,7 +35,7 @@ def answer(**options: Any) -> int:
         print(elsewhere.describe(asked))
         return 0
     with ending_at_once(), workflow.held(), _unless_empty(asked.output):
-        return _cross(asked) if asked.crossover else _recommend(asked, started)
+        return _cross(asked, started) if asked.crossover else _recommend(asked, started)
 
 
 @contextmanager
@@ -52,10 +52,10 @@ def _unless_empty(folder: Path) -> Iterator[None]:
                 path.rmdir()
 
 
-def _cross(asked: Question) -> int:
+def _cross(asked: Question, started: float) -> int:
     """Compare the GPU with the CPU over widths or batch sizes."""
     crossover.check(asked, devices.find(asked.device if asked.device in devices.BACKENDS else "auto").backend)
-    print(crossover.answer(asked))
+    print(crossover.answer(asked, started))
     print(f"\n{asked.output}: {', '.join(crossover.OUTPUTS)}")
     return 0
 

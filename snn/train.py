@@ -45,6 +45,7 @@ def train(
     """Train, save and print the score; 0, or 3 if the loss is not finite, when nothing is saved."""
     _check_new(save, overwrite)
     given = [one for one in settings if one != f"strategy={AUTO}"]
+    _check_init(given, options.get("model"))
     usual = {key: value for key, (value, _) in USUAL.items()}
     asked = ask_training(given, csv, target, classify, drop, options, usual, ("protocol", *BESIDE_THE_CELL))
     cell, table = asked.cell, asked.table
@@ -98,6 +99,16 @@ def _check_new(save: str, overwrite: bool) -> None:
         raise ConfigError(f"--save is {save!r}: the folder {path.parent} does not exist: create it first")
     if path.is_file() and not overwrite:
         raise ConfigError(f"--save is {save!r}: the file exists: --overwrite replaces it")
+
+
+def _check_init(settings: Sequence[str], model: str | None) -> None:
+    """Raise ConfigError if settings choose initial weights, and a model brings its own."""
+    for one in settings if model is not None else ():
+        if one.partition("=")[0] == "network.init":
+            raise ConfigError(
+                f"{one}: training starts from the weights of --model {model}: leave {one} out, or "
+                "initialize the weights in that function"
+            )
 
 
 def _why(found: Fit, first: earlier.Winner | None, backend: str) -> str:

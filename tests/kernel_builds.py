@@ -270,6 +270,7 @@ _LAYERED = [  # widths, batch, sequential, cross-entropy, architectures; with Ad
 ]
 
 
+_WATCHED = {"watched": True, "held_rows": 100, "most_epochs": 9}
 _HELD = [  # widths, batch, activation, optimiser, changes; blocks per network, blocks per SM, architectures
     ((11, 64, 64, 1), 32, "relu", Adam(), {}, 4, 1, ("sm_90",)),
     ((17, 64, 96, 6), 64, "gelu", AdamW(), {"scheduled": True}, 8, 1, ("sm_90",)),
@@ -277,6 +278,8 @@ _HELD = [  # widths, batch, activation, optimiser, changes; blocks per network, 
     ((256, 16, 10), 64, "sigmoid", PLAIN, {"loss": "softmax_cross_entropy"}, 1, 1, ("sm_90",)),
     ((300, 24, 6), 640, "elu", Sgd(0.9), {"own_rows": True, "members": 40}, 1, 1, ("sm_100",)),
     ((11, 64, 64, 1), 32, "relu", Adam(), {"members": 999}, 1, 2, ("sm_90",)),
+    ((11, 64, 64, 1), 64, "tanh", Adam(), {"clipped": True, **_WATCHED}, 8, 1, ("sm_90",)),
+    ((17, 64, 96, 6), 64, "gelu", AdamW(), {"clipped": True, **_WATCHED}, 1, 1, ("sm_80",)),
 ]
 _H200, _V100 = DeviceCapability(132, 227 * 1024, (9, 0)), DeviceCapability(80, 96 * 1024, (7, 0))
 
@@ -311,7 +314,7 @@ def trainings() -> list[tuple[Training, str]]:
             plans = [(one.cluster, dict(one.defines)["BLOCKS_PER_SM"]) for one in _plans(shape, architecture)]
             chosen = _plans(shape, architecture)[plans.index((cluster, str(together)))]
             memory = max(plan.memory for plan in shape._plans if plan.blocks == cluster)
-            of_members = {"memory_floats": memory, "workspace_floats": HEAD + 4 * shape.members}
+            of_members = {"memory_floats": memory, "workspace_floats": HEAD + shape.of_member * shape.members}
             found.append((_training(chosen, architectures, **of_members), architecture))
     return found
 

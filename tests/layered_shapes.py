@@ -198,7 +198,12 @@ def factor_of(one, done):
 
 def oracle(one, X, Y, weights, epochs, rate=RATE):
     """Parameters in float64, and E of the last epoch, by plain formulae; Y as the kernel has it."""
-    parameters, errors = [W.astype(np.float64) for W in weights], []
+    return list(oracle_epochs(one, X, Y, weights, epochs, rate))[-1]
+
+
+def oracle_epochs(one, X, Y, weights, epochs, rate=RATE):
+    """The oracle's parameters and E after each epoch."""
+    parameters = [W.astype(np.float64) for W in weights]
     descend, done = descent_of(one), 0
     for epoch in range(epochs):
         errors = []
@@ -213,7 +218,12 @@ def oracle(one, X, Y, weights, epochs, rate=RATE):
             for W, dW in due:
                 descend(W, dW * min(1, CLIP / (norm + 1e-6)), now)
             done += 1
-    return parameters, np.array(errors)
+        yield [W.copy() for W in parameters], np.array(errors)
+
+
+def losses_of(one, errors):
+    """The losses whose mean is the loss, from E."""
+    return errors**2 if one.loss == "error" else errors
 
 
 def oracle_step(one, parameters, x, y, descend):

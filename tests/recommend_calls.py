@@ -6,7 +6,7 @@ import pandas as pd
 from records_of import record
 
 from snn import cli, recommend
-from snn.recommending import budget, candidates, question, workflow
+from snn.recommending import budget, candidates, crossover, question, workflow
 from snn.recommending.budget import Length
 
 ASKED = ["--device", "cpu", "--dataset", "small", "--output", "out"]
@@ -25,7 +25,7 @@ def ask(arguments):
 def work_in(folder, monkeypatch):
     """Let a recommendation find and leave its results in this folder instead of the checkout's."""
     monkeypatch.chdir(folder)
-    for module in (budget, candidates, workflow, recommend):
+    for module in (budget, candidates, crossover, workflow, recommend):
         monkeypatch.setattr(module, "PROJECT", folder)
 
 

@@ -93,6 +93,30 @@ def test_the_verdict_follows_from_the_cases(changes, word):
     assert judge(FASTER | changes)[0] == word
 
 
+@pytest.mark.parametrize(
+    ("column", "verdict", "said", "outcome"),
+    [
+        ("speedup", "verdict", "faster", "holds"),
+        ("speedup", "verdict", "not significant", "open"),
+        ("speedup_over_fastest_cpu", "verdict_over_fastest_cpu", "not significant", "open"),
+        ("speedup_over_best_peer", "verdict", "not significant", "open"),  # the only speedup of its table
+        ("time_ratio", "verdict", "not significant", "holds"),  # of which it is no verdict
+    ],
+)
+def test_a_claim_says_no_more_than_its_table_of_a_speedup(column, verdict, said, outcome):
+    """The interval alone is above 1; the verdict is adjusted for all comparisons of the table."""
+    row = {"a": "x", column: 1.2, f"{column}_ci_low": 1.1, f"{column}_ci_high": 1.3, verdict: said}
+    test = {"where": {"a": "x"}, "column": column, "unit": "times"}
+    for bounds in ({"above": 1}, {"at_least": 1.05}, {"at_least": 1}):
+        _, found = judge(test | {"is": bounds}, pd.DataFrame([row]))
+        assert found.cases[0].outcome == outcome
+    _, found = judge(test | {"is": {"below": 1}}, pd.DataFrame([row]))
+    assert found.cases[0].outcome == {"holds": "fails"}.get(outcome, outcome)
+    assert found.cases[0].low == 1.1  # what is printed is the table's
+    _, found = judge(test | {"is": {"above": 1.4}}, pd.DataFrame([row]))
+    assert found.cases[0].outcome == "fails"  # 1 is as far from it
+
+
 CLOSED, OPEN = {"at_least": 2, "at_most": 3}, {"above": 2, "below": 3}
 
 

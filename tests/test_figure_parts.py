@@ -48,7 +48,9 @@ def test_what_was_trained_is_said_in_words():
         )
     ]
     data = "Data: small (256 rows), large (25,600 rows)."
-    assert trained(cells) == f"{data} Hidden layers: 256, 64-64. Batch: 64. Epochs: 10, 100."
+    assert trained(cells) == f"{data} Hidden layers: 256, 64-64. Batch: 64. Epochs: 10 (small), 100 (large)."
+    again = cells[1] | {"dataset": cells[0]["dataset"]}
+    assert trained([*cells, again]).endswith(" Epochs: 10, 100.")
     images = {"name": "patterns", "rows": 60, "shape": [1, 28, 28]}
     convolutions = {"layers": ["conv2d 16 3", "linear 10"]}
     of_images = [cells[0] | {"dataset": images, "network": convolutions}]

@@ -242,8 +242,8 @@ def test_learning_rates_stand_at_their_values_and_those_that_diverged_are_crosse
     assert error_bars(axes, "y") == [pytest.approx(ends) for ends in ((7.6, 8.4), (0.4, 0.6))]
     (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
     assert list(cross.get_xdata()) == [0.1]
-    assert "Trainings that diverged: 2 of 3 at 0.1." in said_in(drawn)
-    assert "9 trainings in one launch" in said_in(drawn) and "Data: small." in said_in(drawn)
+    assert "Training runs that diverged: 2 of 3 at 0.1." in said_in(drawn)
+    assert "9 networks in one launch" in said_in(drawn) and "Data: small." in said_in(drawn)
     assert "Circles" not in said_in(drawn) and faults(drawn) == []
     several = draw("learning_rates", pd.concat([rates(), rates(network="64", final_mse=[2.0, 3.0, 4.0])]))
     assert [bars.get_label() for bars in several.axes[0].containers] == ["256", "64"]

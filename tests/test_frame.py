@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from real_records import edited, refusal, without
-from records_of import PROVENANCE, QUIET, THRESHOLDS, record, source_hash
+from records_of import PROVENANCE, QUIET, THRESHOLDS, record, source_hash, sweep_of
 from whole_grid import HOST, sweeps_of
 
 from snn.analysis import frame
@@ -45,6 +45,18 @@ def test_texts_of_rounds_are_joined_once_each():
     row = frame.pool({"a": first, "b": second, "c": first}, THRESHOLDS)
     assert (row["stopped_by"], row["plan"], row["driver"]) == ("runs, max_seconds", "grid", "580.1, 581")
     assert row["kernel.work"] == "1-1"  # of a record from before there was a choice
+
+
+@pytest.mark.parametrize(("name", "several"), [("data_parallel", True), ("resident", False)])
+def test_the_class_says_what_the_traits_of_an_older_record_do_not(name, several):
+    """A record of a class that is gone has none of the traits that were added after it."""
+    (cell,) = sweep_of({"strategy": name}).cells
+    new = record(cell, [1.0])
+    old = without(new, ("traits", "several_devices"))
+    gone = edited(old, ("cell", "strategy", "_target_"), "snn.strategies.resident.NoSuchClass")
+    gone = edited(gone, ("cell", "strategy", "name"), "no_such_strategy")
+    found = [frame.pool({"x": one}, THRESHOLDS)["several_devices"] for one in (new, old, gone)]
+    assert found == [several, several, False]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def rows_by_chance(count, seed):
     chance = random.Random(seed)
     found = [{name: chance.choice(values) for name, values in VALUES.items()} for _ in range(count)]
     rows = [row | {"on_host": row["strategy"] == "sequential", "kernel.name": row["kernel"]} for row in found]
+    rows = [row | {"several_devices": False} for row in rows]
     return pd.DataFrame(rows, dtype=object)
 
 
@@ -75,7 +76,7 @@ def row_of(text):
     """A row from its strategy and what differs from the usual: ``pinned kernel=tiled``."""
     strategy, *others = text.split()
     row = {"dataset": "small", "network": "64", "strategy": strategy, "kernel": "naive", "precision": "fp32"}
-    row |= {"on_host": False} | {
+    row |= {"on_host": False, "several_devices": False} | {
         key: yaml.safe_load(value) for key, value in (one.split("=") for one in others)
     }
     return {"kernel.name": row["kernel"]} | row
@@ -113,6 +114,8 @@ def row_of(text):
         ),
         ([f"{REF} dataset=large", "pinned", REF], "strategy dataset", [-1, 2, 2], ["", REF, REF]),
         ([f"{REF} {TILE}=null", f"streams {TILE}=7"], f"strategy {TILE}", [0, 0], REF),
+        (["resident", "both several_devices=true"], "strategy", [0, 0], "resident"),
+        (["resident", f"{REF}", "both several_devices=true"], "strategy", [1] * 3, REF),
         # The kernel is the chosen one, also of a strategy that brings its own.
         ([REF, "persistent kernel=one_layer kernel.name=naive"], "strategy", [0, 0], REF),
     ],

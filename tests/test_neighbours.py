@@ -72,10 +72,27 @@ with open(given["output"], "w") as output:
 """In place of a cell on a GPU: it takes a quarter of a second, and says when."""
 
 
-def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tmp_path):
+def with_stub(tmp_path):
+    """A project whose cells on a GPU are the stub."""
     project = Project(tmp_path / "project")
     shutil.copytree(ROOT, project.folder, ignore=NOT_OF_WORKFLOW)
     (project.folder / "snn/__main__.py").write_text(STUB)
+    return project
+
+
+def run_all(project, gpus):
+    """Run every cell with so many GPUs; the words that each wrote, and the pairs that ran side by side."""
+    listed = project.snakemake("--dry-run", cores=1)
+    cells = {word.strip(",;") for word in listed.split() if word.startswith("results/cells/")}
+    project.snakemake(*sorted(cells), "--resources", f"gpu={gpus}", cores=2 * gpus)
+    runs = [line.split() for line in (project.folder / "runs.log").read_text().splitlines()]
+    assert len(runs) == len(cells) and {run[4] for run in runs} == {str(gpus)}
+    pairs = itertools.combinations(runs, 2)
+    return runs, [(a, b) for a, b in pairs if float(a[2]) < float(b[3]) and float(b[2]) < float(a[3])]
+
+
+def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tmp_path):
+    project = with_stub(tmp_path)
     defaults = {"dataset": "small", "protocol.runs": 2, "protocol.rounds": 2}
     sweeps = {
         "mine": {"strategy": ["reference", "graph", "persistent"], "devices": ["NVIDIA H200"]},
@@ -86,22 +103,28 @@ def test_cells_of_two_gpus_run_side_by_side_where_a_neighbour_does_not_matter(tm
         },
     }
     project.write_grid({"defaults": defaults, "sweeps": sweeps})
-    listed = project.snakemake("--dry-run", cores=1)
-    cells = {word.strip(",;") for word in listed.split() if word.startswith("results/cells/")}
-    assert len(cells) == 10
-    project.snakemake(*sorted(cells), "--resources", "gpu=2", cores=4)
-    runs = [line.split() for line in (project.folder / "runs.log").read_text().splitlines()]
-    assert len(runs) == 10 and {run[4] for run in runs} == {"2"}
-    pairs = [
-        (a, b)
-        for a, b in itertools.combinations(runs, 2)
-        if float(a[2]) < float(b[3]) and float(b[2]) < float(a[3])
-    ]
+    runs, pairs = run_all(project, 2)
+    assert len(runs) == 10
     assert pairs
     for a, b in pairs:
         assert "reference" not in (a[0], b[0])
         assert a[5] == b[5] == "any"  # a cell that says what trains beside it is alone otherwise
         assert a[1] != b[1]  # each round has a GPU of its own
+
+
+def test_a_strategy_for_all_gpus_has_them_to_itself(tmp_path):
+    """Although no neighbour disturbs it, and three GPUs are used at once."""
+    project = with_stub(tmp_path)
+    three = "[Device('cuda', 'NVIDIA H200', f'GPU-{i}') for i in range(3)]"
+    with (project.folder / "snn/hardware/devices.py").open("a") as file:
+        file.write(f"\n\ndef gpus_here():\n    return {three}\n")
+    (project.folder / "config/neighbours.yaml").write_text("untouched: [persistent, data_parallel]")
+    defaults = {"dataset": "small", "protocol.runs": 3, "protocol.rounds": 3}
+    mine = {"strategy": ["persistent", "data_parallel"], "devices": ["NVIDIA H200"]}
+    project.write_grid({"defaults": defaults, "sweeps": {"mine": mine}})
+    runs, pairs = run_all(project, 3)
+    assert len(runs) == 6
+    assert {name for a, b in pairs for name in (a[0], b[0])} <= {"persistent"}
 
 
 PUBLISHED = sorted((ROOT / "results/published").glob("*/*/tables/neighbours.csv"))

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from records_of import THRESHOLDS, frame_of, frame_of_cells, record, sweep_of, write_all
-from whole_grid import sweeps_of
+from whole_grid import H200, HOST, sweeps_of
 
 from snn import datasets as prepared
 from snn.analysis import frame
@@ -14,7 +14,7 @@ from snn.datasets import load as load_table
 from snn.figures import breakdown, draw
 from snn.grid import sweeps
 from snn.tables.attribution import PART, attribution, reason
-from snn.tables.paper import correctness, datasets
+from snn.tables.paper import correctness, datasets, training_time
 
 SWEEPS = sweeps_of()
 PAPER = CONFIG / "paper"
@@ -81,6 +81,21 @@ def test_a_prediction_agrees_within_the_bound_that_is_stated(seconds, bound, wor
     table = attribution.build(frame_of(*records), {}, THRESHOLDS | {"predicts": bound})
     assert table["predicted_speedup"].tolist() == [1.0, 1.0]
     assert table["prediction"].tolist() == ["", word]
+
+
+@pytest.mark.parametrize(("device", "of_large"), [(H200, 100), (HOST, 50)])
+def test_the_papers_times_are_beside_runs_of_as_many_epochs(device, of_large):
+    """On a CPU a run on ``large`` is shorter, and the table says so."""
+    cells = [cell for cell in sweeps_of(device)["dataset_size"].cells if cell.strategy == "combined"]
+    assert {cell.dataset: cell.epochs for cell in cells} == {"small": 100, "medium": 100, "large": of_large}
+    rows = frame_of(*(record(cell, [2.0, 2.1]) for cell in cells))
+    paper = read_yaml(PAPER / "training_time.yaml")
+    table = training_time.build(rows, paper, THRESHOLDS).set_index("dataset")
+    assert ("training.epochs" in table) == (of_large != 100)
+    expected = paper["combined"] | ({} if of_large == 100 else {"large": None})
+    assert {name: None if np.isnan(one) else one for name, one in table["paper_s"].items()} == expected
+    shown = attribution.build(rows, {}, THRESHOLDS)
+    assert ("training.epochs" in shown) == (of_large != 100)
 
 
 def trained_on(rows=300, batch_size=256, network=None, **settings):

@@ -1,6 +1,7 @@
 """How `snn recommend` goes on: lengths of an earlier call, candidates that fail, two at once, full disks."""
 
 import io
+import re
 import sys
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from records_of import GPU, HOST
 
 from snn import recommend
 from snn.config.groups import read_yaml
-from snn.errors import OutputError
+from snn.errors import MeasurementError, OutputError
 from snn.grid import more_rounds
 from snn.grid.sweeps import SHORTENED, check_keys
 from snn.hardware import devices
@@ -190,6 +191,73 @@ def test_a_crossover_that_takes_the_cpu_too_long_is_an_error(gpu, capsys):
     gpu.pilot["epoch"] = 9.0
     assert main(["--dataset", "small", "--output", "out", "--crossover", "batch"]) == 2
     assert "fewer rows" in capsys.readouterr().err and not gpu.grids
+
+
+@pytest.mark.parametrize(
+    ("job", "seconds", "numbers", "epochs"),
+    [
+        (0.5, 300, [16, 32, 64, 128, 256], 32),  # 0.5 s of 0.01 s each
+        (0.5, 60, [16, 32, 64, 128, 256], 8),
+        (0.5, 45, [16, 32, 64, 128, 256], 4),
+        (2.0, 95, [16, 64, 256], 16),
+        (2.0, 60, [16, 256], 16),
+    ],
+)
+def test_a_crossover_keeps_to_its_budget(gpu, capsys, job, seconds, numbers, epochs):
+    """By shorter runs, and then by fewer batch sizes; three candidates, and three rounds of three runs."""
+    gpu.pilot["job"] = job
+    asked = ["--dataset", "small", "--output", "out", "--crossover", "batch"]
+    assert main([*asked, "--budget", f"{seconds}s"]) == 0
+    cells = gpu.grids[-1].plan.cells.values()
+    assert list(dict.fromkeys(cell.batch_size for cell in cells)) == numbers
+    assert {cell.epochs for cell in cells} == {epochs}
+    assert 3 * len(cells) * (job + 5 * epochs * 0.01) <= seconds
+    left_out = sorted({16, 32, 64, 128, 256} - set(numbers))
+    said = f"Left out, since the budget is {seconds} s: {', '.join(map(str, left_out))}."
+    assert (said in capsys.readouterr().out) == bool(left_out)
+
+
+def test_a_crossover_goes_on_if_the_gpus_pilot_cannot_train(gpu, monkeypatch):
+    """A strategy that does not support the network is one of the table's candidates all the same."""
+    tried = []
+
+    def pilot(cell, seconds):
+        tried.append((cell.device.backend, cell.strategy))
+        if tried[-1] == ("cuda", "persistent"):
+            raise MeasurementError("the reference: unsupported: no such layer")
+        return gpu.run_pilot(cell, seconds)
+
+    monkeypatch.setattr(budget, "run_pilot", pilot)
+    assert main(["--dataset", "small", "--output", "out", "--crossover", "batch"]) == 0
+    assert tried == [("cpu", "blas"), ("cuda", "persistent"), ("cuda", "graph")]
+
+
+def test_a_crossover_refuses_a_budget_that_cannot_hold(gpu, capsys):
+    gpu.pilot["job"] = 20.0
+    asked = ["--dataset", "small", "--output", "out", "--crossover", "batch", "--budget"]
+    assert main([*asked, "60s"]) == 2
+    said = capsys.readouterr().err
+    assert not gpu.grids
+    suffices = re.search(r"give --budget (\d+)s", said)[1]
+    assert main([*asked, f"{suffices}s"]) == 0
+
+
+def test_a_crossover_ends_after_the_rounds_that_it_has_time_for(gpu, capsys, monkeypatch):
+    """If jobs take longer than the pilots promise: a round takes 50 s of the budget of 120 s."""
+    clock = [0.0]
+    monkeypatch.setattr(recommend, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(crossover, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def measure_slowly(grid):
+        clock[0] += 50
+        return gpu.measure(grid)
+
+    monkeypatch.setattr(workflow, "measure", measure_slowly)
+    asked = ["--dataset", "small", "--output", "out", "--crossover", "batch"]
+    assert main([*asked, "--budget", "120s"]) == 0
+    assert "Measured 2 of 3 rounds" in capsys.readouterr().out
+    assert main([*asked, "--budget", "120s"]) == 0
+    assert "Measured" not in capsys.readouterr().out and len(paths(gpu.grids[-1])) == 3 * 15
 
 
 def test_a_crossover_without_a_gpu_has_nothing_to_compare(runs, capsys):

@@ -161,7 +161,8 @@ def test_a_warning_names_a_time_below_its_floor_and_the_floor():
 def row(**values):
     cell = dict.fromkeys(("dataset", "network", "strategy", "kernel", "precision"), "x")
     usual = {"training.epochs": 10, "training.batch_size": 256, "dataset.rows": 512, "mean_s": 1.0}
-    return pd.DataFrame([cell | usual | {"members": 1, FLOOR: 0.01} | values])
+    usual |= {"members": 1, "several_devices": False}
+    return pd.DataFrame([cell | usual | {FLOOR: 0.01} | values])
 
 
 @pytest.mark.parametrize(
@@ -216,6 +217,7 @@ def test_the_floor_of_a_row_is_that_of_its_step(changes, wanted):
         {"dataset.rows": np.nan},
         {"dataset.features": np.nan},
         {"mean_s": np.nan},
+        {"several_devices": True},
         {"backend": "cpu", "device": "AMD EPYC"},
     ],
 )

@@ -66,6 +66,21 @@ def test_sweeps_of_any_shape_can_be_read():
     assert labels > {"training time (s)"} and "Crosses" in notes
 
 
+def test_a_number_that_follows_from_the_data_set_is_no_axis():
+    """If only runs on ``large`` have fewer epochs, each panel would have one number of them."""
+    usual = DEVICE | {"network": "256", "kernel": "naive", "status": "ok", "mean_s": 1.0, "std_s": 0.1}
+    rows = [
+        usual | {"dataset": dataset, "strategy": strategy, "training.epochs": epochs}
+        for dataset, epochs in (("small", 100), ("large", 50))
+        for strategy in ("reference", "streams")
+    ]
+    axes = ["dataset", "strategy", "training.epochs"]
+    for further, label in ([], "training time (s)"), ([rows[0] | {"training.epochs": 50}], "epochs"):
+        drawn = sweep.draw(pd.DataFrame([*rows, *further]), axes, "mine")
+        assert drawn.axes[-1].get_xlabel() == label and faults(drawn) == []
+        assert [one.get_title() for one in drawn.axes] == ["small", "large"]
+
+
 def test_a_panel_may_have_no_number_on_an_axis_of_numbers():
     """Where most networks have one hidden layer, its width is the axis; one data set has a deeper one."""
     points = {"dataset": ["small"] * 3 + ["large"], "network": ["64", "128", "256", "256-256"]}

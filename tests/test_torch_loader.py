@@ -31,6 +31,17 @@ def test_batches_are_in_file_order_whoever_collates_them(workers, backend, none_
     compare("torch_loader", backend, CNN, 5, 2, 2, epochs=3, error=1e-4, workers=workers)
 
 
+def test_float32_takes_none_of_mixed_precisions_calls(backend, none_left, monkeypatch):
+    """Each of them takes some microseconds of a step."""
+
+    def fail(*arguments, **options):
+        raise AssertionError("fp32 needs no autocast and no GradScaler")
+
+    monkeypatch.setattr(torch, "autocast", fail)
+    monkeypatch.setattr(torch.amp, "GradScaler", fail)
+    compare("torch_loader", backend, CNN, 5, 2, 2, epochs=1, error=1e-4, workers=0)
+
+
 def test_samples_made_of_images_train_the_same(random, none_left):
     network = replace(CNN, inputs=(1, 8, 8))
     X = np.float32(np.rint(255 * random.random((5, 64))) / np.float32(255))

@@ -182,8 +182,18 @@ def test_auto_takes_the_fastest_of_records_of_the_same_steps(table, monkeypatch,
             measure(strategy, seconds, started=later, **other)
         assert auto() == ("blas", "shortest"), other
     for strategy, seconds in (("threads", 0.01), ("sequential", 0.02)):
-        measure(strategy, seconds, started=later, **{"training.learning_rate": 0.1})
+        latest = "2026-05-01T00:00:00+00:00"
+        measure(strategy, seconds, started=latest, **{"training.learning_rate": 0.1})
     assert auto() == ("threads", "shortest"), "a later job of the same steps"
+    read, whole = [], store.read
+    monkeypatch.setattr(store, "read", lambda path: read.append(path) or whole(path))
+    assert auto() == ("threads", "shortest")
+    assert sorted(path.name.partition("-")[0] for path in read) == ["sequential", "threads"]
+    assert len({*Path().glob("results/cells/*/*/*/*.json")}) == 15
+    Path(read[0].parent / "text-round1.json").write_text("no record")
+    changed = next(path for path in read if path.name.startswith("threads"))
+    changed.write_text(changed.read_text().replace("0.01", "0.02"))
+    assert auto() == ("blas", "shortest"), "of a job with one record that is whole"
 
 
 def test_two_columns_of_one_name_are_an_error_before_training(table, capsys):
@@ -252,6 +262,7 @@ def test_a_loss_that_is_not_finite_saves_nothing(table, capsys):
         (["--save", "t.csv"], "--save"),
         (["--hidden", "8", "--layers", "linear 1"], "--layers"),
         (["--model", "no_such_module:make"], "--model"),
+        (["--model", "net:make", "network.init=he_uniform"], "network.init=he_uniform"),
         (["strategy=no_such"], "no_such"),
         (["strategy=ensemble"], "ensemble"),
         (["kernel=tiled"], "kernel"),

@@ -108,8 +108,8 @@ def test_losses_on_a_gpu(name, case):
     check(name, backends.make("cuda", groups.load("kernel", "naive"), ROOT), CASES[case])
 
 
-def test_perceptrons_side_by_side_cannot_be_validated():
-    strategy = factory.make(groups.load("strategy", "ensemble"), DeferredBackend())
+def test_a_strategy_that_cannot_validate_several_networks_says_so():
+    strategy = factory.make(groups.load("strategy", "jax_vmap"), CpuBackend())
     strategy.validation = HELD.arrays(CASES["huber"])
     network = compose_network("network.hidden=[4]")
     with pytest.raises(Unsupported, match=r"training\.validation"):
@@ -210,7 +210,7 @@ def test_steps_are_of_the_rows_that_are_trained_on():
 class Losses:
     """A strategy whose validation losses are given; its only weight is the number of epochs trained."""
 
-    side_by_side = False
+    side_by_side = watches = False
 
     def __init__(self, losses):
         self.given, self.epochs = losses, 0
@@ -264,6 +264,29 @@ def test_a_run_ends_after_so_many_epochs_without_gain_and_keeps_the_best_weights
     assert best_epoch([epoch.validation_loss for epoch in run.epochs]) == (
         None if np.isnan(losses[1]) else kept if patience else 2
     )
+
+
+def test_members_end_after_epochs_of_their_own():
+    settings = (
+        "strategy=ensemble",
+        "training.batch_size=32",
+        "network.init=he_uniform",
+        "training.epochs=60",
+    )
+    settings += ("training.validation=0.25", "training.patience=1", "strategy.learning_rates=[0.0001,0.03]")
+    record = measured(*settings, "strategy.starts=2")
+    assert not disagreements(record) and store.checked(record, "a record")
+    members, (*_, run) = record["members"], record["runs"]
+    assert len(run["epochs"]) == max(member["epochs"] for member in members) == 60
+    assert min(member["epochs"] for member in members) < 60
+    assert run["validation_loss"] == pytest.approx(np.mean([one["validation_loss"] for one in members]))
+    for member in members:
+        assert member["epochs"] in (60, member["best_epoch"] + 1)
+    earlier = json.loads(json.dumps(record))
+    for member in earlier["members"]:
+        member["epochs"] = min(member["epochs"], 59)
+    earlier["runs"][0]["epochs"] = earlier["runs"][0]["epochs"][:-1]
+    assert "epochs" in refusal(store.checked, sealed(earlier), "a record")
 
 
 def patient(patience, epochs):

@@ -11,7 +11,18 @@ from conftest import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
 from layered_shapes import FEW as AMPERE
-from layered_shapes import FURTHER, H200, OPTIMIZERS, check, made, network_of, oracle, shape, steps_of
+from layered_shapes import (
+    FURTHER,
+    H200,
+    OPTIMIZERS,
+    check,
+    made,
+    network_of,
+    oracle,
+    oracle_step,
+    shape,
+    steps_of,
+)
 
 from snn.backends.launches import HEAD, TRAINED, LaunchConfiguration, round_up
 from snn.backends.launches.whole import WholeShape
@@ -39,7 +50,7 @@ def single(rate=RATE):
 
 def buffers_of(one, X, Y, weights, steps, of_members=None):
     """What the kernel is launched on; ``weights``: of each member."""
-    sizes = dict(zip(one.operands, one.elements(len(X)), strict=True))
+    sizes = dict(zip(one.operands, one.elements(len(X) - one.held_rows), strict=True))
     flat = []
     for own in weights:
         remaining = iter(own)
@@ -53,7 +64,8 @@ def buffers_of(one, X, Y, weights, steps, of_members=None):
     X, Y = (in_batches(M, len(M), n, len(M)) for M, n in ((X, inputs), (Y, outputs)))
     E = np.full(sizes["E"], np.nan, np.float32)
     S = one.workspace(sizes["S"], of_members or single(steps.rate), steps)
-    return [X, Y, np.concatenate(flat), np.zeros(sizes["M"], np.float32), E, S]
+    further = [np.zeros(sizes["B"], np.float32), np.zeros(sizes["T"] // 2)] if one.watched else []
+    return [X, Y, np.concatenate(flat), np.zeros(sizes["M"], np.float32), E, S, *further]
 
 
 def launched(one, blocks, buffers, steps, **further):
@@ -95,6 +107,45 @@ def test_a_kernel_trains_as_the_oracle(one, blocks, random):
     assert buffers[-1][TRAINED].view(np.uint64)[0] == steps.number
 
 
+CLIPPED = {
+    "few outputs": shape(33, 17, 40, 24, 2, bare=(2,), activations=("tanh",), loss="error"),
+    "chunks": shape(70, 6, 12, 40, 10, activations=("gelu",), update="adamw_update", scheduled=True),
+    "one layer": shape(18, 30, 4, update="nesterov_update"),
+}
+CLIPPED = {name: replace(one, clipped=True) for name, one in CLIPPED.items()}
+
+
+@on_cpu
+@pytest.mark.parametrize("blocks, name", [(n, name) for name in CLIPPED for n in (1, 2, 4)][:7])
+def test_gradients_are_clipped_together_in_steps_whose_norm_is_large(blocks, name, random, monkeypatch):
+    one = CLIPPED[name]
+    rows = 2 * one.batch + 7
+    X, _, Y, weights = made(one, rows, random)
+    X[: one.batch] *= 4
+    norms = norms_by_oracle(one, X, Y, weights)
+    norm = np.sqrt(norms.min() * norms.max())
+    assert norms.min() < 0.9 * norm
+    monkeypatch.setattr("layered_shapes.CLIP", norm)
+    of, steps = whole(one, rows), steps_of(one, rows, EPOCHS, RATE)
+    found = [buffers_of(of, X, Y, [weights], steps) for _ in range(2)]
+    for buffers in found:
+        launched(of, blocks, buffers, steps)
+    check(of, [*found[0][:3], *found[0][4:]], *oracle(one, X, Y, weights, EPOCHS, RATE), 1e-5)
+    for once, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(once, again)
+
+
+def norms_by_oracle(one, X, Y, weights):
+    """The norm of all gradients together for each batch, with the first weights."""
+    norms = []
+    for at in range(0, len(X), one.batch):
+        squares, parameters = [], [W.astype(np.float64) for W in weights]
+        batch = (M[at : at + one.batch].astype(np.float64) for M in (X, Y))
+        oracle_step(one, parameters, *batch, lambda _, dW, squares=squares: squares.append((dW**2).sum()))
+        norms.append(np.sqrt(sum(squares)))
+    return np.array(norms)
+
+
 @on_cpu
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(blocks, random):
@@ -121,7 +172,8 @@ def test_members_have_rates_decays_orders_and_rows_of_their_own(random):
     rows = np.stack([np.arange(0, 50), np.arange(20, 70)]).astype(np.int32)
     rates, decays, seeds = [0.004, 0.008], [0.3, 0.1], [3, 4]
     its = MemberArrays(*(np.array(v, np.float32) for v in (rates, decays)), np.array(seeds, np.uint32), rows)
-    of, steps = whole(one, 50, 2, own_rows=True, all_errors=True), steps_of(one, 50, 2, RATE)
+    of = whole(one, 50, 2, own_rows=True, watched=True, most_epochs=2)
+    steps = steps_of(one, 50, 2, RATE)
     buffers = buffers_of(of, X, Y, [weights, weights], steps, its)
     launched(of, 1, buffers, steps)
     per = buffers[2].size // 2

@@ -176,6 +176,7 @@ def pool(of_cell: Mapping[str, Record], thresholds: Thresholds) -> dict[str, Any
         "cell": cell.name,
         **{name: getattr(cell, name) for name in ("strategy", "dataset", "network", "precision")},
         "on_host": traits["on_host"],
+        "several_devices": traits["several_devices"],
         "runtime": " ".join(filter(None, (package, provenance.get("versions", {}).get(package)))),
         "kernel": joined(map(kernel_used, records)),
         "hidden": cell["network"].get("hidden"),

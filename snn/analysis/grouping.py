@@ -86,7 +86,7 @@ def baselines(frame: pd.DataFrame, axes: Sequence[str]) -> tuple[list[int], list
     -1 unless it is the baseline of other rows. The kernel is the chosen one, even if the strategy brings its
     own.
     """
-    of_one = ("resident",) if "data_parallel" in set(frame["strategy"]) else ()
+    of_one = ("resident",) if frame["several_devices"].any() else ()
     frame = frame.assign(kernel=frame["kernel.name"], of_one=[of_one] * len(frame))
     chosen = [*CHOICES, *(axis for axis in axes if axis in frame and axis.split(".")[0] in CHOICES[:2])]
     chosen = list(dict.fromkeys(chosen))

@@ -237,8 +237,6 @@ def limit_of(record: Record, limits: Sequence[Record], what: str) -> float | Non
 
 # ---- the rows of ``snn.analysis.frame``
 
-_SEVERAL = "data_parallel"  # a strategy that divides the work among devices
-
 FLOOR = "floor_s"
 """The column that ``with_floors`` adds: seconds per step, NaN for a row without a floor."""
 
@@ -270,7 +268,7 @@ def with_floors(frame: pd.DataFrame, *records: Record) -> pd.DataFrame:
 
 def _floor(row: pd.Series, measured: Measured) -> float:
     rows, features = (row.get(f"dataset.{name}") for name in ("rows", "features"))
-    if row["hidden"] is None or row["strategy"] == _SEVERAL or pd.isna(rows) or pd.isna(features):
+    if row["hidden"] is None or row["several_devices"] or pd.isna(rows) or pd.isna(features):
         return np.nan
     if row.get("training.storage", FP32) != FP32:  # whose data take half of the bytes
         return np.nan

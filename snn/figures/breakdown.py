@@ -67,7 +67,7 @@ def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") 
     set_titles(figure, panels, names)
     key: list[Artist] = [Patch(**box(part), label=label) for part, (_, label) in PARTS.items()]
     key += [_MEAN.entry("mean of the runs"), _PREDICTED.entry("predicted")]
-    title = "Time breakdown of one training"
+    title = "Time breakdown of one training run"
     if varied(table, ["network"]):
         networks = set(table["network"])
         depths = {name.count("-") for name in networks}
@@ -79,7 +79,7 @@ def attribution(table: pd.DataFrame, paper_device: str = "", trained: str = "") 
         for i, cell in table[notes.str.contains(_ADD_UP)].iterrows()
     ]
     note = (
-        "Coloured: parts of one training, the median of instrumented passes. Black: mean of the "
+        "Coloured: parts of one training run, the median of instrumented passes. Black: mean of the "
         "uninstrumented runs; its bars: standard deviation of the runs. Diamonds: time predicted from "
         "per-call costs, without an interval."
     )
@@ -143,11 +143,11 @@ def timeline(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> 
     key += [Patch(**_DEVICE)]
     key += [_PINNED.entry("pinned memory")] if table["pinned_bytes"].any() else []
     note = (
-        "One trace of one training, without an interval. Host: the calls; streams: the work of the device, by"
-        " its clock. Device allocations fill the height of a lane; in its upper part are copies to the device"
-        " and, shorter, host allocations; in its lower part copies to the host and, shorter, streams; in the"
-        " middle launches, kernels and waits. Below each: bytes that are allocated; both kinds of memory are"
-        " counted from zero, neither on top of the other."
+        "One trace of one training run, without an interval. Host: the calls; streams: the work of the "
+        "device, by its clock. Device allocations fill the height of a lane; in its upper part are copies "
+        "to the device and, shorter, host allocations; in its lower part copies to the host and, shorter, "
+        "streams; in the middle launches, kernels and waits. Below each: bytes that are allocated; both "
+        "kinds of memory are counted from zero, neither on top of the other."
     )
     return layout.framed(figure, "Two steps of training, call by call", about(table, trained), note, key)
 

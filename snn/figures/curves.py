@@ -72,12 +72,12 @@ def _note_diverged(table: pd.DataFrame, frame: pd.DataFrame) -> str:
         f"{cell.trainings - cell.finite:.0f} of {cell.trainings:.0f} at {cell.learning_rate:g}"
         for cell in table[table["status"] == DIVERGED].itertuples()
     ]
-    return f"Trainings that diverged: {', '.join(dict.fromkeys(said))}." if said else ""
+    return f"Training runs that diverged: {', '.join(dict.fromkeys(said))}." if said else ""
 
 
 def _title_members(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     counts = sorted(set(table["members"].dropna().astype(int)))
-    return f"Final loss by learning rate, {' or '.join(map(str, counts)) or 'all'} trainings in one launch"
+    return f"Final loss by learning rate, {' or '.join(map(str, counts)) or 'all'} networks in one launch"
 
 
 # ---- a GPU and its host, by width or batch size
@@ -244,8 +244,8 @@ FORMS: dict[str, Drawing] = {
         x="hidden layers, and their widths",
         log_x=False,
         note=(
-            "Markers: mean time of a training; bars: standard deviation of the runs. Published values have "
-            "no interval. The two devices have axes of their own.",
+            "Markers: mean time of a training run; bars: standard deviation of the runs. Published values "
+            "have no interval. The two devices have axes of their own.",
             _note_depths,
         ),
     ),
@@ -256,7 +256,8 @@ FORMS: dict[str, Drawing] = {
         x="learning rate",
         note=(
             "Dots: mean final loss over the draws of initial weights whose training ended with a finite "
-            "loss; bars: their standard deviation, where there are several. Crosses: all trainings diverged.",
+            "loss; bars: their standard deviation, where there are several. Crosses: all training "
+            "runs diverged.",
             _note_diverged,
         ),
     ),

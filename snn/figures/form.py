@@ -53,7 +53,7 @@ _USUAL = Look()
 
 def about(table: pd.DataFrame, trained: str) -> list[str]:
     """Lines on the subject of a figure: the devices of a table, and the cells or a microbenchmark."""
-    return [f"Device: {where(table)}.", trained or "Microbenchmark, without a training."]
+    return [f"Device: {where(table)}.", trained or "Microbenchmark, without training."]
 
 
 def points(

@@ -18,6 +18,8 @@ _MOST_CELLS = 400  # nobody reads larger figures
 _MOST_PANELS = 8
 _MOST_VALUES = 4  # in the key
 _NOT_NUMBERS = ("seed", "neighbour", "rounds", "runs")  # settings that are counts, or only names
+_STATED = ("training.epochs", "training.batch_size")
+"""Axes that the text above a figure states by data set, if they follow from it (``snn.figures.trained``)."""
 _TIME = "training time (s)"
 
 
@@ -38,11 +40,18 @@ def draw(table: pd.DataFrame, axes_of_sweep: Sequence[str], title: str, trained:
     varied = list(
         dict.fromkeys("network" if axis in SHOWN_BY_NETWORK else axis for axis in axes_of_sweep if axis)
     )
+    varied = [axis for axis in varied if not (axis in _STATED and axis in table and _follows(table, axis))]
     choices = ("strategy", "kernel", "precision")
     groups = [axis for axis in varied if axis in table and axis.partition(".")[0] not in choices]
     axis = _axis_of(table, varied)
     form = _over(table, axis, groups, title) if axis else _in_rows(table, groups, title)
     return form(table, trained=trained)
+
+
+def _follows(table: pd.DataFrame, axis: str) -> bool:
+    """Whether the rows of a data set have one value of an axis, and there are several data sets."""
+    of_dataset = table.groupby("dataset")[axis].nunique()
+    return bool(len(of_dataset) > 1 and of_dataset.max() == 1)
 
 
 # ---- a row per cell
@@ -59,7 +68,7 @@ def _in_rows(table: pd.DataFrame, groups: Sequence[str], title: str) -> Form:
         title=f"Training time: {title}",
         frame=lambda table: points(table, "mean_s", "std_s", HOST, panel=panel, row=row, label=hosts(table)),
         axes={_TIME: None},
-        note=("Dots: mean time of a training; bars: standard deviation of the runs.", usual_kernel),
+        note=("Dots: mean time of a training run; bars: standard deviation of the runs.", usual_kernel),
     )
 
 
@@ -138,7 +147,7 @@ def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) ->
         axes={_TIME: None},
         x=axis.label,
         note=(
-            "Markers: mean time of a training; bars: standard deviation of the runs.",
+            "Markers: mean time of a training run; bars: standard deviation of the runs.",
             f"Crosses: cells without a time ({', '.join(failed)})." if len(failed) else "",
             usual_kernel,
         ),

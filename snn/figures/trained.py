@@ -1,6 +1,7 @@
 """Describes the training of cells in words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,21 @@ def trained(cells: Iterable[Mapping[str, Any]]) -> str:
         f"{'Hidden layers' if all(map(is_widths, networks)) else 'Network'}: {_listed(networks)}.",
     ]
     for name, key in (("Batch", "batch_size"), ("Epochs", "epochs")):
-        said.append(f"{name}: {_listed(map(str, sorted({cell['training'][key] for cell in found})))}.")
+        said.append(f"{name}: {_listed(_by_dataset(found, key))}.")
     precisions = {cell.get("precision", {}).get("name", "fp32") for cell in found}
     said += [f"Precision: {one}." for one in precisions - {"fp32"} if len(precisions) == 1]
     return " ".join(said)
+
+
+def _by_dataset(cells: Sequence[Mapping[str, Any]], key: str) -> list[str]:
+    """The values of a key of ``training``, each with its data sets, if it follows from these."""
+    datasets: dict[Any, dict[str, None]] = {}
+    for cell in cells:
+        datasets.setdefault(cell["training"][key], {})[cell["dataset"]["name"]] = None
+    follows = len(datasets) > 1 and sum(map(len, datasets.values())) == len({*chain(*datasets.values())})
+    return [
+        f"{value} ({', '.join(datasets[value])})" if follows else str(value) for value in sorted(datasets)
+    ]
 
 
 def of_records(records: Iterable[Mapping[str, Any]]) -> str:

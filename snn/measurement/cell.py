@@ -212,8 +212,9 @@ def _plain(run: Run, squared: bool, several: bool, patience: int | None) -> dict
         for epoch, loss in zip(plain["epochs"], losses, strict=True):
             epoch["validation_loss"] = loss
         best = validation.best_epoch(losses)
+        kept = _mean([_finite(end.validation_loss) for end in run.ends])
         plain |= {
-            "validation_loss": losses[best - 1 if best and patience else -1],
+            "validation_loss": kept if several else losses[best - 1 if best and patience else -1],
             "validation_seconds": run.validation_seconds,
             "best_epoch": best,
         }

@@ -3,7 +3,7 @@
 import gc
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice, pairwise
@@ -17,13 +17,14 @@ from snn.errors import OutOfMemory, Unsupported
 from snn.measurement.accuracy import Errors, accuracy, errors, score
 from snn.measurement.energy import joules_per_run
 from snn.measurement.protocol import Round, Steadiness
+from snn.models import validation
 from snn.models.members import Member
 from snn.profiling.calls import Unlaunched
 from snn.profiling.ledger import Ledger, MemoryMap
 from snn.profiling.observed import ObservedBackend
 from snn.strategies import factory
 from snn.strategies.base import Progress as OfRun
-from snn.strategies.base import Strategy, unwatched
+from snn.strategies.base import Strategy, Watched, unwatched
 from snn.strategies.factory import Job, start
 
 _COUNTED_EPOCHS = 3
@@ -41,6 +42,14 @@ class Epoch(NamedTuple):
     validation_loss: float | None = None
 
 
+class MemberEnd(NamedTuple):
+    """A member's number of epochs, the best one by its validation loss, and that loss of what it keeps."""
+
+    epochs: int
+    best_epoch: int | None
+    validation_loss: float
+
+
 @dataclass(frozen=True)
 class Run:
     """One timed training from fresh weights: wall-clock seconds, and the loss of the last batch.
@@ -51,7 +60,8 @@ class Run:
     ``validation_seconds`` is the additional time of all epochs' validation losses. A run that ends early
     (``Job.patience``) has fewer epochs, and test results of its best weights. With test rows, a
     classification has the accuracy on them and the seconds of predicting them, a regression the
-    ``test_errors``.
+    ``test_errors``. With rows held out, several networks have ``ends``; an epoch's losses are then means over
+    them, in which a network that has ended has its last loss and the validation loss of what it keeps.
     """
 
     seconds: float
@@ -61,6 +71,7 @@ class Run:
     test_accuracy: float | None = None
     test_seconds: float | None = None
     test_errors: Errors | None = None
+    ends: tuple[MemberEnd, ...] = ()
     validation_seconds: float | None = None
     began: float = field(default=0.0, compare=False)
 
@@ -208,7 +219,7 @@ def _time_runs(
         measurement.members, measurement.plan = strategy.members(job.seed), strategy.plan
         measurement.launch = strategy.launch
         measurement.warmup = _warm_up(job, rules, strategy, backend)
-        if job.validation is not None:
+        if job.validation is not None and not strategy.watches:
             strategy.validation_loss()  # it is timed from the second time on
         starts = islice(strategy.starts(job.network, job.seed), rules.first_run, None)
         runs = measurement.runs
@@ -221,6 +232,10 @@ def _time_runs(
             progress(runs)
         if measurement.members:
             _score(job, strategy, measurement)
+            for member, end in zip(measurement.members, runs[-1].ends, strict=False):
+                member |= end._asdict()
+                if not math.isfinite(end.validation_loss):
+                    member["validation_loss"] = None
         elif job.keeps_weights:
             measurement.weights = strategy.weights()
         if joules is not None and job.patience is None:
@@ -295,7 +310,11 @@ def _run(
     best: list[np.ndarray] | None = None
     lowest, best_epoch = math.inf, 0
     began = time.perf_counter()
-    if job.watches_epochs:
+    ends: tuple[MemberEnd, ...] = ()
+    if job.watches_epochs and strategy.watches:
+        epochs, validation_seconds, ends, best = _watched(job, strategy, backend, of_run)
+        seconds = math.fsum(epoch.seconds for epoch in epochs)
+    elif job.watches_epochs:
         seconds = 0.0
         for done in range(job.epochs):
             if done:
@@ -319,7 +338,8 @@ def _run(
     losses = strategy.losses()
     run = Run(
         *(seconds, fmean(losses), tuple(losses), tuple(epochs)),
-        validation_seconds=validation_seconds if held_out else None,
+        ends=ends,
+        validation_seconds=None if job.validation is None else validation_seconds,
         began=began,
     )
     if best is not None:
@@ -338,13 +358,71 @@ def _run(
 def _train(job: Job, strategy: Strategy, backend: Backend, weights: list[np.ndarray]) -> None:
     """The work of a run, without reading its results."""
     strategy.load(weights)
-    if job.watches_epochs:
+    if job.watches_epochs and strategy.watches:
+        strategy.watch(job.epochs, None, lambda *_: None)
+    elif job.watches_epochs:
         for _ in range(job.epochs):
             strategy.epoch()
             backend.synchronize()
     else:
         strategy.train(job.epochs)
         backend.synchronize()
+
+
+def _watched(
+    job: Job, strategy: Strategy, backend: Backend, of_run: OfRun
+) -> tuple[list[Epoch], float, tuple[MemberEnd, ...], list[np.ndarray] | None]:
+    """Train a run whose losses are computed during it.
+
+    Returns its epochs, the seconds of validation, the ends of several networks, and the best weights. The
+    seconds that have passed for the host are shared out by what the networks' own clocks say.
+    """
+    networks, began = list[Watched](), time.perf_counter()
+
+    def report(done: int, *losses: float) -> None:
+        of_run(done, job.epochs, time.perf_counter() - began)
+
+    taken = _timed(backend, lambda: networks.extend(strategy.watch(job.epochs, job.patience, report)))
+    ends = [_end(one, job.patience) for one in networks]
+    none = [0.0] * len(networks)
+    losses = _mean_over([one.losses for one in networks], [float(one.losses[-1]) for one in networks])
+    seconds = np.array(_mean_over([one.seconds for one in networks], none))
+    further = np.array(_mean_over([one.further_seconds for one in networks], none))
+    held_out: list[float | None] = [None] * len(losses)
+    if job.validation is None:
+        seconds, further = seconds + further, np.zeros(len(further))
+    else:
+        kept = [end.validation_loss for end in ends]
+        held_out = [*_mean_over([one.validation_losses for one in networks], kept)]
+    scale = taken / float(seconds.sum() + further.sum())
+    epochs = [Epoch(*one) for one in zip((scale * seconds).tolist(), losses, held_out, strict=True)]
+    of_members = tuple(ends) if job.validation is not None and strategy.side_by_side else ()
+    return epochs, scale * float(further.sum()), of_members, _best_of(networks, strategy)
+
+
+def _end(one: Watched, patience: int | None) -> MemberEnd:
+    losses = one.validation_losses.tolist()
+    best = validation.best_epoch(losses)
+    return MemberEnd(len(losses), best, losses[best - 1 if best and patience else -1])
+
+
+def _mean_over(values: Sequence[np.ndarray], after: Sequence[float]) -> list[float]:
+    """The mean of each epoch over networks; after its last epoch a network has the value of ``after``."""
+    longest = max(map(len, values))
+    filled = [np.append(one, [end] * (longest - len(one))) for one, end in zip(values, after, strict=True)]
+    return list(map(float, np.mean(filled, axis=0)))
+
+
+def _best_of(networks: Sequence[Watched], strategy: Strategy) -> list[np.ndarray] | None:
+    """The best weights of all networks, the last ones of those without; None if all are without."""
+    if all(one.best is None for one in networks):
+        return None
+    now = strategy.weights()
+    count = len(now) // len(networks)
+    found: list[np.ndarray] = []
+    for i, one in enumerate(networks):
+        found += one.best or now[i * count : (i + 1) * count]
+    return found
 
 
 def _timed(backend: Backend, work: Callable[[], Any]) -> float:

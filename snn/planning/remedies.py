@@ -109,7 +109,7 @@ def halved(cell: Cell) -> Change | None:
     return Change("training.storage=bf16", cell.replace(training={"storage": BF16}))
 
 
-HALVED = "no more launches, but activations and error signals are rounded to 8 bits of mantissa"
+HALVED = "no more launches, but activations and error signals are rounded to 8 significant bits"
 ROUNDED = "every array is held as before: only a product's inputs are rounded to bf16, on the chip"
 
 

@@ -46,7 +46,7 @@ _RECORD, _LOG, _WAITS = (FOLDER / f"pilot.{suffix}" for suffix in ("json", "log"
 _MOMENT = 0.05
 """Seconds between two looks at whether a process waits."""
 
-_BESIDE_RUNS = 2.0
+BESIDE_RUNS = 2.0
 """A job's untimed epochs, warm-up and passes, as a number of runs."""
 _MARGIN = 1.2
 """How much longer the next pilot may take than this one."""
@@ -213,7 +213,7 @@ def length_that_fits(
     just suffices, if even the shortest runs take more than ``most`` of this one.
     """
     training, dataset = cell["training"], cell["dataset"]
-    runs = first["runs"] + _BESIDE_RUNS
+    runs = first["runs"] + BESIDE_RUNS
     fitting = (first["share"] * budget / candidates - pilot.job) / runs / pilot.epoch
     if fitting >= 1:
         return Length(training["epochs"] if fitting >= training["epochs"] else _rounded(fitting))

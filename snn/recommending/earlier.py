@@ -1,11 +1,13 @@
 """Finds the fastest strategy in records that the workflow or ``snn recommend`` left in this folder."""
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from glob import escape
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +15,23 @@ import numpy as np
 from snn.config import groups
 from snn.config.cell import Cell
 from snn.errors import RecordError
+from snn.files import regular
 from snn.hardware.devices import Device
 from snn.models.network import network_label
 from snn.recommending import PROJECT
 from snn.records import store
+from snn.records.untrusted import MOST_BYTES
 from snn.strategies import factory
 
 _OF_A_STEP = ("batch_size", "optimizer", "shuffle", "accumulate", "gradient", "validation")
 """Keys of ``training`` that decide what a step computes."""
 _NOT_OF_A_STEP = ("init", "seed")
 """Keys of ``network`` that do not."""
+
+
+_DECODER = json.JSONDecoder()
+_CELL, _STARTED = re.compile(r'"cell":\s*'), re.compile(r'"started":\s*"([^"]*)"')
+"""Where a record's text has these keys; no other key of a record is called so."""
 
 
 class Winner(NamedTuple):
@@ -40,29 +49,61 @@ def winner(cell: Cell, features: int, device: Device) -> Winner | None:
     The number of epochs, the learning rate and the data may differ, but not the number of features. Peers,
     and strategies that train several networks, are left out.
     """
-    jobs: dict[str, dict[str, list[store.Record]]] = defaultdict(lambda: defaultdict(list))
-    folder = PROJECT / "results/cells" / device.slug
+    paths = _paths_by_job(cell, PROJECT / "results/cells" / device.slug)
+    latest, fastest, compared = "", [], 0
+    # A record is read as a whole only if those before it, by what they say of themselves, are not later.
+    for said, of_job in sorted(paths.items(), key=lambda one: max(one[1]), reverse=True):
+        if max(of_job)[0] <= latest:
+            break
+        by_strategy = _comparable([path for _, path in of_job], said, features, device)
+        if len(by_strategy) > 1 and (last := max(map(_started, chain(*by_strategy)))) > latest:
+            latest, compared = last, len(by_strategy)
+            fastest = min(by_strategy, key=lambda records: float(np.mean([*map(_mean, records)])))
+    if not fastest:
+        return None
+    made = fastest[0]["cell"]
+    strategy, kernel = (
+        {**groups.load(key, made[key]["name"]), **made[key]} for key in ("strategy", "kernel")
+    )
+    return Winner(strategy, kernel, compared, max(map(_started, fastest))[:10])
+
+
+def _paths_by_job(cell: Cell, folder: Path) -> dict[str, list[tuple[str, Path]]]:
+    """The records of the same steps by the data and the training that they state, each with its start.
+
+    Of a file only these are read, and nothing is checked: there may be thousands of records.
+    """
+    found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     for path in folder.glob(f"*/{escape(network_label(cell['network']))}/*-round*.json"):
+        with suppress(RecordError, ValueError, KeyError, TypeError, AttributeError):
+            text = regular.read(path, RecordError, MOST_BYTES).decode()
+            at, started = _CELL.search(text), _STARTED.search(text)
+            if at and started:
+                stated, _ = _DECODER.raw_decode(text, at.end())
+                made = store.lift({"cell": stated})["cell"]
+                if _steps(made) == _steps(cell):
+                    found[_job(made)].append((started[1], path))
+    return found
+
+
+def _comparable(paths: Sequence[Path], job: str, features: int, device: Device) -> list[list[store.Record]]:
+    """The records that may be compared, of each strategy with its kernel."""
+    found: dict[str, list[store.Record]] = defaultdict(list)
+    for path in paths:
         with suppress(RecordError):
             record = store.read(path)
             made = record["cell"]
             if record["status"] != "ok" or record["provenance"]["device"] != device.name:
                 continue
-            if _steps(made) != _steps(cell) or record["data"]["features"] != features:
+            if _job(made) != job or record["data"]["features"] != features:
                 continue
             if not (factory.own_runtime(made["strategy"]) or factory.side_by_side(made["strategy"])):
-                job = json.dumps([made["dataset"], made["training"]], sort_keys=True)
-                jobs[job][json.dumps([made["strategy"], made["kernel"]], sort_keys=True)].append(record)
-    compared = [job for job in jobs.values() if len(job) > 1]
-    if not compared:
-        return None
-    latest = max(compared, key=lambda job: max(map(_started, chain.from_iterable(job.values()))))
-    fastest = min(latest.values(), key=lambda records: np.mean([*map(_mean, records)]))
-    made = fastest[0]["cell"]
-    strategy, kernel = (
-        {**groups.load(key, made[key]["name"]), **made[key]} for key in ("strategy", "kernel")
-    )
-    return Winner(strategy, kernel, len(latest), max(map(_started, fastest))[:10])
+                found[json.dumps([made["strategy"], made["kernel"]], sort_keys=True)].append(record)
+    return [*found.values()]
+
+
+def _job(cell: Mapping[str, Any]) -> str:
+    return json.dumps([cell["dataset"], cell["training"]], sort_keys=True)
 
 
 def _steps(cell: Mapping[str, Any]) -> list[Any]:

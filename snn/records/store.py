@@ -220,7 +220,9 @@ def _misshapen(record: Mapping[str, Any]) -> Iterator[str]:
         if len(run.get("member_mse", ())) != members:
             yield f"runs[{i}].member_mse has another number of losses than the {members} members"
         trained, patience = len(run.get("epochs", ())) or epochs, cell["training"].get("patience")
-        has_ended = trained - (run.get("best_epoch") or 0) == patience
+        ends = [(one["epochs"], one["best_epoch"]) for one in record.get("members", ()) if "epochs" in one]
+        each = ends or [(trained, run.get("best_epoch"))]
+        has_ended = any(number == trained and number - (best or 0) == patience for number, best in each)
         if trained != epochs and not (trained < epochs and has_ended):
             yield f"runs[{i}] has {trained} epochs, but training.epochs is {epochs}"
         of_epochs = {"validation_loss" in epoch for epoch in run.get("epochs", [{}])}

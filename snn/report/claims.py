@@ -2,7 +2,8 @@
 
 A source is a file of ``config/claims/``; ``config/README.md`` describes its keys. A claim has tests. A test
 selects rows of one or more tables and bounds their value. Each row, or pair of rows, is a case. The claim
-holds there, fails there, or is open because the 95% interval of the value contains the bound.
+holds there, fails there, or is open because the 95% interval of the value contains the bound, or because the
+table calls a speedup not significant.
 """
 
 import json
@@ -35,7 +36,7 @@ VERDICTS = {
     CONFIRMED: "the claim holds in every case",
     CONDITIONAL: "it holds in some cases, which are listed",
     REFUTED: "it fails in some cases and holds in none",
-    NOT_SIGNIFICANT: "in every case the 95% interval contains the bound",
+    NOT_SIGNIFICANT: "in every case the 95% interval contains the bound, or the table says not significant",
     NOT_MEASURED: "rows that could test it are not published, for the reason given",
     NOT_TESTABLE: "no row can test it, for the reason given",
 }
@@ -48,6 +49,9 @@ _ENDS = {"median": ("low", "high"), "step_us": ("step_ci_low_us", "step_ci_high_
 """The ends of the interval of columns that call them neither ``COLUMN_low`` nor ``COLUMN_ci_low``."""
 _BASELINES = ("baseline", "best_peer", "fastest_cpu")
 """Columns that name the baseline of a row's speedup."""
+
+_NEAR = 1e-9
+"""A speedup that is not significant may be this much above or below 1."""
 
 Rows = Sequence[Mapping[str, Any]]
 """The rows of a table, which all have its columns."""
@@ -295,7 +299,13 @@ class _Selection:
                 self.check_number(other, test["column"], 0, ".over")
                 self.check_baseline(row, other)
             interval = divisor and _ratio(interval, divisor)
-        return interval and Case(at, *interval, _outcome(*interval, test["is"]))
+        if interval is None:
+            return None
+        value, low, high = interval
+        if "over" not in test and _is_not_significant(row, test["column"]):
+            ends = (min(low or value, 1 - _NEAR), max(high or value, 1 + _NEAR))
+            return Case(at, *interval, _outcome(value, *ends, test["is"]))
+        return Case(at, *interval, _outcome(*interval, test["is"]))
 
     def interval(self, row: Mapping[str, Any]) -> Interval | None:
         """A row's value and the ends of its interval, if it has any, each divided by the column ``per``."""
@@ -346,6 +356,14 @@ def _ratio(one: Interval, other: Interval) -> Interval:
     if low is None or high is None or other_low is None or other_high is None:
         return value, None, None
     return value, low / other_high, high / other_low if other_low > 0 else inf
+
+
+def _is_not_significant(row: Mapping[str, Any], column: str) -> bool:
+    """Whether the table's verdict on a row's speedup, adjusted for its comparisons, is not significant."""
+    if not column.startswith("speedup"):
+        return False
+    name = column.replace("speedup", "verdict", 1)
+    return row.get(name, row.get("verdict")) == NOT_SIGNIFICANT
 
 
 _IS = {"above": operator.gt, "below": operator.lt, "at_least": operator.ge, "at_most": operator.le}

@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any
+from math import inf, nan
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +30,26 @@ from snn.models.storage import FP32
 
 Progress = Callable[[float, int, float], None]
 """Called with the epochs done, the number of epochs, and the seconds since training began."""
+
+
+class Watched(NamedTuple):
+    """The epochs of a run in which one network was trained, each with a value: float64 (epochs,).
+
+    ``losses``: the mean of its batches' losses, each before that batch's update. ``validation_losses``: of
+    the rows held out, after the epoch; NaN without any. ``seconds`` and ``further_seconds``: of training and
+    of computing these losses, by the device's clock if a launch trains several epochs. ``best``: the weights
+    after the epoch with the smallest validation loss, if there was a patience and a loss was finite.
+    """
+
+    losses: np.ndarray
+    validation_losses: np.ndarray
+    seconds: np.ndarray
+    further_seconds: np.ndarray
+    best: list[np.ndarray] | None
+
+
+EpochReport = Callable[[int, float, float], None]
+"""Called with the number of epochs that have ended, the last one's mean loss, and its validation loss."""
 
 
 def unwatched(done: float, epochs: int, seconds: float) -> None:
@@ -106,6 +128,10 @@ class Strategy(ABC):
     validates: bool = True
     """Whether it can compute a loss on them after each epoch, if it trains a single network."""
 
+    watches: bool = False
+    """Whether a run by ``watch`` is not one of ``epoch``s: launches compute its losses, or it has several
+    networks. Known after ``setup``."""
+
     progress: Progress = staticmethod(unwatched)
     """Called while ``train`` waits for the device before training has finished."""
 
@@ -122,8 +148,8 @@ class Strategy(ABC):
             return
         if self.side_by_side:
             raise Unsupported(
-                "training.validation needs the losses and outputs of one network after each epoch, and a "
-                "launch trains several: choose graph or another strategy, or strategy.folds"
+                "training.validation needs the losses of networks after each epoch, and this strategy does "
+                "not compute them for several: choose ensemble or, for one network, graph"
             )
         if not self.validates:
             raise Unsupported("no perceptron in one launch: its kernels compute no training.validation")
@@ -206,6 +232,31 @@ class Strategy(ABC):
         """Train for ``epochs`` epochs: the timed part of a run."""
         for _ in range(epochs):
             self.epoch()
+
+    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> list[Watched]:
+        """Train for ``epochs`` epochs, or until ``patience`` of them in a row had no smaller validation loss.
+
+        Returns the epochs of each network that a run trains. Only right after ``load``, with
+        ``keeps_losses``. ``report`` is called after each epoch or, if launches train several, now and then
+        and at the end.
+        """
+        found, lowest, best_epoch, best = list[tuple[float, float, float, float]](), inf, 0, None
+        for number in range(1, epochs + 1):
+            began = perf_counter()
+            self.epoch()
+            loss = float(np.mean(self.epoch_losses()))
+            trained = perf_counter()
+            held = self.validation_loss() if self.validation else nan
+            found.append((loss, held, trained - began, perf_counter() - trained))
+            report(number, loss, held)
+            if patience is None:
+                continue
+            if held < lowest:
+                lowest, best_epoch, best = held, number, self.weights()
+            if number - best_epoch >= patience:
+                break
+        losses, held_out, of_training, of_rest = np.array(found).T
+        return [Watched(losses, held_out, of_training, of_rest, best)]
 
     @abstractmethod
     def loss(self) -> float:

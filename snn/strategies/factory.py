@@ -14,6 +14,9 @@ from snn.errors import ConfigError
 from snn.models.network import Network
 from snn.strategies.base import Strategy
 
+TRAITS = ("on_host", "own_runtime", "side_by_side", "several_devices")
+"""Attributes of a strategy's class that a record keeps."""
+
 
 def make(choice: Mapping[str, Any], backend: Backend) -> Strategy:
     """The strategy of a choice: its ``_target_``, given its other keys."""
@@ -45,13 +48,25 @@ def traits(choice: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"strategy._target_ is {choice['_target_']!r}, which is not a class of this program: {error}"
         ) from error
-    found = {name: getattr(strategy, name) for name in ("on_host", "own_runtime", "side_by_side")}
+    found = {name: getattr(strategy, name) for name in TRAITS}
     return found | {"on_host": found["on_host"] or choice.get("on_host") is True}  # a peer's option
 
 
 def of_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The traits of a record's strategy: from the record or, if it is older, from the class."""
-    return record.get("traits") or traits(record["cell"]["strategy"])
+    """The traits of a record's strategy: from the record or, if an older one lacks some, from the class.
+
+    A trait that neither has is false: the class may be gone, and no strategy that is had it.
+    """
+    found = record.get("traits") or {}
+    if found.keys() >= {*TRAITS}:
+        return dict(found)
+    try:
+        of_class = traits(record["cell"]["strategy"])
+    except ConfigError:
+        if not found:
+            raise
+        of_class = dict.fromkeys(TRAITS, False)
+    return of_class | found
 
 
 def uses_kernel(found: Mapping[str, Any]) -> bool:
@@ -74,9 +89,14 @@ def side_by_side(choice: Mapping[str, Any]) -> bool:
     return bool(traits(choice)["side_by_side"])
 
 
+def several_devices(choice: Mapping[str, Any]) -> bool:
+    """Whether several devices train one network."""
+    return bool(traits(choice)["several_devices"])
+
+
 def device_count(choice: Mapping[str, Any], visible: int) -> int:
     """The number of visible devices that a strategy takes: one, unless it is for several."""
-    return min(choice.get("devices") or visible, visible) if class_of(choice).several_devices else 1
+    return min(choice.get("devices") or visible, visible) if several_devices(choice) else 1
 
 
 class Test(NamedTuple):

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -21,7 +22,7 @@ from snn.backends.launches.linear import (
     PerceptronShape,
     has_outliers,
 )
-from snn.backends.launches.whole import WholeShape
+from snn.backends.launches.whole import Telemetry, WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
 from snn.models.gradients import EXACT
 from snn.models.layers import ACTIVATIONS, Conv2d, Identity, Layer, Linear, MaxPool2d, ReLU
@@ -30,7 +31,7 @@ from snn.models.members import Member, MemberArrays, arrays_of, on_rows
 from snn.models.network import Network
 from snn.models.optimizers import PLAIN
 from snn.models.schedules import CONSTANT
-from snn.strategies.base import Progress, Strategy
+from snn.strategies.base import EpochReport, Progress, Strategy, Watched
 from snn.strategies.device_driven import DeviceDriven, Graph, Resident
 from snn.strategies.members import SideBySide
 
@@ -46,6 +47,7 @@ KERNELS = (
 """Sources of all kernels; a cell depends on them if its strategy imports this module."""
 
 _LONG = 1.0  # seconds of a launch that lets the next ones be shorter
+_BETWEEN_LOOKS = 0.05  # seconds, for the host to look at a launch's epochs
 _AFTER_STOP = 16  # steps
 _PREDICTED = 4096, 1 << 20  # most rows that a prediction computes together, and outputs of a layer
 _CONVOLUTIONAL: tuple[type[Layer], ...] = (Conv2d, ReLU, Conv2d, ReLU, MaxPool2d, Linear)
@@ -76,6 +78,8 @@ class LaunchedTraining:
         self._batches = math.ceil(steps.rows / shape.batch)
         self._most = backend.steps_per_launch(shape)
         self._asked = self._epochs = 0
+        self.telemetry: Telemetry | None = None
+        """The epochs of launches, if these report them."""
         self._after_stop: PerceptronShape | None = None
         if may_stop and isinstance(shape, PerceptronShape):
             self._after_stop = replace(shape, outliers=True)
@@ -84,6 +88,8 @@ class LaunchedTraining:
     def restart(self) -> None:
         """Begin a run, whose epochs are counted from 0."""
         self._epochs = 0
+        if self.telemetry:
+            self.telemetry.clear()
 
     def train(self, epochs: int, buffers: tuple[Any, ...], stream: Any, progress: Progress) -> None:
         """Train the run's next epochs. Returns before the last launch ends, unless its kernel may stop."""
@@ -111,11 +117,55 @@ class LaunchedTraining:
                     self._most = max(1, self._most // 2)
         self._epochs += epochs
 
+    def watch(
+        self, epochs: int, patience: int, buffers: tuple[Any, ...], stream: Any, look: Callable[[], None]
+    ) -> None:
+        """Train a run whose launches report its epochs; ``patience`` 0 for all of them.
+
+        ``look`` is called while a launch runs. Returns once all members have ended. If the host is
+        interrupted, the launch ends with its epoch.
+        """
+        assert self.telemetry is not None
+        steps, done = epochs * self._batches, 0
+        while done < steps and not self.telemetry.has_stopped:
+            of_launch = min(self._most // self._batches * self._batches or self._most, steps - done)
+            started = time.perf_counter()
+            self._launch(self._shape, done, of_launch, buffers, stream, patience)
+            self._wait(stream, of_launch / self._most > _BETWEEN_LOOKS, look)
+            done += of_launch
+            if time.perf_counter() - started > _LONG:
+                self._most = max(1, self._most // 2)
+        self._asked += int(self.telemetry.ended.sum()) * self._batches
+        self._epochs += epochs
+
+    def _wait(self, stream: Any, is_long: bool, look: Callable[[], None]) -> None:
+        """Wait for the stream; in a thread if that takes long, so that the host can be interrupted."""
+        assert self.telemetry is not None
+        if not is_long:
+            self._backend.stream_synchronize(stream)
+            return
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(self._backend.stream_synchronize, stream)
+            try:
+                while not wait([waiting], _BETWEEN_LOOKS).done:
+                    look()
+            except BaseException:
+                self.telemetry.request_stop()
+                raise
+            waiting.result()
+
     def _launch(
-        self, shape: TrainingShape, done: int, count: int, buffers: tuple[Any, ...], stream: Any
+        self,
+        shape: TrainingShape,
+        done: int,
+        count: int,
+        buffers: tuple[Any, ...],
+        stream: Any,
+        patience: int = 0,
     ) -> None:
         epochs, first = divmod(done, self._batches)
-        steps = self._steps._replace(first=first, number=count, epoch=self._epochs + epochs)
+        epoch = self._epochs + epochs
+        steps = self._steps._replace(first=first, number=count, epoch=epoch, patience=patience)
         self._backend.train(shape, buffers, steps, stream)
 
     def _head(self, workspace: Any, stream: Any = None) -> np.ndarray:
@@ -174,15 +224,18 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     return LayeredShape(**_described_layers(network, batch))
 
 
+_OUTLIERS = (
+    "no whole network in a block: its arithmetic has one scale for all features, and the largest number is "
+    "over 4096 times the mean"
+)
+
+
 def whole_shape(
     network: Network, batch: int, X: np.ndarray, of_members: MemberArrays | None = None
 ) -> WholeShape:
     """The shape for the kernel whose blocks hold whole networks. Raises Unsupported for other networks."""
     if has_outliers(X):
-        raise Unsupported(
-            "no whole network in a block: its arithmetic has one scale for all features, and the largest "
-            "number is over 4096 times the mean"
-        )
+        raise Unsupported(_OUTLIERS)
     rows = of_members.rows if of_members else None
     return WholeShape(
         **_described_layers(network, batch),
@@ -191,6 +244,22 @@ def whole_shape(
         largest=max(float(X.max(initial=0)), -float(X.min(initial=0))),
         own_rows=rows is not None,
     )
+
+
+def watched_shape(
+    shape: WholeShape, X: np.ndarray, held: tuple[np.ndarray, np.ndarray] | None, epochs: int
+) -> WholeShape:
+    """The shape of a training on X that computes losses of its epochs, of so many at most.
+
+    With ``held``, X and Y of rows held out, also of these. Raises Unsupported if their numbers are too large
+    beside those of X.
+    """
+    if held is None:
+        return replace(shape, watched=True, most_epochs=epochs)
+    if has_outliers(np.concatenate([held[0], X])):
+        raise Unsupported(_OUTLIERS)
+    largest = max(shape.largest, float(np.abs(held[0]).max()))
+    return replace(shape, watched=True, most_epochs=epochs, held_rows=len(held[0]), largest=largest)
 
 
 def _described_layers(network: Network, batch: int) -> dict[str, Any]:
@@ -316,8 +385,11 @@ class OneLaunch(DeviceDriven):
         epochs = network.run_steps / math.ceil(len(X) / batch_size)
         run_steps = network.run_steps if rows == len(X) else round(epochs * math.ceil(rows / batch))
         shape = self._describe(network, batch, X, self.of_members)
-        if self.keeps_losses and isinstance(shape, WholeShape):
-            shape = replace(shape, all_errors=True)
+        self.watches = isinstance(shape, WholeShape) and (self.keeps_losses or self.validation is not None)
+        held, held_rows = self.validation, 0
+        if isinstance(shape, WholeShape) and self.watches:
+            shape = watched_shape(shape, X, held, max(1, run_steps // math.ceil(rows / batch)))
+            held_rows = shape.held_rows
         launch = self.backend.training_launch(shape)
         self.plan, self.launch = launch.words, launch.record
         steps = Steps(
@@ -334,6 +406,8 @@ class OneLaunch(DeviceDriven):
         self._stream = self.backend.stream_create()
         sizes = dict(zip(shape.operands, shape.elements(len(X)), strict=True))
         by_rows = shape.shuffled or shape.by_rows
+        if held is not None and held_rows:
+            X, Y = (np.concatenate([some, M]) for some, M in zip(held, (X, Y), strict=True))
         together = len(X) if by_rows else batch  # rows that are padded together
         lines, features = (len(X), shape.padded_batch[1]) if by_rows else shape.padded_batch
         times = (sizes["X"] + sizes["Y"]) / (X.size + Y.size)
@@ -354,7 +428,14 @@ class OneLaunch(DeviceDriven):
             self._named["E"] = self.upload(np.zeros(sizes["E"], dtype=np.float32), "gradients")
         self._named["S"] = self.upload(shape.workspace(sizes["S"], its, steps), "workspace")
         state = [buffer for buffer, _ in self._state]
-        self._operands = *map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES")
+        further: list[Any] = []
+        if self.watches:
+            numbers = self.host((sizes["T"],), "workspace")
+            self._training.telemetry = Telemetry(numbers.view(np.float64), self._members)
+            self._best = self.malloc(sizes["B"], "weights")
+            further = [self._best, self.backend.shared_buffer(numbers)]
+        own = (*map(self._named.get, "XY"), *weights, *state, *map(self._named.get, "ES"))
+        self._operands = *own, *further
         self._weights = [
             (buffer, self.host((size,), "weights")) for buffer, size in zip(weights, of_weights, strict=True)
         ]
@@ -401,6 +482,31 @@ class OneLaunch(DeviceDriven):
         self._training.train(epochs, self._operands, self._stream, self.progress)
         self._rows = self._last
 
+    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> list[Watched]:
+        telemetry, reported = self._training.telemetry, 0
+        if telemetry is None:
+            return super().watch(epochs, patience, report)
+
+        def look() -> None:
+            nonlocal reported
+            ended = telemetry.ended
+            if ended.max() > reported:
+                reported = int(ended.max())
+                last = [telemetry.epochs(i, count)[-1, :2] for i, count in enumerate(ended) if count]
+                report(reported, *map(float, np.mean(last, axis=0)))
+
+        self._training.watch(epochs, patience or 0, self._operands, self._stream, look)
+        self._rows = self._last
+        look()
+        best, count = self._read_weights([self._best]) if patience else [], len(self._shapes)
+        found = []
+        for member, ended in enumerate(telemetry.ended):
+            losses, held_out, of_training, of_rest = telemetry.epochs(member, ended).T
+            has_best = patience is not None and bool(np.isfinite(held_out).any())
+            kept = best[member * count : (member + 1) * count] if has_best else None
+            found.append(Watched(losses, held_out, of_training, of_rest, kept))
+        return found
+
     def check_trained(self) -> None:
         self._training.check(self._named["S"])
 
@@ -436,7 +542,10 @@ class OneLaunch(DeviceDriven):
         return super().predict(larger)[:, : self._outputs].copy()
 
     def weights(self) -> list[np.ndarray]:
-        for buffer, flat in self._weights:
+        return self._read_weights([buffer for buffer, _ in self._weights])
+
+    def _read_weights(self, buffers: Sequence[Any]) -> list[np.ndarray]:
+        for buffer, (_, flat) in zip(buffers, self._weights, strict=True):
             self.backend.copy_out(flat, buffer, self._stream)
         self.backend.stream_synchronize(self._stream)
         shapes = self._shapes * self._members
@@ -501,7 +610,8 @@ class Persistent(Strategy):
     network. A run is one launch, which the protocol waits for; its loop has no allocation, copy or launch.
     A run that takes longer than about 0.7 s is several, each of at most about 0.7 s, between which the
     host waits (``LaunchedTraining``). With three hidden layers it also reads after each launch whether the
-    kernel has stopped.
+    kernel has stopped. If losses of epochs are kept, or rows are held out, the kernel that holds the whole
+    network computes them and decides when to stop (``watch``); others train one epoch per launch.
 
     The backend chooses the kernel: for a perceptron one cluster of blocks or the whole device, for other
     small stacks of linear layers a cluster whose blocks hold the whole network, for wider ones the kernel
@@ -525,7 +635,7 @@ class Persistent(Strategy):
         failure: type[SnnError] = Unsupported
         for describe in _shapes_for(network, self.backend):
             self._strategy = OneLaunch(self.backend, describe)
-            self._strategy.validation = self.validation
+            self._strategy.validation, self._strategy.keeps_losses = self.validation, self.keeps_losses
             try:
                 self._strategy.check_network(network)
                 self._strategy.setup(network, X, Y, batch_size, rate)
@@ -538,7 +648,7 @@ class Persistent(Strategy):
                     break  # the planned launch failed, and so would the next
             else:
                 self.plan = "; ".join([str(self._strategy.plan), *reasons])
-                self.launch = self._strategy.launch
+                self.launch, self.watches = self._strategy.launch, self._strategy.watches
                 return
         if self.fallback is None:
             raise failure("; ".join(reasons))
@@ -556,7 +666,7 @@ class Persistent(Strategy):
     load, epoch, check_trained = _delegated("load"), _delegated("epoch"), _delegated("check_trained")
     loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
     weights, close = _delegated("weights"), _delegated("close")
-    validation_loss = _delegated("validation_loss")
+    validation_loss, watch = _delegated("validation_loss"), _delegated("watch")
 
 
 class OneByOne(Strategy):
@@ -565,7 +675,7 @@ class OneByOne(Strategy):
     Members that train on the same rows share X and Y.
     """
 
-    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
+    by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = watches = True
 
     def __init__(self, backend: Backend, members: Sequence[Member], folds: int) -> None:
         super().__init__(backend)
@@ -582,7 +692,7 @@ class OneByOne(Strategy):
             taken = (X, Y) if rows is None else (X[rows], Y[rows])
             x, y = data.setdefault((member.fold, member.bootstrap), taken)
             one = _Sharing(self.backend, uploaded)
-            one.keeps_losses = self.keeps_losses
+            one.keeps_losses, one.validation = self.keeps_losses, self.validation
             self._each.append(one)
             of_member = on_rows(member.network(network), len(X), len(x), batch_size)
             one.setup(of_member, x, y, min(batch_size, len(x)), member.learning_rate)
@@ -601,6 +711,9 @@ class OneByOne(Strategy):
             if i:
                 self.progress(epochs * i / len(self._each), epochs, time.perf_counter() - began)
             one.train(epochs)
+
+    def watch(self, epochs: int, patience: int | None, report: EpochReport) -> list[Watched]:
+        return [watched for one in self._each for watched in one.watch(epochs, patience, report)]
 
     def loss(self) -> float:
         return fmean(self.losses())
@@ -644,10 +757,14 @@ class Ensemble(SideBySide):
     networks, with fewer blocks than a single network would get if that finishes all members sooner. Members
     that do not fit on the device at the same time follow in the same launch when others have finished. If
     neither kernel trains the network (it is too large, say), ``setup`` raises Unsupported with the reasons.
+    A member whose patience has ended frees its blocks for others.
     On a CPU, NumPy trains the members one after the other, whatever they train.
     """
 
     by_epoch = at_once = any_network = any_optimizer = any_schedule = shuffles = True
+
+    def check_validation(self) -> None:
+        """Accept rows held out: ``setup`` chooses what computes their loss."""
 
     def setup(self, network: Network, X: np.ndarray, Y: np.ndarray, batch_size: int, rate: float) -> None:
         members, reasons = self.described(network, rate), list[str]()
@@ -656,7 +773,7 @@ class Ensemble(SideBySide):
             launch = OneLaunch(self.backend, describe)
             launch.of_members = arrays_of(members, network, len(X), self._folds)
             self._strategy: Strategy = launch
-            launch.keeps_losses = self.keeps_losses
+            launch.keeps_losses, launch.validation = self.keeps_losses, self.validation
             try:
                 launch.check_network(network)
                 launch.setup(network, X, Y, batch_size, rate)
@@ -665,14 +782,15 @@ class Ensemble(SideBySide):
                 launch.close()
             else:
                 self.plan, self.launch = "; ".join([str(launch.plan), *reasons]), launch.launch
+                self.watches = launch.watches
                 return
         if not self.backend.is_processor:
             raise Unsupported("; ".join(reasons))
         self._strategy = OneByOne(self.backend, members, self._folds)
         self._strategy.check_network(network)
-        self._strategy.keeps_losses = self.keeps_losses
+        self._strategy.keeps_losses, self._strategy.validation = self.keeps_losses, self.validation
         self._strategy.setup(network, X, Y, batch_size, rate)
-        self.plan, self.launch = self._strategy.plan, None
+        self.plan, self.launch, self.watches = self._strategy.plan, None, True
 
     def load(self, weights: list[np.ndarray]) -> None:
         self._strategy.load([W for own in self.each(weights, self._count) for W in own])
@@ -683,7 +801,7 @@ class Ensemble(SideBySide):
 
     epoch, check_trained, losses = _delegated("epoch"), _delegated("check_trained"), _delegated("losses")
     loss, epoch_losses, predict = _delegated("loss"), _delegated("epoch_losses"), _delegated("predict")
-    weights = _delegated("weights")
+    weights, watch = _delegated("weights"), _delegated("watch")
 
     def close(self) -> None:
         if hasattr(self, "_strategy"):

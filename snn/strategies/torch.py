@@ -502,7 +502,7 @@ class TorchLoader(TorchPeer):
         self._criterion = criterion(reduction=network.reduction)
         parameters, self._rate = self._model.parameters(), float(np.float32(rate))
         self._optimiser = pytorchs_optimizer(torch, network, parameters, self._rate)
-        self._autocast, self._scaler = autocast(torch, self._device, network), self._make_scaler()
+        self._scaler = self._make_scaler()
         targets = torch.from_numpy(Y.argmax(axis=1) if network.loss is CROSS_ENTROPY else Y)
         if network.order_seed is not None:
             self._sampler = _Sampler(len(X), network.order_seed)
@@ -524,31 +524,39 @@ class TorchLoader(TorchPeer):
         of_row = self.network.loss.errors(self.network.outputs)
         clip_norm = self.network.optimizer.clip_norm
         scheduler, scaler = self._scheduler, self._scaler
+
+        def forward(inputs: Any, targets: Any) -> Any:
+            return criterion(model(inputs), targets)
+
+        loss_of = autocast(self._torch, device, self.network, forward)
         with translated(self._torch), _workers_of(self._loader) as batches:
             for inputs, targets in batches:
                 inputs, targets = inputs.to(device), targets.to(device)
                 optimiser.zero_grad()
-                with self._autocast():
-                    loss = criterion(model(inputs), targets)
-                scaler.scale(loss).backward()
-                if max_norm is not None or clip_norm is not None:
+                loss = loss_of(inputs, targets)
+                (loss if scaler is None else scaler.scale(loss)).backward()
+                if scaler is not None and (max_norm is not None or clip_norm is not None):
                     scaler.unscale_(optimiser)
                 if max_norm is not None:
                     for parameter in model.parameters():
                         self._torch.nn.utils.clip_grad_norm_(parameter, max_norm)
                 if clip_norm is not None:
                     self._torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
-                scaler.step(optimiser)
-                scaler.update()
+                if scaler is None:
+                    optimiser.step()
+                else:
+                    scaler.step(optimiser)
+                    scaler.update()
                 if scheduler is not None:
                     scheduler.step()
                 losses.append(loss.item() / (len(inputs) * of_row if is_sum else 1))
         self._losses = losses
 
     def _make_scaler(self) -> Any:
-        """PyTorch's scaler of the loss, which passes everything through unless activations are FP16."""
-        is_scaled, scale = self.network.storage == FP16, self.network.loss_scale
-        return self._torch.amp.GradScaler(self._device.type, scale, enabled=is_scaled)
+        """PyTorch's scaler of the loss; None unless activations are FP16."""
+        if self.network.storage != FP16:
+            return None
+        return self._torch.amp.GradScaler(self._device.type, self.network.loss_scale)
 
     def _begin_schedule(self) -> None:
         """Have PyTorch's scheduler begin with the rate of the first step."""
@@ -566,11 +574,11 @@ class TorchLoader(TorchPeer):
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         self._model.eval()
+        forward = autocast(self._torch, self._device, self.network, self._model)
         with self._torch.no_grad(), translated(self._torch), _workers_of(self._load_from(X)) as batches:
             outputs = []
             for x, *_ in batches:
-                with self._autocast():
-                    outputs.append(self._model(x.to(self._device)).float().cpu().numpy())
+                outputs.append(forward(x.to(self._device)).float().cpu().numpy())
         self._model.train()
         return np.concatenate(outputs)
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -87,10 +87,10 @@ def device_of(torch: Any, backend: Backend) -> Any:
     return torch.device("cuda", 0)
 
 
-def autocast(torch: Any, device: Any, network: Network) -> Callable[[], AbstractContextManager[Any]]:
-    """The contexts in which a network's forward pass runs, as ``training.storage`` asks for."""
+def autocast(torch: Any, device: Any, network: Network, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward pass as ``training.storage`` asks for: under autocast, or itself if it is fp32."""
     half = half_of(torch, network)
-    return nullcontext if half is None else partial(torch.autocast, device.type, half)
+    return forward if half is None else torch.autocast(device.type, half)(forward)
 
 
 def half_of(torch: Any, network: Network) -> Any:

@@ -16,7 +16,7 @@ from snn.analysis.grouping import is_empty, settings, varied
 from snn.analysis.machine_state import Thresholds
 from snn.analysis.speedups import over_baselines
 from snn.analysis.verdicts import AGREES, DIFFERS, INCONCLUSIVE
-from snn.tables.table import DEVICE, LEDGER, Rows, Table, cells_table, optional, reference, status
+from snn.tables.table import DEVICE, LEDGER, Rows, Table, cells_table, epochs, optional, reference, status
 
 PART = "part."
 LABELS = {
@@ -84,6 +84,7 @@ def _prediction(low: float, high: float, factor: float) -> str:
 attribution = attribution_neurons = attribution_depth = attribution_allocation = cells_table(
     "Time breakdown of one training run, and the time predicted from per-call costs",
     "strategy dataset network",
+    epochs,
     _breakdown,
     optional("ledger.", LEDGER),
     status,

@@ -170,12 +170,16 @@ def further(names: Callable[[pd.DataFrame], list[str]], *within: str) -> Column:
     return lambda rows: rows.frame[varied(rows.frame, names(rows.frame), within)]
 
 
+epochs = further(lambda frame: ["training.epochs"], "backend")
+"""``training.epochs``, if rows of a device differ in it."""
+
+
 def ratio(name: str = "speedup") -> Column:
     """The ratio over the baseline under this name, with the ends of its interval and its evidence."""
     return copy(**{one.replace("speedup", name): one for one in (*SPEEDUP, *EVIDENCE)})
 
 
-def published_value(name: str, *keys: str, field: str | None = None) -> Column:
+def published_value(name: str, *keys: str, field: str | None = None) -> Callable[[Rows], pd.Series]:
     """The published number under the values of these columns, and there under the key ``field``."""
 
     def numbers(rows: Rows) -> pd.Series:

@@ -1,6 +1,5 @@
 """Train a job once by a given strategy, or by the first one that supports it."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -142,17 +141,10 @@ def _train(job: Job, strategy: Strategy, found: Fit, report: Report) -> list[np.
         strategy.progress = lambda done, epochs, seconds: report(done, None, None)
         strategy.train(job.epochs)
         return None
-    lowest, best_epoch, best = math.inf, 0, None
-    for epoch in range(1, job.epochs + 1):
-        strategy.epoch()
-        found.losses.append(float(np.mean(strategy.epoch_losses())))
-        if job.validation:
-            found.validation_losses.append(strategy.validation_loss())
-        report(epoch, found.losses[-1], found.validation_losses[-1] if job.validation else None)
-        if job.patience is None:
-            continue
-        if found.validation_losses[-1] < lowest:
-            lowest, best_epoch, best = found.validation_losses[-1], epoch, strategy.weights()
-        if epoch - best_epoch >= job.patience:
-            break
-    return best
+    (watched,) = strategy.watch(
+        *(job.epochs, job.patience),
+        lambda done, loss, held: report(done, loss, held if job.validation else None),
+    )
+    found.losses = watched.losses.tolist()
+    found.validation_losses = watched.validation_losses.tolist() if job.validation else []
+    return watched.best

@@ -94,6 +94,13 @@ void strong_write(float* to, const float* from, int count)
 
 void pause() { look_later(); }
 
+unsigned long long nanoseconds()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
 unsigned clock_milliseconds()
 {
     timespec now;

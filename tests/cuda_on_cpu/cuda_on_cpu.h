@@ -180,6 +180,7 @@ unsigned long long look(const unsigned long long* from);
 void strong_read(const float* from, float* to, int count);  // float by float, each as a whole
 void strong_write(float* to, const float* from, int count);
 void pause();  // others go first
+unsigned long long nanoseconds();
 unsigned clock_milliseconds();  // that this block has run: a busy machine uses up no time limit
 void give_up(uint64_t name, unsigned layer, unsigned step);  // what a trap is on a GPU
 inline void mbarriers_made() {}
@@ -196,6 +197,7 @@ void send(unsigned to, const float (&values)[COUNT], unsigned mbarrier)
 
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline void __threadfence_system() {}
 
 // ---------------------------------------------------------------------------------------------
 // Arithmetic. Compiled with -ffp-contract=off, so a product and a sum are rounded apart unless
@@ -223,6 +225,7 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
 inline int __float_as_int(float a) { return cuda_on_cpu::bits_as<int>(a); }
 inline float __uint_as_float(unsigned a) { return cuda_on_cpu::bits_as<float>(a); }
 inline float __int_as_float(int a) { return cuda_on_cpu::bits_as<float>(a); }
+inline double __longlong_as_double(long long a) { return cuda_on_cpu::bits_as<double>(a); }
 
 template <class A, class B>
 constexpr std::common_type_t<A, B> min(A a, B b)

@@ -17,6 +17,7 @@ template <> constexpr const char* type_name<float>() { return "float32"; }
 template <> constexpr const char* type_name<double>() { return "float64"; }
 template <> constexpr const char* type_name<float*>() { return "float32*"; }
 template <> constexpr const char* type_name<const float*>() { return "float32*"; }
+template <> constexpr const char* type_name<double*>() { return "float64*"; }
 template <> constexpr const char* type_name<int*>() { return "int32*"; }
 template <> constexpr const char* type_name<const int*>() { return "int32*"; }
 template <> constexpr const char* type_name<unsigned*>() { return "uint32*"; }

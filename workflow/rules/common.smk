@@ -26,13 +26,14 @@ from snn.config import groups
 from snn.config.cell import ANY
 from snn.errors import SnnError, one_line
 from snn.files.project import IS_INSTALLED, ROOT
-from snn.hardware import environment
+from snn.hardware import devices, environment
 from snn.hardware.locks import (
     END_WITH_PARENT,
     GPUS_AT_ONCE,
     generation,
 )
 from snn.figures.trained import trained
+from snn.strategies.factory import several_devices
 from snn.workflow.signals import end_at_once
 
 

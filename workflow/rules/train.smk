@@ -44,13 +44,20 @@ def start_of(name):
     }
 
 
+@cache
+def gpus_of_machine(name):
+    """The number of GPUs of this name that a job can see: on a cluster those that it asks for, the fewest."""
+    here = devices.gpus_here() if workflow.local_exec else []
+    return max(2, sum(gpu.name == name for gpu in here))
+
+
 def gpus_of(wildcards):
     """The number of GPUs that a cell takes: 0 on the CPU, else one or several, and one for its neighbour."""
     cell = CELLS[wildcards.cell]
     if cell.device.backend == "cpu":
         return 0
-    if cell.strategy == "data_parallel":
-        return cell["strategy"].get("devices", 2)
+    if several_devices(cell["strategy"]):
+        return cell["strategy"].get("devices") or gpus_of_machine(cell["device"]["name"])
     return 2 if cell.strategy_beside else 1
 
 

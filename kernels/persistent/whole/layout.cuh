@@ -99,6 +99,21 @@ constexpr int DZ_APART = APART ? (tiles_before(LAST) + m_tiles(LAST) - tiles_bef
 using Hidden = Neurons<larger(L - 1, 1)>;   // of which NARROW outputs are sums
 constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
+constexpr int ERRORS = CROSS_ENTROPY ? 1 : OUTPUTS;   // of a row, in E
+constexpr int OF_HELD = 3, TURNS = 3 + WATCHED;   // turns of chunks, and that of rows held out
+constexpr int MEMBER_FLOATS = WATCHED ? 8 : 4;
+static_assert(!CLIPPED || !SEQUENTIAL, "a gradient that is clipped with all others waits for them");
+static_assert(!WATCHED || ALL_ERRORS, "an epoch's loss is of all its rows");
+
+#if WATCHED
+// What the epochs of a member have come to, the same in all blocks of its cluster.
+struct Watch {
+    double lowest, sums[WARPS];    // the least loss of held-out rows; sums of a warp
+    unsigned long long since;      // when the epoch began, in nanoseconds
+    int best_epoch, epochs;        // from 1; that have ended
+    int verdict, padding;
+};
+#endif
 
 struct Shared {
     float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights in float32; with CLUSTER above 1 their owners hold them
@@ -116,12 +131,21 @@ struct Shared {
     float slopes[slopes_before(L) * ROW_TILES * 128 + 4];
     float biases[NEURONS];
     float largest_sent[2][CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? SLOTS : 1];   // |weight| of each slot, of even and odd steps
-    int largest_H[3][L + 1], largest_dZ[3][L + 1];         // bits of |.|: of the chunk before, of this and of the next
+    int largest_H[TURNS][L + 1], largest_dZ[TURNS][L + 1]; // bits of |.|: of the chunk before, of this and of the next
     int largest_W[3][L + 1];                               // of three steps
     int expected[2][L];                                    // bytes at each mbarrier
     int misfit[2];                                         // whether weights are beyond their scale, in even and odd steps
     float pace[2][3];                                      // of even and odd steps
+#if CLIPPED
+    float squares[larger(WARPS, OWNER_WARPS)], squares_sent[2][CLUSTER];   // of gradients: of warps; of blocks, in even and odd steps
+#endif
+#if WATCHED
+    Watch watch;
+#endif
     unsigned long long arrived[2][L];                      // mbarriers: gradients; parameters
+#if CLIPPED
+    unsigned long long squares_arrived;                    // another
+#endif
     unsigned short tables[CLUSTER > 1 ? 2 : 1][ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order, and of the next one's
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
@@ -130,4 +154,4 @@ extern "C" __device__ const int shared_bytes = sizeof(Shared);
 constexpr int STATE_FLOATS = STATES * (4 * ITEMS + NEURONS), MEMORY_FLOATS = STATE_FLOATS + 3 * CLUSTER * (L + 1);
 extern "C" __device__ const int memory_floats = MEMORY_FLOATS;
 // Without the orders of epochs and the rows of members, which depend on the rows.
-extern "C" __device__ const int workspace_floats = HEAD_FLOATS + 4 * MEMBERS;
+extern "C" __device__ const int workspace_floats = HEAD_FLOATS + MEMBER_FLOATS * MEMBERS;

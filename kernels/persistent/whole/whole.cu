@@ -21,6 +21,11 @@
 //   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
+//   CLIPPED    The update waits for all gradients and their norm: a sum over the warps or, in a cluster, over the parts that
+//              blocks own, whose squares they send to each other.
+//   WATCHED    After an epoch's last step the workers find the errors of rows held out, while the owners wait. Every block adds
+//              up these errors in the same order, so that all agree on the best weights and on the end of training. The first
+//              block adds up the epoch's own errors, and reports to the host.
 //   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before. With ORDER_BITS, an epoch's
 //              order follows from its number and the member's seed (order.cuh); the tables of its Feistel network
 //              are made once per epoch.
@@ -28,8 +33,10 @@
 // Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
 // outputs), b_1, W_2, ..., one member after the other. M: the optimiser's state, in the order in which threads hold it. E: the
 // error or loss of each row in the order of training, one member after the other; without ALL_ERRORS only of the last batch of
-// each. After the workspace's head: 4 floats per member (rate, decay, seed, unused); with MEMBER_ROWS the rows of each member;
-// the orders of two epochs.
+// each. After the workspace's head: MEMBER_FLOATS per member (rate, decay, seed, unused; if WATCHED, the host's request to stop,
+// the least loss as a double, its epoch, and the epochs that have ended); with MEMBER_ROWS the rows of each member;
+// the orders of two epochs. If WATCHED, X and Y begin with `held` rows held out; B: the weights after each member's best epoch,
+// the errors of held-out rows of each member; T: memory of the host (Telemetry in snn/backends/launches/whole.py).
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
@@ -68,6 +75,15 @@ __device__ void named_arrive(int number, int threads)   // without waiting for t
 {
     __syncwarp();
     asm volatile("bar.arrive %0, %1;" :: "r"(number), "r"(threads) : "memory");
+}
+#endif
+
+#ifndef CUDA_ON_CPU
+__device__ unsigned long long nanoseconds()
+{
+    unsigned long long now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
 }
 #endif
 
@@ -120,9 +136,13 @@ struct Training {
     Places place;
     int step = 0, batch = 0, chunk = 0, count = 0, turn = 0, now = 0;   // count: rows of this batch; turn: of three; now: of two
     int of_Y = 0, found = 1;   // the places of Y, and of rows that were found before
+    const float *held_X = nullptr, *held_Y = nullptr;   // rows held out: `held` of them
+    float *held_E = nullptr, *best = nullptr;           // their errors; the weights after the best epoch
+    double* telemetry = nullptr;
+    int held = 0, held_line = 0, patience = 0, room = 0;
     int next_batch = 0, next_chunk = 0, made = 0;   // made: numbers of the next epoch's tables
     unsigned next_epoch = 0;
-    float decay, rate;
+    float decay, rate, max_norm, clip_factor;   // by which gradients are multiplied if they are clipped
     unsigned seed;
     float up_of_H[L], up_of_dZ[L + 1], up_of_W[L + 1];   // scales (products.cuh)
 
@@ -395,7 +415,7 @@ struct Training {
 
     // Writes to H_I's or dZ_I's place with the scale of the step before, and again if the largest number does not fit.
     template <int I, int M, int N>
-    __device__ void put(unsigned* to, int (&places)[3][L + 1], const float (&v)[M][N][4], float largest, float& up,
+    __device__ void put(unsigned* to, int (&places)[TURNS][L + 1], const float (&v)[M][N][4], float largest, float& up,
                         bool ahead = false)
     {
         int& most = places[turn][I];
@@ -428,12 +448,28 @@ struct Training {
         return (Loss::LOSS == Loss::error ? 2.0f : 1.0f) / (MEAN ? float(count * TERMS) : 1.0f);
     }
 
+    // Of rows of this batch or, if HELD, of the rows held out.
+    template <bool HELD>
+    __device__ int row_of(int line) const
+    {
+        if constexpr (HELD) return held_line + line;
+        else return rank * ROWS + chunk * CHUNK + line;
+    }
+    template <bool HELD>
+    __device__ float target_of(int line, int row, int neuron) const
+    {
+        if constexpr (HELD) return __ldg(held_Y + (size_t)smaller(row, held - 1) * WIDTH[L] + neuron);
+        else return shared.Y[of_Y][line][neuron];
+    }
+    template <bool HELD>
     __device__ float* error_of(int in_batch) const
     {
+        if constexpr (HELD) return held_E + (size_t)in_batch * ERRORS;
         const size_t line = ALL_ERRORS ? (size_t)member * rows + (size_t)batch * BATCH : (size_t)member * BATCH;
-        return E + (line + in_batch) * (CROSS_ENTROPY ? 1 : OUTPUTS);
+        return E + (line + in_batch) * ERRORS;
     }
 
+    template <bool HELD>
     __device__ void last_layer()
     {
         using S = Neurons<L>;
@@ -442,25 +478,27 @@ struct Training {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const int neuron = m * 16 + g + i / 2 * 8, line = share.n_tile(n) * 8 + 2 * t + i % 2;
-                const int in_batch = rank * ROWS + chunk * CHUNK + line;
+                const int in_batch = row_of<HELD>(line);
                 if constexpr (CROSS_ENTROPY) {
                     dz[m][n][i] = z[i];
                 } else {
                     const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
-                    const OfOutput its = of_output<Loss::LOSS>(z[i], real ? shared.Y[of_Y][line][neuron] : z[i]);
-                    if (real) error_of(in_batch)[neuron] = its.loss;
+                    const OfOutput its =
+                        of_output<Loss::LOSS>(z[i], real ? target_of<HELD>(line, in_batch, neuron) : z[i]);
+                    if (real) error_of<HELD>(in_batch)[neuron] = its.loss;
                     dz[m][n][i] = real ? scale() * its.slope : 0.0f;
                 }
                 if (!CROSS_ENTROPY) largest = fmaxf(largest, fabsf(dz[m][n][i]));
             }
         });
-        if constexpr (CROSS_ENTROPY) softmax(dz, largest);
-        put<L>(dZ<L>(), shared.largest_dZ, dz, largest, up_of_dZ[L]);
+        if constexpr (CROSS_ENTROPY) softmax<HELD>(dz, largest);
+        if constexpr (!HELD) put<L>(dZ<L>(), shared.largest_dZ, dz, largest, up_of_dZ[L]);
     }
 
     // ---- few outputs
 
-    // The last two layers, forwards and backwards: H_P, Z_L, dZ_L and dZ_P of P = L - 1.
+    // The last two layers, forwards and backwards: H_P, Z_L, dZ_L and dZ_P of P = L - 1. If HELD, only forwards.
+    template <bool HELD>
     __device__ void last_layers(bool again)
     {
         constexpr int P = larger(L - 1, 1);
@@ -508,15 +546,16 @@ struct Training {
 #pragma unroll
                 for (int i = 0; i < 2 * OUTPUTS; ++i) {
                     const int j = i % 2, output = i / 2, line = share.n_tile(n) * 8 + 2 * t + j;
-                    const int in_batch = rank * ROWS + chunk * CHUNK + line;
+                    const int in_batch = row_of<HELD>(line);
                     const bool real = in_batch < count && share.has_n(n);
                     float z = BIAS[L] ? biases<L>()[output] : 0.0f;
 #pragma unroll
                     for (int down = 0; down < up(m_tiles(P), S::M); ++down) z += shared.outputs[down][line][output];
-                    const OfOutput its = of_output<Loss::LOSS>(z, real ? shared.Y[of_Y][line][output] : z);
-                    if (real && share.down == 0 && g == 0) error_of(in_batch)[output] = its.loss;
+                    const OfOutput its = of_output<Loss::LOSS>(z, real ? target_of<HELD>(line, in_batch, output) : z);
+                    if (real && share.down == 0 && g == 0) error_of<HELD>(in_batch)[output] = its.loss;
                     dz[n][j][output] = real ? scale() * its.slope : 0.0f;
                 }
+            if constexpr (HELD) return;
             if constexpr (CLUSTER == 1) sum_gradient();
             else leave_to_owners();
 #pragma unroll
@@ -540,6 +579,7 @@ struct Training {
                         }
                 }
         }
+        if constexpr (HELD) return;
         if (CLUSTER == 1 && L == 2) copies_done();
         put<P>(dZ<P>(), shared.largest_dZ, errors, largest, up_of_dZ[P], CLUSTER > 1 && P == 1 && !again);
     }
@@ -677,14 +717,14 @@ struct Training {
     }
 
     // Z of whole rows to their gradients. A row's outputs are in the lanes of one t.
-    template <int M, int N>
+    template <bool HELD, int M, int N>
     __device__ void softmax(float (&z)[M][N][4], float& most)
     {
         const Neurons<L> share(warp);
         if (!share.has_some()) return;
         for (int n = 0; n < N; ++n)
             for (int j = 0; j < 2; ++j) {
-                const int line = share.n_tile(n) * 8 + 2 * t + j, in_batch = rank * ROWS + chunk * CHUNK + line;
+                const int line = share.n_tile(n) * 8 + 2 * t + j, in_batch = row_of<HELD>(line);
                 const bool real = in_batch < count && share.has_n(n);
                 float largest = -__int_as_float(0x7f800000), exponentials = 0.0f, loss = 0.0f;
                 each_output(z, n, j, [&](float& v, int) { largest = v > largest ? v : largest; });
@@ -696,13 +736,13 @@ struct Training {
                 exponentials = over_column(exponentials);
                 const float log_sum = logf(exponentials);
                 each_output(z, n, j, [&](float& v, int neuron) {
-                    const float target = shared.Y[of_Y][line][neuron];
+                    const float target = target_of<HELD>(line, in_batch, neuron);
                     loss += target * (log_sum - (v - largest));
                     v = real ? scale() * (expf(v - largest) / exponentials - target) : 0.0f;
                     most = fmaxf(most, fabsf(v));
                 });
                 loss = over_column(loss);
-                if (real && g == 0) *error_of(in_batch) = loss;
+                if (real && g == 0) *error_of<HELD>(in_batch) = loss;
             }
     }
 
@@ -841,9 +881,9 @@ struct Training {
             forget_place();
             if constexpr (NARROW && I == L - 1) {
                 take_gradient();
-                if (last) update<L>();
+                if (last && !CLIPPED) update<L>();
             }
-            if (last) update<I>();   // all warps have read W_i
+            if (last && !CLIPPED) update<I>();   // all warps have read W_i
         }
     }
 
@@ -923,18 +963,88 @@ struct Training {
             float w[4] = {place_of.x, place_of.y, place_of.z, place_of.w};
 #pragma unroll
             for (int i = 0; i < REAL<I>; ++i) {
-                w[i] = formula.updated(w[i], its.dW[m][n][i], kept.w[m][n][i], now);
+                w[i] = formula.updated(w[i], scaled(its.dW[m][n][i]), kept.w[m][n][i], now);
                 largest = fmaxf(largest, fabsf(w[i]));
             }
             place_of = make_float4(w[0], w[1], w[2], w[3]);
             write_tile(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE + lane, w, up);
         });
         each_bias<I>([&](int neuron, int m) {
-            biases<I>()[neuron] = formula.updated(biases<I>()[neuron], its.db[m], kept.b[m], now);
+            biases<I>()[neuron] = formula.updated(biases<I>()[neuron], scaled(its.db[m]), kept.b[m], now);
         });
         note(shared.largest_W[(step + 1) % 3][I], largest);
         up_of_W[I] = up;
     }
+
+    __device__ float scaled(float gradient) const { return CLIPPED ? clip_factor * gradient : gradient; }
+#if CLIPPED
+    // ---- gradients that are clipped together: kernels/layers/optimizers.cu has the formula
+
+    template <int I = L>
+    __device__ float square()   // of the gradients that this thread has
+    {
+        float sum = 0.0f;
+        each_item<I>([&](int, int m, int n) {
+#pragma unroll
+            for (int i = 0; i < REAL<I>; ++i) sum += gradient_of<I>().dW[m][n][i] * gradient_of<I>().dW[m][n][i];
+        });
+        each_bias<I>([&](int, int m) { sum += gradient_of<I>().db[m] * gradient_of<I>().db[m]; });
+        if constexpr (I > 1) return sum + square<I - 1>();
+        else return sum;
+    }
+    template <int I> __device__ Gradient<I>& gradient_of() { return gradient; }
+
+    __device__ void note_square(float sum) const   // of a warp
+    {
+        for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffff, sum, apart);
+        if (lane == 0) shared.squares[warp] = sum;
+    }
+    template <int COUNT>
+    __device__ static float sum_of_squares(const float (&squares)[COUNT], int count)
+    {
+        float sum = 0.0f;
+        for (int i = 0; i < count; ++i) sum += squares[i];
+        return sum;
+    }
+    __device__ void follow_square(float sum)
+    {
+        const float scale = max_norm / (sqrtf(sum) + 1e-6f);
+        clip_factor = scale > 1.0f ? 1.0f : scale;   // a NaN stays
+    }
+
+    template <int I = L>
+    __device__ void clip_and_update()
+    {
+        forget_place();
+        if constexpr (I == L) {
+            note_square(square());
+            sync();   // and all warps have read W
+            follow_square(sum_of_squares(shared.squares, WARPS));
+        }
+        update<I>();
+        if constexpr (I > 1) clip_and_update<I - 1>();
+    }
+
+    // In a cluster, by the owners, from the sums of their slots: each block sends the squares of what it owns to all.
+    __device__ void clip(const float (&sums)[SLOTS_EACH][4])
+    {
+        float sum = 0.0f;
+        each_own([&](const Slot& slot, int s) {
+            for (int i = 0; i < 4; ++i)
+                if (parameter_of(slot, i) >= 0) sum += sums[s][i] * sums[s][i];
+        });
+        note_square(sum);
+        sync_owners();
+        const unsigned arrived = shared_address(&shared.squares_arrived);
+        if (warp == 0 && lane < CLUSTER) {
+            const float v[1] = {sum_of_squares(shared.squares, OWNER_WARPS)};
+            send(in_block(shared_address(&shared.squares_sent[step % 2][rank]), lane), v, in_block(arrived, lane));
+        }
+        mbarrier_wait(arrived, step % 2, {"norm"}, step);
+        if (warp == 0 && lane == 0) mbarrier_expect(arrived, 4 * CLUSTER);
+        follow_square(sum_of_squares(shared.squares_sent[step % 2], CLUSTER));
+    }
+#endif
 
     // After the barrier that follows an update.
     template <int I>
@@ -1119,18 +1229,18 @@ struct Training {
     {
         if constexpr (CLUSTER == 1) {
             __syncthreads();
-            save_weights();
+            save_weights(weights);
         }
         if (rank == 0 && thread == 0) count_steps(workspace, steps);
     }
     template <int I = L>
-    __device__ void save_weights()
+    __device__ void save_weights(float* to) const
     {
         for (int i = thread; i < 4 * items_of(I); i += THREADS)
-            weights[parameter_of_item<I>(i / 4, i % 4)] = reinterpret_cast<float*>(shared.items + first_item(I))[i];
+            to[parameter_of_item<I>(i / 4, i % 4)] = reinterpret_cast<float*>(shared.items + first_item(I))[i];
         for (int i = thread; BIAS[I] && i < WIDTH[I]; i += THREADS)
-            weights[first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + i] = biases<I>()[i];
-        if constexpr (I > 1) save_weights<I - 1>();
+            to[first_parameter(I) + WIDTH[I - 1] * WIDTH[I] + i] = biases<I>()[i];
+        if constexpr (I > 1) save_weights<I - 1>(to);
     }
 
     // Calls f(place in memory, the state) for what this thread keeps.
@@ -1175,8 +1285,15 @@ struct Training {
                 mbarrier_init(barrier_of(which, i));
                 shared.expected[which][thread] = bytes_of(which, i);
             }
+#if CLIPPED
+            const unsigned of_squares = shared_address(&shared.squares_arrived);
+            if (thread == 0) mbarrier_init(of_squares);
+#endif
             mbarriers_made();
             __syncthreads();
+#if CLIPPED
+            if (thread == 0) mbarrier_expect(of_squares, 4 * CLUSTER);
+#endif
             for (int which = 0; which < 2 && i <= L; ++which) expect(which, i);
             cluster_barrier();
         }
@@ -1203,11 +1320,12 @@ struct Training {
             take_X(0);
             sync();
         }
-        for (; step < steps; ++step) {
+        for (; !(WATCHED && has_ended()) && step < steps; ++step) {
             count = rows_of(batch);
             for (chunk = 0; chunk < CHUNKS; ++chunk) train_chunk();
             batch = batch_after(batch, batches);
         }
+        if (WATCHED) steps = step;
         if constexpr (CLUSTER == 1)
             each_state([&](int to, const float (&from)[larger(STATES, 1)]) {
                 for (int kind = 0; kind < STATES; ++kind) memory[kind * (4 * ITEMS + NEURONS) + to] = from[kind];
@@ -1247,6 +1365,9 @@ struct Training {
             if (!last) sync_both();   // else the wait for new weights does
         } else {
             backward_from<L>(last);
+#if CLIPPED
+            if (last) clip_and_update();
+#endif
             sync();
             if (!SEQUENTIAL && last && __builtin_expect(!all_fit(), 0)) settle_all();
         }
@@ -1264,11 +1385,11 @@ struct Training {
         }
         if constexpr (NARROW && I == L - 1) {
             if (CLUSTER > 1 && chunk == 0 && step > 0) mbarrier_wait(barrier_of(1, L), (step - 1) % 2, {"weights", L}, step);
-            last_layers(again);
+            last_layers<false>(again);
         } else if constexpr (I < L) {
             forward<I>();
         } else {
-            last_layer();
+            last_layer<false>();
         }
         if constexpr (I < LAST) forward_from<I + 1>(again);
     }
@@ -1292,6 +1413,187 @@ struct Training {
         to[L + 1 + thread] = __int_as_float(shared.largest_H[before()][thread]);
         to[2 * (L + 1) + thread] = __int_as_float(shared.largest_dZ[before()][thread]);
     }
+
+#if WATCHED
+    // ---- between epochs: losses, the best weights, and whether to stop
+
+    static constexpr int BEST = 1, STOP = 2;   // of a verdict
+    __device__ float* of_member() const { return workspace + HEAD_FLOATS + MEMBER_FLOATS * member; }
+    __device__ bool leads() const { return rank == 0 && thread == 0; }
+
+    // Whether training ends with the epoch that the last step has ended, if it has ended one; by workers.
+    __device__ bool has_ended()
+    {
+        if (step == 0 || batch > 0) return false;
+        forget_place();
+        if constexpr (CLUSTER > 1) {
+            await_parameters(step - 1);
+            follow_scales();
+            sync_both();   // an owner has looked at the weights
+            if (shared.misfit[step % 2]) renew();   // and again in the next step, which finds the same
+        }
+        Watch& watch = shared.watch;
+        unsigned long long trained = 0;
+        if (leads()) {
+            trained = nanoseconds();
+            __stcg(of_member() + 3, *(volatile double*)telemetry != 0.0 ? 1.0f : 0.0f);
+        }
+        find_held_errors();
+        all_blocks();
+        double loss = 0.0;
+        if (rank == 0) {
+            const float* const errors = E + (size_t)member * rows * ERRORS;
+            const int last = rows_of(batches - 1), others = rows - last;
+            loss = sum_of(errors, others) / (BATCH * ERRORS);
+            loss = (loss + sum_of(errors + (size_t)others * ERRORS, last) / (last * ERRORS)) / batches;
+        }
+        const double of_held = sum_of(held_E, held) / ((double)held * ERRORS);
+        if (thread == 0) watch.verdict = verdict_on(of_held);
+        all_blocks();   // the next step writes to E
+        if constexpr (CLUSTER == 1)
+            if (watch.verdict & BEST) save_weights(best);
+        if (leads()) report(loss, of_held, trained);
+        __syncwarp();
+        return watch.verdict & STOP;
+    }
+    __device__ static void all_blocks()
+    {
+        __syncwarp();   // the barrier is an aligned one
+        if constexpr (CLUSTER > 1) cluster_barrier();
+        else __syncthreads();
+    }
+
+    __device__ void find_held_errors()
+    {
+        follow_numbers();
+        const int turn_before = turn, now_before = now;
+        now = CLUSTER > 1 ? before() : 1 - now;   // where H_0 of no chunk is
+        turn = OF_HELD, count = held;
+        for (held_line = rank * CHUNK; held_line < held; held_line += CLUSTER * CHUNK) {
+            sync();
+            if (thread <= L) shared.largest_H[OF_HELD][thread] = 0;
+            take_held_X();
+            sync();
+            held_forward<1>();
+        }
+        turn = turn_before, now = now_before;
+    }
+    __device__ void take_held_X()
+    {
+        for (int tile = warp; tile < m_tiles(0) * ROW_TILES; tile += WARPS) {
+            const int feature = tile / ROW_TILES * 16 + g, row = held_line + tile % ROW_TILES * 8 + 2 * t;
+            float v[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                v[i] = __ldg(held_X + (size_t)smaller(row + i % 2, held - 1) * WIDTH[0] + feature + i / 2 * 8);
+            write_tile(shared.H_0[now] + tile * TILE + lane, v, x_scale);
+        }
+    }
+    template <int I>
+    __device__ void held_forward()
+    {
+        forget_place();
+        if constexpr (NARROW && I == L - 1) {
+            last_layers<true>(false);
+        } else if constexpr (I < L) {
+            forward<I>();
+            held_forward<I + 1>();
+        } else {
+            last_layer<true>();
+        }
+    }
+
+    // The sum of the losses of rows, from their errors; the same bits in all threads of all blocks.
+    __device__ double sum_of(const float* errors, int of_rows) const
+    {
+        double sum = 0.0;
+        const size_t number = (size_t)of_rows * ERRORS;
+        for (size_t i = thread; i < number; i += WORKERS) {
+            const double error = __ldcg(errors + i);
+            sum += Loss::LOSS == Loss::error ? error * error : error;
+        }
+        for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffff, sum, apart);
+        sync();
+        if (lane == 0) shared.watch.sums[warp] = sum;
+        sync();
+        sum = 0.0;
+        for (int from = 0; from < WARPS; ++from) sum += shared.watch.sums[from];
+        return sum;
+    }
+
+    // By a thread of each block: as the host decides for other strategies (snn/training/fit.py).
+    __device__ int verdict_on(double loss) const
+    {
+        Watch& watch = shared.watch;
+        const int epoch = ++watch.epochs;
+        int verdict = __ldcg(of_member() + 3) != 0.0f ? STOP : 0;
+        if (patience == 0) return verdict;
+        if (loss < watch.lowest) watch.lowest = loss, watch.best_epoch = epoch, verdict |= BEST;
+        return epoch - watch.best_epoch >= patience ? verdict | STOP : verdict;
+    }
+
+    __device__ int epochs_ended() const   // negative if training has ended with the last one
+    {
+        return shared.watch.verdict & STOP ? -shared.watch.epochs : shared.watch.epochs;
+    }
+    __device__ void report(double loss, double of_held, unsigned long long trained) const
+    {
+        Watch& watch = shared.watch;
+        const unsigned long long ended = nanoseconds();
+        if (watch.epochs <= room) {
+            volatile double* const to = telemetry + 1 + MEMBERS + 4 * ((size_t)member * room + watch.epochs - 1);
+            to[0] = loss, to[1] = of_held;
+            to[2] = 1e-9 * (trained - watch.since), to[3] = 1e-9 * (ended - trained);
+            __threadfence_system();
+            ((volatile double*)telemetry)[1 + member] = epochs_ended();
+        }
+        watch.since = ended;
+    }
+
+    // By owners.
+    __device__ bool owner_has_ended()
+    {
+        if (step == 0 || batch > 0) return false;
+        if (warp == OWNER_WARPS - 1) look_at_weights();
+        sync_both();
+        if (shared.misfit[step % 2]) {
+            write_own(weights);
+            renew();
+        }
+        all_blocks();   // while workers find losses and decide
+        all_blocks();
+        if (shared.watch.verdict & BEST) write_own(best);
+        return shared.watch.verdict & STOP;
+    }
+
+    // A run's first launch begins with nothing; a later one with what the one before has left.
+    __device__ bool begin_watch(bool is_first)   // whether there is something to train
+    {
+        Watch& watch = shared.watch;
+        if (thread == 0) {
+            const float* const left = of_member();
+            watch.lowest = is_first ? __longlong_as_double(0x7ff0000000000000) : *(const double*)(left + 4);
+            watch.best_epoch = is_first ? 0 : __float_as_int(left[6]);
+            const int epochs = is_first ? 0 : __float_as_int(left[7]);
+            watch.epochs = abs(epochs), watch.verdict = epochs < 0 ? STOP : 0;
+            watch.since = nanoseconds();
+        }
+        __syncthreads();
+        return !(watch.verdict & STOP);
+    }
+    __device__ void end_watch() const
+    {
+        const Watch& watch = shared.watch;
+        float* const to = of_member();
+        if (!leads()) return;
+        *(double*)(to + 4) = watch.lowest;
+        to[6] = __int_as_float(watch.best_epoch);
+        to[7] = __int_as_float(epochs_ended());
+    }
+#else
+    __device__ bool has_ended() { return false; }
+    __device__ bool owner_has_ended() { return false; }
+#endif
 
     // ---- in a cluster: scales of weights, the same in all blocks
 
@@ -1364,16 +1666,16 @@ struct Training {
         begin_rows();
         Pace pace = formula.pace(rate, decay, 0);
         sync_both();
-        for (; step < steps; ++step) {
+        for (; !(WATCHED && owner_has_ended()) && step < steps; ++step) {
             for (chunk = 0; chunk < CHUNKS; ++chunk) {
                 if (warp == OWNER_WARPS - 1) {
-                    if (chunk == 0 && step > 0) look_at_weights();
+                    if (chunk == 0 && step > 0 && !(WATCHED && batch == 0)) look_at_weights();
                     named_arrive(AHEAD, WORKERS + 32);
                 }
                 named_barrier(ERROR + FIRST, THREADS);
                 if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
                     let_propagate();
-                    write_own();
+                    write_own(weights);
                     renew();
                     named_barrier(ERROR + FIRST, THREADS);
                 }
@@ -1382,8 +1684,16 @@ struct Training {
                 else named_arrive(FOUND, THREADS);
                 prepare_rows();   // while gradients are on their way
                 if (chunk == CHUNKS - 1) {
+                    float sums[SLOTS_EACH][4];
+                    if (CLIPPED) {
 #pragma unroll
-                    for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace);
+                        for (int s = 0; s < SLOTS_EACH; ++s) receive(s, sums[s]);
+#if CLIPPED
+                        clip(sums);
+#endif
+                    }
+#pragma unroll
+                    for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace, sums[s]);
                     if (warp == 0 && lane < L) {
                         mbarrier_wait(barrier_of(0, lane + 1), step % 2, {"gradient", (unsigned)lane + 1}, step);
                         expect(0, lane + 1);
@@ -1393,8 +1703,9 @@ struct Training {
                 find_next_rows(1 - found);
                 go_on();
             }
+            if (WATCHED) batch = batch_after(batch, batches);
         }
-        write_own();
+        write_own(weights);
         each_own([&](const Slot& slot, int s) {
             for (int i = 0; i < 4; ++i)
                 for (int kind = 0; kind < STATES; ++kind)
@@ -1402,11 +1713,11 @@ struct Training {
         });
     }
 
-    __device__ void write_own()
+    __device__ void write_own(float* to_weights)
     {
         each_own([&](const Slot& slot, int s) {
             for (int i = 0; i < 4; ++i)
-                if (const int to = parameter_of(slot, i); to >= 0) weights[to] = own[s][i];
+                if (const int to = parameter_of(slot, i); to >= 0) to_weights[to] = own[s][i];
         });
     }
 
@@ -1432,7 +1743,7 @@ struct Training {
     }
 
     // The first layer's parameters, which are needed first, are sent before the others.
-    __device__ void update_slot(int s, const Pace& now)
+    __device__ void update_slot(int s, const Pace& now, float (&sum)[4])
     {
         constexpr bool IN_TURN = SLOTS_EACH == 1 && CLUSTER > 8;
         const Slot& slot = slots[s];
@@ -1440,26 +1751,33 @@ struct Training {
         float message[4] = {};
         unsigned most = 0;
         if (is_real) {
-            mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slot.layer}, step);
-            most = updated_slot(s, now, message);
+            if (!CLIPPED) receive(s, sum);
+            most = updated_slot(s, now, sum, message);
         }
         if (IN_TURN && slot.layer > 1) named_barrier(TURN, OWNERS);
         if (is_real) send_slot(s, message, most);
         if (IN_TURN && slot.layer <= 1) named_arrive(TURN, OWNERS);
     }
-    __device__ unsigned updated_slot(int s, const Pace& now, float (&message)[4])   // the largest weight
+    // The sum of its gradients over all blocks.
+    __device__ void receive(int s, float (&sum)[4])
     {
-        const Slot& slot = slots[s];
-        float sum[4] = {}, largest = 0.0f;
+        if (CLIPPED && !__ballot_sync(0xffffffff, slots[s].real)) return;
+        mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slots[s].layer}, step);
+        for (int i = 0; i < 4; ++i) sum[i] = 0.0f;
 #pragma unroll
         for (int from = 0; from < CLUSTER; ++from) {
             const float4 v = shared.gradients[from][32 * (warp + s * OWNER_WARPS) + lane];
             sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
         }
+    }
+    __device__ unsigned updated_slot(int s, const Pace& now, const float (&sum)[4], float (&message)[4])   // the largest weight
+    {
+        const Slot& slot = slots[s];
+        float largest = 0.0f;
         if (slot.real)
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                own[s][i] = formula.updated(own[s][i], sum[i], own_state[s][i], now);
+                own[s][i] = formula.updated(own[s][i], scaled(sum[i]), own_state[s][i], now);
                 largest = fmaxf(largest, fabsf(own[s][i]));
             }
         const float up = slot.layer > 0 ? up_for(shared.largest_W[step % 3][slot.layer]) : 1.0f;
@@ -1525,13 +1843,19 @@ struct Training {
 };
 
 extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persistent(
-    const float* X, const float* Y, float* W, float* M, float* E, float* workspace, int rows, int first, int steps,
-    int epoch, float x_scale, float a, float b, float eps, float log_a, float log_b, int form, int warmup, int length,
-    float end)
+    const float* X, const float* Y, float* W, float* M, float* E, float* workspace,
+#if WATCHED
+    float* B, double* T, int held, int patience, int room,
+#endif
+#if CLIPPED
+    float max_norm,
+#endif
+    int rows, int first, int steps, int epoch, float x_scale, float a, float b, float eps, float log_a, float log_b,
+    int form, int warmup, int length, float end)
 {
     extern __shared__ __align__(16) float dynamic[];
     const int member = blockIdx.x / CLUSTER, batches = up(rows, BATCH);
-    const float* const its = workspace + HEAD_FLOATS + 4 * member;
+    const float* const its = workspace + HEAD_FLOATS + MEMBER_FLOATS * member;
     Training training{*reinterpret_cast<Shared*>(dynamic), X, Y, W + (size_t)member * PARAMETERS,
                       M + (size_t)member * MEMORY_FLOATS, E, workspace, rows, batches, x_scale,
                       {a, b, eps, log_a, log_b, epoch * batches + first, form, warmup, length, end},
@@ -1539,9 +1863,26 @@ extern "C" __global__ __launch_bounds__(THREADS, BLOCKS_PER_SM) void train_persi
     training.rate = its[0], training.decay = its[1], training.seed = __float_as_uint(its[2]);
     training.batch = training.next_batch = first, training.next_epoch = epoch;
     training.up_of_H[0] = x_scale;
+#if CLIPPED
+    training.max_norm = max_norm;
+#endif
+#if WATCHED
+    training.held_X = X, training.held_Y = Y, training.held = held;
+    training.X += (size_t)held * WIDTH[0], training.Y += (size_t)held * WIDTH[L];
+    training.best = B + (size_t)member * PARAMETERS;
+    training.held_E = B + (size_t)MEMBERS * PARAMETERS + (size_t)member * held * ERRORS;
+    training.telemetry = T, training.patience = patience, training.room = room;
+#endif
     training.begin();
+#if WATCHED
+    if (!training.begin_watch(epoch == 0 && first == 0)) steps = 0;
+#endif
     if (OWNERS == 0 || training.thread < WORKERS) training.work(steps);
     else if constexpr (OWNERS > 0) training.serve(steps);
     if constexpr (CLUSTER > 1) cluster_barrier();   // a block must not end while others write to its memory
+#if WATCHED
+    steps = training.step;
+    training.end_watch();
+#endif
     training.end(steps);
 }

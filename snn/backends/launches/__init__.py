@@ -119,7 +119,8 @@ class Steps(NamedTuple):
     ``rows``: the rows of the data. A ``max_norm`` of 0 clips nothing. ``epoch``: the epochs that were trained
     before the one of the first step, so the run's step number epoch * batches + first is the launch's first.
     ``seed``: of the order of the rows, if they are shuffled. ``numbers``: of the update, after the rate
-    (``Optimizer.numbers``). ``schedule``: of the rate, as ``Schedule.numbers`` gives it.
+    (``Optimizer.numbers``). ``schedule``: of the rate, as ``Schedule.numbers`` gives it. ``patience``: epochs
+    without a smaller loss of rows held out after which a launch that computes it ends; 0: it trains all.
     """
 
     rows: int
@@ -131,6 +132,7 @@ class Steps(NamedTuple):
     seed: int = 0
     numbers: tuple[float, ...] = ()
     schedule: tuple[int, int, int, float] = (0, 0, 1, 1.0)
+    patience: int = 0
 
 
 class TrainingShape(ABC):

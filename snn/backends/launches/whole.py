@@ -33,6 +33,48 @@ _CROWDED = 1.03  # the same with fewer registers per thread, without another blo
 _MOST_KEPT = 100  # floats of gradients and state that a thread keeps in registers
 _MOST_LAYERS, _MOST_OUTPUTS = 8, 64
 _TILE = 128  # numbers
+_OF_EPOCH = 4  # numbers that a launch reports
+
+
+class Telemetry:
+    """The operand T, which a launch writes at the end of each epoch and the host reads meanwhile, in float64.
+
+    It begins with the host's request to stop (any number but 0), which the device reads then. For each member
+    follows the number of its epochs that have ended, negative once it has stopped; and then for each of these
+    its mean loss, the loss of rows held out (NaN if there are none), the seconds of training, and the seconds
+    of computing these losses.
+    """
+
+    def __init__(self, numbers: np.ndarray, members: int) -> None:
+        self._request, self._ended = numbers[:1], numbers[1 : 1 + members]
+        self._epochs = numbers[1 + members :].reshape(members, -1, _OF_EPOCH)
+
+    @staticmethod
+    def numbers(members: int, epochs: int) -> int:
+        """Its size in float64."""
+        return 1 + members + members * epochs * _OF_EPOCH
+
+    def clear(self) -> None:
+        """Set everything to the state before a run."""
+        self._request[:], self._ended[:] = 0, 0
+
+    def request_stop(self) -> None:
+        """Ask the device to end the launch with the epoch that it trains."""
+        self._request[:] = 1
+
+    @property
+    def ended(self) -> np.ndarray:
+        """How many epochs each member has ended, (members,); a copy."""
+        return np.abs(self._ended).astype(np.int64)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether every member has stopped: its patience has ended, or the host has asked for it."""
+        return bool((self._ended < 0).all())
+
+    def epochs(self, member: int, count: int) -> np.ndarray:
+        """A member's first epochs, (count, 4): its losses and seconds as above."""
+        return self._epochs[member, :count].copy()
 
 
 @dataclass(frozen=True)
@@ -41,15 +83,22 @@ class WholeShape(LayeredShape):
 
     ``data_rows``: the number of rows on which a member trains. ``largest``: the largest absolute value of X,
     from which its scale follows. ``own_rows``: whether members train on different rows, given by number. X
-    and Y are stored by rows. E has the errors of all rows or, for several members without ``all_errors``, of
-    each member's last batch. M has the state and, for each block, the numbers from which scales follow.
+    and Y are stored by rows. E has the errors of all rows or, for several members unless ``watched``, of each
+    member's last batch. M has the state and, for each block, the numbers from which scales follow.
+
+    ``watched``: the launch computes each epoch's loss and, with ``held_rows`` rows held out, their loss after
+    it. The first rows of X and Y are then those held out. B has the weights of each member's best epoch and
+    the errors of held-out rows; T, memory of the host that the device writes to, is a
+    ``Telemetry`` of ``most_epochs`` epochs.
     """
 
     members: int = 1
     data_rows: int = 1
     largest: float = 1.0
     own_rows: bool = False
-    all_errors: bool = False
+    watched: bool = False
+    held_rows: int = 0
+    most_epochs: int = 0
 
     op = "train_whole"
     by_rows = True
@@ -61,11 +110,11 @@ class WholeShape(LayeredShape):
 
     @property
     def keeps_errors(self) -> bool:  # type: ignore[override]
-        return self.members == 1 or self.all_errors
+        return self.members == 1 or self.watched
 
     @property
     def operands(self) -> tuple[str, ...]:
-        return "X", "Y", "W", "M", "E", "S"
+        return "X", "Y", "W", "M", "E", "S", *(("B", "T") if self.watched else ())
 
     @property
     def rows(self) -> int:
@@ -81,29 +130,35 @@ class WholeShape(LayeredShape):
         memory = max(plan.memory for plan in self._plans)
         trained = self.data_rows if self.own_rows else rows
         orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in self._plans) * self.shuffled
-        workspace = self.members * (4 + orders + trained * self.own_rows)
+        workspace = self.members * (self.of_member + orders + trained * self.own_rows)
         errors = self.members * (trained if self.keeps_errors else self.batch) * self.errors
         of_members = self.members * parameters, self.members * memory, errors
-        return rows * features, rows * widths[-1], *of_members, HEAD + workspace
+        best = self.members * (parameters + self.held_rows * self.errors)
+        telemetry = 2 * Telemetry.numbers(self.members, self.most_epochs)
+        stored = rows + self.held_rows
+        sizes = stored * features, stored * widths[-1], *of_members, HEAD + workspace
+        return (*sizes, best, telemetry) if self.watched else sizes
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         a, b, eps = (*map(float, steps.numbers[:-1]), 0.0, 0.0, 0.0)[:3] if self.states else (0.0, 0.0, 0.0)
         logs = (math.log1p(-a), math.log1p(-b)) if self.states == 2 else (0.0, 0.0)
         *form, end = steps.schedule
         whole = steps.rows, steps.first, steps.number, steps.epoch
-        return *whole, self._scale, a, b, eps, *logs, *form, float(end)
+        watch = (self.held_rows, steps.patience, self.most_epochs) if self.watched else ()
+        clip = (float(steps.max_norm),) if self.clipped else ()
+        return *watch, *clip, *whole, self._scale, a, b, eps, *logs, *form, float(end)
 
     def workspace(self, floats: int, of_members: MemberArrays, steps: Steps) -> np.ndarray:
         """As in ``TrainingShape``: per member its rate, weight decay, seed of orders and rows."""
         workspace = np.zeros(floats, np.float32)
-        its = workspace[HEAD : HEAD + 4 * self.members].reshape(-1, 4)
+        its = workspace[HEAD : HEAD + self.of_member * self.members].reshape(-1, self.of_member)
         its[:, 0], its[:, 1] = of_members.rate, steps.numbers[-1] if steps.numbers else 0.0
         if of_members.weight_decay is not None:
             its[:, 1] = of_members.weight_decay
         seeds = np.array([steps.seed]) if of_members.order_seed is None else of_members.order_seed
         its[:, 2] = seeds.astype(np.uint32).view(np.float32)
         if of_members.rows is not None:
-            behind = HEAD + 4 * self.members
+            behind = HEAD + self.of_member * self.members
             workspace[behind : behind + of_members.rows.size] = of_members.rows.reshape(-1).view(np.float32)
         return workspace
 
@@ -120,6 +175,11 @@ class WholeShape(LayeredShape):
                 yield fitting(self._configuration(blocks, together, device), device)
 
     # ---- a block's share
+
+    @property
+    def of_member(self) -> int:
+        """Floats of a member in the workspace, before the rows."""
+        return 8 if self.watched else 4
 
     @cached_property
     def _plans(self) -> "list[_Plan]":
@@ -195,6 +255,8 @@ class WholeShape(LayeredShape):
                 MEMBERS=self.members,
                 MEMBER_ROWS=self.own_rows,
                 ALL_ERRORS=self.keeps_errors,
+                CLIPPED=self.clipped,
+                WATCHED=self.watched,
                 CLUSTER=blocks,
                 CHUNK=plan.chunk,
                 APART=plan.apart,
@@ -213,8 +275,6 @@ class WholeShape(LayeredShape):
         if device.capability < (8, 0):
             major, minor = device.capability
             return f"compute capability {major}.{minor}, its arithmetic needs 8.0"
-        if self.clipped:
-            return "its kernel does not clip"
         if len(self.layers) > _MOST_LAYERS:
             return f"{len(self.layers)} linear layers, {_MOST_LAYERS} at most"
         if self.outputs > _MOST_OUTPUTS:
@@ -249,9 +309,9 @@ class _Plan:
         slots = sum(math.ceil(count / 32) for count in owned)
         self.owner_warps = (8 if few and max(tiles) >= 16 else 4) if blocks > 1 else 0
         if blocks > 1:
-            self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states)
+            self.kept = 4 * math.ceil(slots / self.owner_warps) * (1 + states + shape.clipped)
         else:
-            gradients = states + (self.chunks > 1)
+            gradients = states + (self.chunks > 1 or shape.clipped)
             self.kept = sum(4 * math.ceil(count / self.warps) * gradients for count in tiles)
 
         row_tiles, widths = self.chunk // 8, shape.padded_widths
@@ -276,11 +336,13 @@ class _Plan:
             sum(with_z) // UNIT * row_tiles * _TILE + 4,
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
-            3 * 3 * (layers + 1) + 2 * layers + 2 + 6,
+            (max(self.warps, self.owner_warps) + 2 * blocks) * shape.clipped,
+            (3 * 3 + 2 * shape.watched) * (layers + 1) + 2 * layers + 2 + 6,
         ]
-        barriers = 8 * 2 * layers
+        watch = 8 * (self.warps + 4) if shape.watched else 0
+        barriers = 8 * (2 * layers + shape.clipped)
         tables = 2 * (2 if blocks > 1 else 1) * (ROUNDS << right if self.order_bits else 4)
-        self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + barriers + tables, 16)
+        self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + watch + barriers + tables, 16)
 
     def with_fewer_rows(self) -> "_Plan":
         return _Plan(self.shape, self.blocks, round_up(self.chunk // 2, 8), self.apart and self.blocks > 1)
