@@ -604,6 +604,37 @@ def of_the_allocators_of_peers():
     yield "hold {:.0f}, {:.0f} and {:.0f} MiB of it".format(*held)
 
 
+def of_16_bits():
+    rows = table(f"{H200}/memory_questions/memory_remedies").set_index(["kernel", "remedy"])
+    assert not set(rows["verdict"]) & {"faster", "slower"}
+    its = rows.loc["tiled_fused"]
+    half, both = its.loc["bf16 activations"], its.loc["recompute 1-3-5, bf16 activations"]
+    yield f"save {half['saved_fraction']:.0%} of the peak of the network above"
+    assert half["saved_fraction"] == its.loc["fp16 activations", "saved_fraction"]
+    yield f"{half['time_ratio']:.2f} times as long with BF16"
+    yield f"{its.loc['fp16 activations', 'time_ratio']:.2f} times with FP16"
+    yield f"they save {both['saved_fraction']:.0%}, at {both['time_ratio']:.2f} times"
+    on_tensor_cores = rows.loc["tensor_core", "time_ratio"]
+    yield f"take {on_tensor_cores['bf16']:.2f} times as long as fp32"
+    yield f"{on_tensor_cores['bf16 activations, bf16']:.2f} times if activations are in 16 bits too"
+    peers = table(f"{H200}/memory_questions/peers")
+    us = peers.set_index(["strategy", "precision", "training.storage"])["step_us"].sort_index()
+    of_torch = us["torch_graph", "fp32", "fp32"], us["torch_graph", "fp32", "bf16"]
+    yield "{:.0f} to {:.0f} µs per step in a graph".format(*of_torch)
+    yield f"`graph` with `tensor_core` takes {us['graph', 'bf16', 'fp32']:.0f} µs"
+
+
+def of_batch_sizes():
+    rows = table(f"{H200}/memory_questions/batch_sizes").set_index(["storage", "batch_size"])
+    ns, largest = rows.loc["fp32", "row_ns"], 8_388_608
+    yield f"a row takes {ns[32] / 1000:.2f} µs in batches of 32, {ns[8192]:.0f} ns in batches of 8,192"
+    yield f"{ns[largest]:.0f} ns in one of {largest:,}"
+    peaks = [rows.loc[(held, largest), "peak_bytes"] / 2**30 for held in ("fp32", "bf16")]
+    yield "peaks at {:.0f} GiB, or {:.0f} GiB in 16 bits".format(*peaks)
+    (failed,) = rows.index[rows["status"] == "out_of_memory"]
+    yield f"A batch of {failed[1]:,} rows is out of memory"
+
+
 def of_sizes_of_allocations():
     rows = table(f"{H200}/open_questions/allocation_size").query("kind == 'allocation'")
     of = rows.set_index(["call", "live", "bytes"])["median"].sort_index()
@@ -639,10 +670,12 @@ def of_commits():
         f"{H100}/paper": ["ad365fa"],
         f"{H200}/questions": ["ba760a0"],
         **{f"{H200}/{name}": ["3b63e89"] for name in ("several_gpus", "open_questions", "graphs")},
+        f"{H200}/memory_questions": ["6e40dba", "3b63e89"],
         f"{H200}/memory": ["9e7de56", usual],
     }
     yield f"All records are of commit {usual}, except those of the H100's set `paper` (ad365fa)"
-    yield "of the H200's sets `questions` (ba760a0), `several_gpus`, `open_questions` and `graphs` (3b63e89)"
+    yield "of the H200's sets `questions` (ba760a0)"
+    yield "`open_questions`, `graphs` and `memory_questions` (3b63e89, of the last one also 6e40dba)"
     yield "and of the microbenchmark `memory_access` (9e7de56)"
     assert set(neighbours) == {""} and set(cnn) == {"", usual}
     yield "The records of the H100's set `neighbours`"

@@ -279,7 +279,7 @@ _HELD = [  # widths, batch, activation, optimiser, changes; blocks per network, 
     ((300, 24, 6), 640, "elu", Sgd(0.9), {"own_rows": True, "members": 40}, 1, 1, ("sm_100",)),
     ((11, 64, 64, 1), 32, "relu", Adam(), {"members": 999}, 1, 2, ("sm_90",)),
     ((11, 64, 64, 1), 64, "tanh", Adam(), {"clipped": True, **_WATCHED}, 8, 1, ("sm_90",)),
-    ((17, 64, 96, 6), 64, "gelu", AdamW(), {"clipped": True, **_WATCHED}, 1, 1, ("sm_80",)),
+    ((17, 64, 64, 6), 64, "gelu", AdamW(), {"clipped": True, **_WATCHED}, 1, 1, ("sm_80",)),
 ]
 _H200, _V100 = DeviceCapability(132, 227 * 1024, (9, 0)), DeviceCapability(80, 96 * 1024, (7, 0))
 

@@ -102,7 +102,7 @@ def test_with_the_runtime_it_is_within_a_percent_of_what_the_driver_saw(
     """Of managed memory the driver maps what is touched: a CNN's is planned up to a tenth too high."""
     monkeypatch.setattr(plans, "_rehearsed", rehearsed_once)
     predicted = table("plan_accuracy", set=folder).set_index("strategy")
-    assert len(predicted) >= 2
+    assert len(predicted)
     for name, row in predicted.iterrows():
         above = 1.1 if name.startswith("managed") and folder == "nvidia-h200/cnn" else 1.01
         assert 0.99 < row["lowest"] <= row["highest"] < above

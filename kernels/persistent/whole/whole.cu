@@ -1429,7 +1429,7 @@ struct Training {
         if constexpr (CLUSTER > 1) {
             await_parameters(step - 1);
             follow_scales();
-            sync_both();   // an owner has looked at the weights
+            named_barrier(AHEAD, WORKERS + 32);   // an owner has looked at the weights
             if (shared.misfit[step % 2]) renew();   // and again in the next step, which finds the same
         }
         Watch& watch = shared.watch;
@@ -1521,7 +1521,7 @@ struct Training {
         return sum;
     }
 
-    // By a thread of each block: as the host decides for other strategies (snn/training/fit.py).
+    // By a thread of each block: as Strategy.watch (snn/strategies/base.py) decides for other strategies.
     __device__ int verdict_on(double loss) const
     {
         Watch& watch = shared.watch;
@@ -1554,8 +1554,11 @@ struct Training {
     __device__ bool owner_has_ended()
     {
         if (step == 0 || batch > 0) return false;
-        if (warp == OWNER_WARPS - 1) look_at_weights();
-        sync_both();
+        if (warp == OWNER_WARPS - 1) {
+            look_at_weights();
+            named_arrive(AHEAD, WORKERS + 32);
+        }
+        sync_owners();
         if (shared.misfit[step % 2]) {
             write_own(weights);
             renew();

@@ -69,7 +69,8 @@ class Trainer:
         numbers = (
             ctypes.c_float(n) if isinstance(n, float) else ctypes.c_int(n) for n in shape.arguments(steps)
         )
-        self._best.check_workspace(shape.op, shape.elements(steps.rows)[-1])
+        sizes = dict(zip(shape.operands, shape.elements(steps.rows), strict=True))
+        self._best.check_workspace(shape.op, sizes["S"])
         self._best.launch([*pointers, *numbers], stream)
 
     @cached_property
