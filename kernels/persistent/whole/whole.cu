@@ -1358,6 +1358,7 @@ struct Training {
             propagate_from<LAST>(false);
             if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
                 renew();
+                follow_numbers();   // as the owners do: what was just computed may have changed these scales
                 forward_from<1>(true);
                 propagate_from<LAST>(true);
             }
