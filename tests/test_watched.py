@@ -24,7 +24,7 @@ from layered_shapes import (
 from test_whole import buffers_of, configuration, launched, on_cpu, whole
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.launches import TRAINED, Steps, TrainingLaunch
+from snn.backends.launches import HEAD, TRAINED, Steps, TrainingLaunch
 from snn.backends.launches.whole import Telemetry
 from snn.config import groups
 from snn.errors import Unsupported
@@ -33,6 +33,7 @@ from snn.measurement.protocol import Round
 from snn.models.layers import ACTIVATIONS
 from snn.models.members import MemberArrays
 from snn.strategies import factory
+from snn.strategies.base import Watched
 from snn.strategies.one_launch import LaunchedTraining, OneLaunch, whole_shape
 from snn.training import fit
 
@@ -165,6 +166,29 @@ def test_bits_are_those_without_losses_however_launches_are_split(batches, block
 
 
 @on_cpu
+@pytest.mark.parametrize("growth", [150, 300])
+def test_gradients_are_right_if_a_scale_of_weights_changes_after_an_epoch(growth, random):
+    """A feature's weights become far larger than the others, and then the feature is 0."""
+    one = shape(16, 17, 24, 24, 6, loss="error", activations=("identity",), bare=(0, 1, 2))
+    (X, Y), held_out, weights = data(one, 32, 5, random)
+    X[:], held_out[0][:] = 0.005 * X, 0.005 * held_out[0]
+    X[:16, 0] = held_out[0][:, 0] = weights[0][0] = 0
+    X[16:, 0] = random.uniform(0.5, 1, 16)
+    gradients = []
+    exact = [M.astype(np.float64) for M in (X[16:], Y[16:], *weights)]
+    oracle_step(one, exact[2:], *exact[:2], lambda W, dW: gradients.append(dW))
+    rate = growth / np.abs(gradients[-1][0]).max()  # of the first layer
+    steps = steps_of(one, 32, 2, rate)._replace(number=3)
+    plain, of = whole(one, 32), watched(one, 32, 5, 2)
+    both = [np.concatenate(pair) for pair in zip(held_out, (X, Y), strict=True)]
+    alone, found = (buffers_of(*one, [weights], steps) for one in ((plain, X, Y), (of, *both)))
+    launched(plain, 2, alone, steps)
+    launched(of, 2, found, steps)
+    for without, with_losses in zip(alone[2:5], found[2:5], strict=True):
+        np.testing.assert_array_equal(without, with_losses)
+
+
+@on_cpu
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_launch_that_is_asked_to_ends_with_its_epoch(blocks, random):
     one = FURTHER["adam"]
@@ -185,6 +209,22 @@ def test_a_launch_that_is_asked_to_ends_with_its_epoch(blocks, random):
     telemetry.clear()
     launched(of, blocks, buffers, steps)
     assert telemetry.ended == 5
+
+
+@on_cpu
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_an_epoch_of_several_launches_has_their_seconds(blocks, random):
+    one = FURTHER["adam"]
+    rows = 2 * one.batch
+    (X, Y), _, weights = data(one, rows, 1, random)
+    of, steps = watched(one, rows, 0, 2), steps_of(one, rows, 2, RATE)
+    buffers = buffers_of(of, X, Y, [weights], steps)
+    launched(of, blocks, buffers, steps._replace(number=1))
+    assert 0 < buffers[5][HEAD + 3] < 100
+    buffers[5][HEAD + 3] += 100
+    launched(of, blocks, buffers, steps._replace(first=1, number=3))
+    of_first, of_second = Telemetry(buffers[-1], 1).epochs(0, 2)[:, 2]
+    assert of_first > 100 > of_second
 
 
 @on_cpu
@@ -300,6 +340,21 @@ def test_a_measured_run_shares_out_its_time(random):
     assert len(second.epochs) < 6 and second.validation_seconds > 0
     assert second.seconds == pytest.approx(sum(epoch.seconds for epoch in second.epochs))
     assert all(epoch.seconds > 0 for epoch in second.epochs)
+
+
+def test_epochs_between_two_ticks_of_a_clock_take_some_time():
+    none = np.zeros(3)
+    strategy = SimpleNamespace(
+        watch=lambda *_: [Watched(np.ones(3), np.ones(3), none, none, None)], side_by_side=False
+    )
+    job = SimpleNamespace(epochs=3, patience=None, validation=())
+    epochs, of_validation, *_ = runs._watched(job, strategy, CpuBackend(), lambda *_: None)
+    assert min(epoch.seconds for epoch in epochs) > 0 and of_validation > 0
+
+
+def test_trial_launches_have_steps_without_losses():
+    one = FURTHER["adam"]
+    assert watched(replace(one, shuffled=False), 6400, 640, 9).timed_rows == 400
 
 
 @on_cpu

@@ -378,6 +378,7 @@ def _watched(
     seconds that have passed for the host are shared out by what the networks' own clocks say.
     """
     networks, began = list[Watched](), time.perf_counter()
+    least = 1e-9  # seconds: a device's clock may not tick during an epoch
 
     def report(done: int, *losses: float) -> None:
         of_run(done, job.epochs, time.perf_counter() - began)
@@ -386,8 +387,8 @@ def _watched(
     ends = [_end(one, job.patience) for one in networks]
     none = [0.0] * len(networks)
     losses = _mean_over([one.losses for one in networks], [float(one.losses[-1]) for one in networks])
-    seconds = np.array(_mean_over([one.seconds for one in networks], none))
-    further = np.array(_mean_over([one.further_seconds for one in networks], none))
+    seconds = np.maximum(_mean_over([one.seconds for one in networks], none), least)
+    further = np.maximum(_mean_over([one.further_seconds for one in networks], none), least)
     held_out: list[float | None] = [None] * len(losses)
     if job.validation is None:
         seconds, further = seconds + further, np.zeros(len(further))

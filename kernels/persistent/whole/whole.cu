@@ -33,8 +33,9 @@
 // Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
 // outputs), b_1, W_2, ..., one member after the other. M: the optimiser's state, in the order in which threads hold it. E: the
 // error or loss of each row in the order of training, one member after the other; without ALL_ERRORS only of the last batch of
-// each. After the workspace's head: MEMBER_FLOATS per member (rate, decay, seed, unused; if WATCHED, the host's request to stop,
-// the least loss as a double, its epoch, and the epochs that have ended); with MEMBER_ROWS the rows of each member;
+// each. After the workspace's head: MEMBER_FLOATS per member (rate, decay, seed, unused; if WATCHED, the host's request to stop
+// and, between launches, the seconds of an epoch that has not ended; the least loss as a double, its epoch, and the epochs that
+// have ended); with MEMBER_ROWS the rows of each member;
 // the orders of two epochs. If WATCHED, X and Y begin with `held` rows held out; B: the weights after each member's best epoch,
 // the errors of held-out rows of each member; T: memory of the host (Telemetry in snn/backends/launches/whole.py).
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
@@ -1358,6 +1359,7 @@ struct Training {
             propagate_from<LAST>(false);
             if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
                 renew();
+                follow_numbers();   // as the owners do: what was just computed may have changed these scales
                 forward_from<1>(true);
                 propagate_from<LAST>(true);
             }
@@ -1579,7 +1581,7 @@ struct Training {
             watch.best_epoch = is_first ? 0 : __float_as_int(left[6]);
             const int epochs = is_first ? 0 : __float_as_int(left[7]);
             watch.epochs = abs(epochs), watch.verdict = epochs < 0 ? STOP : 0;
-            watch.since = nanoseconds();
+            watch.since = nanoseconds() - (is_first || rank > 0 ? 0ull : (unsigned long long)(1e9 * left[3]));
         }
         __syncthreads();
         return !(watch.verdict & STOP);
@@ -1589,6 +1591,7 @@ struct Training {
         const Watch& watch = shared.watch;
         float* const to = of_member();
         if (!leads()) return;
+        to[3] = 1e-9f * (nanoseconds() - watch.since);
         *(double*)(to + 4) = watch.lowest;
         to[6] = __int_as_float(watch.best_epoch);
         to[7] = __int_as_float(epochs_ended());

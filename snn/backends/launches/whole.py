@@ -105,8 +105,13 @@ class WholeShape(LayeredShape):
 
     @property
     def timed_rows(self) -> int:
-        """Not far fewer than ``data_rows``: the kernel, compiled for these, would be slow to order them."""
-        return max(self.batch, self.data_rows // 16) if self.shuffled else self.batch
+        """Not far fewer than ``data_rows`` if an epoch takes more than its steps.
+
+        A kernel compiled for ``data_rows`` would be slow to order few rows, and one that computes losses
+        would do so after every few steps.
+        """
+        by_epochs = self.shuffled or self.watched
+        return max(self.batch, self.data_rows // 16) if by_epochs else self.batch
 
     @property
     def keeps_errors(self) -> bool:  # type: ignore[override]
