@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from random import SystemRandom
@@ -217,6 +218,16 @@ def backend(request):
     if request.param == "cpu":
         return EverySource()
     return backends.make(request.param, groups.load("kernel", "naive"), ROOT)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def locked_apart(request, tmp_path_factory):
+    """Each of several processes locks devices in a separate folder, or cells would wait for another's."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(request.config, "workerinput"):
+            patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("locks")))
+            patch.setenv("TMPDIR", tempfile.tempdir)
+        yield
 
 
 @pytest.fixture(autouse=True)

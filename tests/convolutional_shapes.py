@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import cuda_on_cpu
 import emulated_launch
-import layer_oracle
 import numpy as np
 import pytest
-from layered_shapes import descent_of, factor_of, order_of, steps_of, training_of
+from in_float64 import exactly
+from layered_shapes import steps_of, training_of
 
 from snn.backends.launches import DeviceCapability
 from snn.backends.launches.convolution import ConvolutionalShape
@@ -71,39 +71,14 @@ def plan_for(shape, limits=H200):
 
 
 def oracle(shape, X, labels, weights, epochs, rate):
-    """Parameters and losses of the last epoch in float64, by plain loops.
+    """Parameters and losses of the last epoch in float64.
 
     Only where no ReLU or pooling window comes close to a decision that rounding could turn (``one_step``).
     """
-    W1, b1, W2, b2, W3, b3 = parameters = [W.astype(np.float64) for W in weights]
-    layers = [
-        layer_oracle.Conv2d(W1, b1, shape.kernel1, shape.padding1),
-        layer_oracle.ReLU(),
-        layer_oracle.Conv2d(W2, b2, shape.kernel2, shape.padding2),
-        layer_oracle.ReLU(),
-        layer_oracle.MaxPool2d(shape.window),
-        layer_oracle.Linear(W3, b3),
-    ]
-    descend, batches = descent_of(shape), -(-len(X) // shape.batch)
-    for epoch in range(epochs):
-        order = order_of(shape, len(X), epoch)
-        losses = layer_oracle.train(
-            layers,
-            X[order].astype(np.float64),
-            labels[order],
-            steps=1,
-            batch_size=shape.batch,
-            rate=rate,
-            sequential=False,
-            clip_norm=None,
-            cross_entropy=True,
-            summed=not shape.mean,
-            descend=descend,
-            factors=[factor_of(shape, epoch * batches + i) for i in range(batches)],
-        )
-    closest = min(getattr(layer, "closest", np.inf) for layer in layers)
+    exact = exactly(network_of(shape), X, labels, weights, epochs, shape.batch, rate)
+    closest = exact.closest
     assert closest > 5e-6, f"rounding decides a unit whose argument is {closest:.1e}: take other data"
-    return parameters, losses
+    return exact.weights, exact.losses
 
 
 def buffers_of(shape, X, Y, weights):

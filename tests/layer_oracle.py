@@ -1,4 +1,4 @@
-"""The oracle of layers: training in float64 by plain loops, with nothing in common with the engine."""
+"""The oracle of layers: training in float64 by their formulae, with nothing in common with the engine."""
 
 import itertools
 import math
@@ -11,55 +11,40 @@ class Linear:
         self.parameters = [W] if b is None else [W, b]
 
     def forward(self, x):
-        W, b = self.parameters[0], self.parameters[1] if len(self.parameters) > 1 else np.zeros(1000)
+        W, *b = self.parameters
         self.x, self.shape = x.reshape(len(x), -1), x.shape
-        return np.array(
-            [
-                [sum(row[i] * W[i, j] for i in range(len(W))) + b[j] for j in range(W.shape[1])]
-                for row in self.x
-            ]
-        )
+        return sum(b, np.einsum("ri,ij->rj", self.x, W))
 
     def gradients(self, dy):
-        dW = np.zeros_like(self.parameters[0])
-        for row, gradient in zip(self.x, dy, strict=True):
-            dW += np.outer(row, gradient)
-        return [dW, dy.sum(axis=0)][: len(self.parameters)]
+        return [np.einsum("ri,rj->ij", self.x, dy), dy.sum(axis=0)][: len(self.parameters)]
 
     def backward(self, dy):
-        return np.array([[gradient @ w for w in self.parameters[0]] for gradient in dy]).reshape(self.shape)
+        return np.einsum("rj,ij->ri", dy, self.parameters[0]).reshape(self.shape)
 
 
 class Conv2d:
+    """Of images (rows, channels, height, width) by filters (filters, channels * kernel * kernel)."""
+
     def __init__(self, W, b, kernel, padding, stride=1):
         self.parameters, self.kernel, self.padding, self.stride = [W, b], kernel, padding, stride
 
     def forward(self, x):
-        p, k, (W, b) = self.padding, self.kernel, self.parameters
-        self.x = np.zeros((*x.shape[:2], x.shape[2] + 2 * p, x.shape[3] + 2 * p))
-        self.x[:, :, p : p + x.shape[2], p : p + x.shape[3]] = x
-        s, (high, wide) = self.stride, ((side - k) // self.stride + 1 for side in self.x.shape[2:])
-        z = np.empty((len(x), len(W), high, wide))
-        for r, f, i, j in np.ndindex(z.shape):
-            z[r, f, i, j] = (
-                self.x[r, :, i * s : i * s + k, j * s : j * s + k] * W[f].reshape(-1, k, k)
-            ).sum() + b[f]
-        return z
+        p, k, s, (W, b) = self.padding, self.kernel, self.stride, self.parameters
+        self.x = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)))
+        windows = np.lib.stride_tricks.sliding_window_view(self.x, (k, k), axis=(2, 3))
+        self.windows = windows[:, :, ::s, ::s]  # row, channel, place (i, j), element (y, x) of the kernel
+        return np.einsum("rcijyx,fcyx->rfij", self.windows, W.reshape(len(W), -1, k, k)) + b[:, None, None]
 
     def gradients(self, dy):
-        k, dW, db = self.kernel, np.zeros_like(self.parameters[0]), np.zeros_like(self.parameters[1])
-        s = self.stride
-        for r, f, i, j in np.ndindex(dy.shape):
-            dW[f] += dy[r, f, i, j] * self.x[r, :, i * s : i * s + k, j * s : j * s + k].ravel()
-            db[f] += dy[r, f, i, j]
-        return [dW, db]
+        dW = np.einsum("rfij,rcijyx->fcyx", dy, self.windows)
+        return [dW.reshape(self.parameters[0].shape), dy.sum(axis=(0, 2, 3))]
 
     def backward(self, dy):
         k, p, s, dx = self.kernel, self.padding, self.stride, np.zeros_like(self.x)
-        for r, f, i, j in np.ndindex(dy.shape):
-            dx[r, :, i * s : i * s + k, j * s : j * s + k] += dy[r, f, i, j] * self.parameters[0][f].reshape(
-                -1, k, k
-            )
+        W = self.parameters[0].reshape(len(self.parameters[0]), -1, k, k)
+        high, wide = (s * side for side in dy.shape[2:])
+        for y, x in np.ndindex(k, k):
+            dx[:, :, y : y + high : s, x : x + wide : s] += np.einsum("rfij,fc->rcij", dy, W[:, :, y, x])
         return dx[:, :, p : dx.shape[2] - p, p : dx.shape[3] - p]
 
 
@@ -146,6 +131,21 @@ class Identity(Smooth):
         return 1.0
 
 
+def windows_of(x, size):
+    """The elements of each window that is whole: row, channel, place (i, j), element."""
+    high, wide = (side // size for side in x.shape[2:])
+    blocks = x[:, :, : high * size, : wide * size].reshape(*x.shape[:2], high, size, wide, size)
+    return blocks.swapaxes(3, 4).reshape(*x.shape[:2], high, wide, size * size)
+
+
+def spread(windows, size, shape):
+    """Images of a shape from the elements of each of their windows; 0 outside."""
+    images, (high, wide) = np.zeros(shape), windows.shape[2:4]
+    blocks = windows.reshape(*shape[:2], high, wide, size, size).swapaxes(3, 4)
+    images[:, :, : high * size, : wide * size] = blocks.reshape(*shape[:2], high * size, wide * size)
+    return images
+
+
 class MaxPool2d:
     parameters = ()
     closest = np.inf
@@ -155,23 +155,14 @@ class MaxPool2d:
         self.size = size
 
     def forward(self, x):
-        s, self.x = self.size, x
-        for i, j in itertools.combinations(np.ndindex(s, s), 2):
-            apart = [x[:, :, a : x.shape[2] // s * s : s, b : x.shape[3] // s * s : s] for a, b in (i, j)]
-            differences = np.abs(apart[0] - apart[1])
-            self.closest = min(self.closest, differences[differences != 0].min(initial=np.inf))
-        z = np.empty((*x.shape[:2], x.shape[2] // s, x.shape[3] // s))
-        for r, c, i, j in np.ndindex(z.shape):
-            z[r, c, i, j] = x[r, c, i * s : i * s + s, j * s : j * s + s].max()
-        return z
+        self.windows, self.shape = windows_of(x, self.size), x.shape
+        differences = np.diff(np.sort(self.windows), axis=-1)
+        self.closest = min(self.closest, differences[differences != 0].min(initial=np.inf))
+        return self.windows.max(axis=-1)
 
     def backward(self, dy):
-        s, dx = self.size, np.zeros_like(self.x)
-        for r, c, i, j in np.ndindex(dy.shape):
-            window = self.x[r, c, i * s : i * s + s, j * s : j * s + s]
-            y, x = divmod(int(window.argmax()), s)
-            dx[r, c, i * s + y, j * s + x] = dy[r, c, i, j]
-        return dx
+        first = self.windows.argmax(axis=-1)[..., None] == np.arange(self.size**2)
+        return spread(first * dy[..., None], self.size, self.shape)
 
 
 class LayerNorm:
@@ -300,17 +291,11 @@ class AvgPool2d:
         self.size = size
 
     def forward(self, x):
-        s, self.shape = self.size, x.shape
-        z = np.empty((*x.shape[:2], x.shape[2] // s, x.shape[3] // s))
-        for r, c, i, j in np.ndindex(z.shape):
-            z[r, c, i, j] = x[r, c, i * s : i * s + s, j * s : j * s + s].mean()
-        return z
+        self.shape = x.shape
+        return windows_of(x, self.size).mean(axis=-1)
 
     def backward(self, dy):
-        s, dx = self.size, np.zeros(self.shape)
-        for r, c, i, j in np.ndindex(dy.shape):
-            dx[r, c, i * s : i * s + s, j * s : j * s + s] = dy[r, c, i, j] / s**2
-        return dx
+        return spread(np.repeat(dy[..., None] / self.size**2, self.size**2, -1), self.size, self.shape)
 
 
 def predict(layers, x):

@@ -1,13 +1,11 @@
 """The CNN report's sweeps from grid to report, on a CPU and few images: nothing is downloaded."""
 
 import html
-import json
-import re
 import shutil
 
 import pytest
 from conftest import ROOT
-from project import NOT_OF_WORKFLOW, Project
+from project import NOT_OF_WORKFLOW, Project, embedded
 
 from snn.grid import catalogue
 
@@ -79,12 +77,6 @@ def made(tmp_path_factory):
     return project
 
 
-def of_report(project, name):
-    """The value that the report's page holds under this name."""
-    page = (project.folder / "report.html").read_text()
-    return json.loads(re.search(rf'<script id="{name}">\s*var \w+ = (.*);\n', page)[1])
-
-
 def test_the_programs_have_times_losses_and_accuracies(made):
     table = made.table("cnn_programs")
     assert table["program"].tolist() == ["naive", "naive", "optimised"]
@@ -114,16 +106,16 @@ def test_block_sizes_train_alike_only_where_the_gradient_is_exact(made):
 
 
 def test_the_report_has_a_counterpart_of_all_its_tables_and_figures(made):
-    categories = of_report(made, "categories")
+    categories = embedded((made.folder / "report.html").read_text(), "categories")
     assert CATEGORY in categories
-    results = of_report(made, "results")
+    results = embedded((made.folder / "report.html").read_text(), "results")
     labels = [result["labels"].get("what", "") for path, result in results.items() if "cnn_" in path]
     for part in ("Tables 1 and 2", "Tables 3 to 6", *(f"Figure {number}:" for number in range(1, 5))):
         assert any(label.startswith(part) for label in labels), part
 
 
 def test_few_images_are_said_in_table_caption_and_page(made):
-    results = of_report(made, "results")
+    results = embedded((made.folder / "report.html").read_text(), "results")
     for kind, names in SHOWN.items():
         for name in names:
             path = f"results/{kind}/{name}.{'html' if kind == 'tables' else 'svg'}"

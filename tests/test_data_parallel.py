@@ -55,7 +55,7 @@ ON_GPU = [
 
 def trained(name, backend, network, rows, batch, seed=3, **options):
     """Weights, last loss and losses of the last epoch after two epochs, and predictions."""
-    X, Y, weights = data_of(network, rows, seed)
+    (X, Y), weights = data_of(network, rows, seed)
     strategy = factory.make(groups.load("strategy", name) | options, backend)
     strategy.keeps_losses = True
     with closing(strategy), np.errstate(all="ignore"):
@@ -100,7 +100,7 @@ def test_streams_may_lag(network):
 def test_the_ledger_is_of_one_device(order, sums, words):
     """Its share of the rows, all parameters, and the sums of gradients, at once or layer by layer."""
     ledger, network = Ledger(), replace(PERCEPTRON, update_order=order)
-    X, Y, weights = data_of(network, 90, 3)
+    (X, Y), weights = data_of(network, 90, 3)
     observed = ObservedBackend(CpuBackend(), ledger)
     with closing(factory.make(CHOICE | {"devices": 3}, observed)) as strategy:
         strategy.setup(network, X, Y, 45, 0.01)

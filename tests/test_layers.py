@@ -1,15 +1,15 @@
-"""Networks of any layers: trained by every strategy that can, against loops in float64; and their kernels."""
+"""Networks of any layers: trained by every strategy that can, against float64; and their kernels."""
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 import cuda_on_cpu
-import layer_oracle as oracle
 import numpy as np
 import pytest
 from conftest import ROOT, SINGLE
 from deferred import DeferredBackend
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
+from in_float64 import Training
 from test_strategies import ON_CPU
 
 from snn.backends.cpu import ops
@@ -18,13 +18,11 @@ from snn.backends.ops import OPS, THREADS
 from snn.config import groups
 from snn.errors import ConfigError, Unsupported
 from snn.measurement.accuracy import accuracy, predicted
-from snn.models.glibc_random import GlibcRandom
 from snn.models.gradients import EXACT, PublishedNaive
 from snn.models.layers import (
     ACTIVATIONS,
     AvgPool2d,
     Conv2d,
-    Dropout,
     Flatten,
     LayerNorm,
     Linear,
@@ -33,8 +31,8 @@ from snn.models.layers import (
     check_order,
     parse,
 )
-from snn.models.losses import CROSS_ENTROPY, LOSSES
-from snn.models.network import REDUCTIONS, Network, draw_weights
+from snn.models.losses import LOSSES
+from snn.models.network import REDUCTIONS, Network
 from snn.models.training_step import prediction_step, training_step
 from snn.strategies import factory
 from snn.strategies.device_driven import Resident
@@ -93,90 +91,33 @@ def networks(draw):
     )
 
 
-def oracles_of(network, weights):
-    """The oracle's layers, with the network's weights in float64."""
-    wide = iter([W.astype(np.float64) for W in weights])
-    made = []
-    for number, layer in enumerate(network.layers):
-        if isinstance(layer, Linear):
-            made.append(oracle.Linear(next(wide), next(wide) if layer.bias else None))
-        elif isinstance(layer, Conv2d):
-            sizes = layer.kernel, layer.padding, layer.stride
-            made.append(oracle.Conv2d(next(wide), next(wide), *sizes))
-        elif layer_parameters := network.layer_parameters[number]:
-            made.append(getattr(oracle, type(layer).__name__)(*(next(wide) for _ in layer_parameters)))
-        elif isinstance(layer, Dropout):
-            made.append(oracle.Dropout(layer.p, number, network.dropout_seed))
-        else:
-            made.append(getattr(oracle, type(layer).__name__)(*astuple(layer)))
-    return made
-
-
-def labels_of(loss, outputs, rows, random):
-    """A target for each row: a label, or a number of which some are beyond Huber's bound."""
-    if loss.is_classification:
-        return random.integers(0, loss.classes(outputs), rows)
-    return 2 * random.normal(size=rows)
-
-
-def written(rows, block=2):
-    """Gradients that a kernel writes that needs a thread for each output and has one for each row."""
-    return -(-rows // block) * block
-
-
-def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3, **options):
+def compare(name, backend, network, rows, batch, seed, epochs=2, error=1e-3):
     """Some epochs of a strategy against the oracle: losses, outputs, and the norm of each parameter."""
-    random, choice = np.random.default_rng(seed), groups.load("strategy", name) | options
-    if factory.class_of(choice).on_host or factory.class_of(choice).own_runtime:
+    kind = factory.class_of(groups.load("strategy", name))
+    if kind.on_host or kind.own_runtime:
         network = replace(network, gradient=EXACT)  # they have no other
     if name == "torch_loader":
         network = replace(network, update_order="simultaneous")
-    X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = labels_of(network.loss, network.outputs, rows, random)
-    Y = network.loss.targets(labels.astype(np.float32)[:, None], network.outputs)
-    weights = draw_weights(network, GlibcRandom(seed % 1000 + 1))
-    strategy = factory.make(choice, backend)
-    strategy.check_network(network)
-    strategy.keeps_losses = seed % 2 == 0
-    try:
-        strategy.setup(network, X, Y, batch, 0.01)
-        strategy.load(weights)
+    training = Training(rows, batch, epochs, 0.01, seed, seed % 1000 + 1)
+    right, (X, *_) = training.exact(network), training.data(network)
+    if not max(right.losses) < 100:  # a training that diverges multiplies what rounding makes
+        reject()
+    if right.closest < 1e-6:
+        reject()  # rounding decided which way an input went: either is right
+    with training.started(name, backend, network, keeps_losses=seed % 2 == 0) as strategy:
         for _ in range(epochs):
             strategy.epoch()
         found, loss = strategy.weights(), strategy.loss()
         losses = strategy.epoch_losses() if strategy.keeps_losses else [loss]
         predictions = [strategy.predict(X) for _ in range(2)]
-        assert all(np.array_equal(W, again) for W, again in zip(found, strategy.weights(), strict=True))
-    finally:
-        strategy.close()
-    layers = oracles_of(network, weights)
-    expected = oracle.train(
-        layers,
-        X.astype(np.float64).reshape(rows, *network.inputs),
-        labels if network.loss.is_classification else labels.astype(np.float32).astype(np.float64),
-        steps=epochs,
-        batch_size=batch,
-        rate=float(np.float32(0.01)),
-        sequential=network.update_order == "sequential",
-        clip_norm=network.clip_norm,
-        cross_entropy=network.loss is CROSS_ENTROPY,
-        criterion=oracle.CRITERIA.get(network.loss.name),
-        summed=network.reduction == "sum",
-        kept=written if isinstance(network.gradient, PublishedNaive) else None,
-    )
-    if not max(expected) < 100:  # a training that diverges multiplies what rounding makes
-        reject()
-    if min(getattr(layer, "closest", np.inf) for layer in layers) < 1e-6:
-        reject()  # rounding decided which way an input went: either is right
-    assert loss == pytest.approx(expected[-1], rel=error, abs=error / 10)
-    np.testing.assert_allclose(losses, expected[-len(losses) :], rtol=error, atol=error / 10)
-    outputs = oracle.predict(layers, X.astype(np.float64).reshape(rows, *network.inputs))
-    for found_outputs in (*predictions, predicted(network, found, X)):
-        np.testing.assert_allclose(found_outputs, outputs, rtol=error, atol=error)
-    trained = [W for layer in layers for W in layer.parameters]
-    for W, right in zip(found, trained, strict=True):
+        assert all(map(np.array_equal, found, strategy.weights()))
+    assert loss == pytest.approx(right.losses[-1], rel=error, abs=error / 10)
+    np.testing.assert_allclose(losses, right.losses[-len(losses) :], rtol=error, atol=error / 10)
+    for outputs in (*predictions, predicted(network, found, X)):
+        np.testing.assert_allclose(outputs, right.outputs, rtol=error, atol=error)
+    for W, expected in zip(found, right.weights, strict=True):
         assert W.dtype == np.float32
-        assert np.linalg.norm(W - right) <= error * (np.linalg.norm(right) + 1e-2)
+        assert np.linalg.norm(W - expected) <= error * (np.linalg.norm(expected) + 1e-2)
 
 
 @pytest.mark.parametrize("name", TRAINERS)

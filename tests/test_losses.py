@@ -1,7 +1,6 @@
 """Huber's loss and the binary cross-entropy, by PyTorch's definitions and by every strategy."""
 
-from contextlib import closing
-from functools import cache
+from dataclasses import replace
 
 import layer_oracle as oracle
 import numpy as np
@@ -10,21 +9,20 @@ from conftest import PEERS, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_float64 import Training, agree, backend_of
 from real_records import measured
-from test_layers import labels_of, oracles_of
-from test_optimizers import REMEDIES, agree, backend_of
+from test_optimizers import REMEDIES
 
 from snn import backends
 from snn.backends.cpu import ops
 from snn.config import groups
 from snn.errors import DataError
-from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Linear, ReLU, Tanh
 from snn.models.losses import LOSSES
-from snn.models.network import Network, draw_weights
+from snn.models.network import Network
 from snn.strategies import factory
 
-ROWS, BATCH, EPOCHS, RATE = 30, 12, 17, 0.01  # 51 steps
+TRAINING = Training(rows=30, batch=12, epochs=17, rate=0.01)  # 51 steps
 CASES = {"huber": ("huber", 1), "binary": ("binary_cross_entropy", 1), "several": ("binary_cross_entropy", 3)}
 """The loss and the outputs."""
 
@@ -40,51 +38,17 @@ def network_of(case, reduction="mean"):
     return Network((5,), layers, LOSSES[loss], **given)
 
 
-def data_and_weights(network):
-    random = np.random.default_rng(5)
-    X = random.uniform(-1, 1, (ROWS, 5)).astype(np.float32)
-    labels = labels_of(network.loss, network.outputs, ROWS, random).astype(np.float32)
-    return X, labels, draw_weights(network, GlibcRandom(4))
-
-
-@cache
-def expected(case, reduction, rate):
-    """The oracle's weights and losses of the last epoch."""
-    network = network_of(case, reduction)
-    X, labels, weights = data_and_weights(network)
-    layers = oracles_of(network, weights)
-    losses = oracle.train(
-        layers,
-        X.astype(np.float64),
-        labels.astype(np.float64),
-        steps=EPOCHS,
-        batch_size=BATCH,
-        rate=float(np.float32(rate)),
-        sequential=False,
-        clip_norm=None,
-        cross_entropy=False,
-        summed=reduction == "sum",
-        criterion=oracle.CRITERIA[network.loss.name],
-    )
-    return [W for layer in layers for W in layer.parameters], losses
-
-
 def train_and_compare(name, backend, case, reduction="mean"):
     """Weights after 51 steps, and the losses of the last epoch, against float64; the plan."""
-    network, rate = network_of(case, reduction), RATE / 10 if reduction == "sum" else RATE
-    X, labels, weights = data_and_weights(network)
-    with closing(factory.make(groups.load("strategy", name), backend)) as strategy:
-        strategy.check_network(network)
-        strategy.keeps_losses = True
-        strategy.setup(network, X, network.loss.targets(labels[:, None], network.outputs), BATCH, rate)
-        strategy.load(weights)
-        for _ in range(EPOCHS):
+    network = network_of(case, reduction)
+    training = replace(TRAINING, rate=0.001) if reduction == "sum" else TRAINING
+    exact = training.exact(network)
+    with training.started(name, backend, network, keeps_losses=True) as strategy:
+        for _ in range(training.epochs):
             strategy.epoch()
-        found, losses, plan = strategy.weights(), strategy.epoch_losses(), strategy.plan
-    right_weights, right = expected(case, reduction, rate)
-    agree(found, right_weights)
-    np.testing.assert_allclose(losses, right, rtol=1e-5)
-    return plan
+        agree(strategy.weights(), exact.weights)
+        np.testing.assert_allclose(strategy.epoch_losses(), exact.losses, rtol=1e-5)
+        return strategy.plan
 
 
 @pytest.mark.parametrize("case", CASES)

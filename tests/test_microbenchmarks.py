@@ -116,13 +116,6 @@ def test_samples_end_with_their_number_or_their_seconds():
     assert not held
 
 
-def test_what_is_prepared_is_put_away_after_a_fault():
-    held = []
-    with pytest.raises(ZeroDivisionError):
-        Effort(6, 1).prepared(lambda: 1 / 0, lambda: held.append(1), held.pop)
-    assert not held
-
-
 def test_the_interval_of_a_median_holds_it_in_95_of_100():
     """Exactly: P(low <= median <= high) by the binomial distribution, and no narrower pair reaches it."""
     assert median_interval([3.0, 1.0, 2.0, 4.0, 6.0, 5.0]) == (3.5, 1.0, 6.0)

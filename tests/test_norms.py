@@ -1,7 +1,4 @@
-"""Networks with norms and dropout, by every strategy, against loops in float64."""
-
-from functools import cache
-from math import prod
+"""Networks with norms and dropout, by every strategy, against float64."""
 
 import cuda_on_cpu
 import layer_oracle as oracle
@@ -11,8 +8,9 @@ from conftest import DIFFERENT, PEERS, ROOT
 from deferred import DeferredBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_float64 import Training, backend_of
 from test_kernels import run
-from test_layers import TRAINERS, oracles_of
+from test_layers import TRAINERS
 from test_other_trainers import SLOW_TO_COMPILE
 
 from snn.backends.cpu import ops
@@ -21,16 +19,15 @@ from snn.backends.ops import OPS, THREADS
 from snn.config import groups
 from snn.config.compose import composed
 from snn.errors import ConfigError, Unsupported
-from snn.measurement.accuracy import predicted
 from snn.models.dropout import dropped
-from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Dropout, parse
-from snn.models.network import Network, draw_weights, network_label, trained
+from snn.models.network import Network, network_label, trained
 from snn.models.remedies import choices
 from snn.models.training_step import training_step
 from snn.strategies import factory
 
-FEATURES, ROWS, BATCH, RATE, SEED = 5, 22, 8, 0.02, 2**31 - 2
+FEATURES, SEED = 5, 2**31 - 2
+TRAINING = Training(rows=22, batch=8, epochs=17, rate=0.02, seed=3, start=7)
 IMAGES = 2, 5, 6
 PLACES = {
     "layernorm": ("linear 7", "layernorm", "relu", "linear 6", "tanh", "layernorm", "linear 1"),
@@ -58,47 +55,14 @@ def network_of(place, **further):
     )
 
 
-def data_and_weights(network):
-    random = np.random.default_rng(3)
-    X = random.uniform(-1, 1, (ROWS, prod(network.inputs))).astype(np.float32)
-    return X, random.normal(size=(ROWS, 1)).astype(np.float32), draw_weights(network, GlibcRandom(7))
-
-
-@cache
-def expected(place, update_order):
-    """Weights, last loss and outputs of 51 steps of the oracle."""
-    network = network_of(place)
-    X, Y, weights = data_and_weights(network)
-    layers, X = oracles_of(network, weights), X.astype(np.float64).reshape(ROWS, *network.inputs)
-    plain = {"clip_norm": None, "cross_entropy": False, "sequential": update_order == "sequential"}
-    rate, targets = float(np.float32(RATE)), Y[:, 0].astype(np.float64)
-    losses = oracle.train(layers, X, targets, steps=17, batch_size=BATCH, rate=rate, **plain)
-    for layer in layers:
-        layer.trains = False
-    arrays = [W for layer in layers for W in (*layer.parameters, *getattr(layer, "running", ()))]
-    return arrays, losses[-1], oracle.predict(layers, X)
-
-
-def train_and_compare(name, backend, place, update_order="sequential", **further):
+def train_and_compare(name, backend, place, **further):
     """The second run of a strategy is within 1e-5 of the oracle."""
-    choice = groups.load("strategy", name) | ({"workers": 0} if name == "torch_loader" else {})
-    network = network_of(place, update_order=update_order, **further)
-    X, Y, weights = data_and_weights(network)
-    strategy = factory.make(choice, backend)
-    strategy.check_network(network)
-    try:
-        strategy.setup(network, X, Y, BATCH, RATE)
-        for epochs in (1, 17):
-            strategy.load(weights)
+    network = network_of(place, **further)
+    with TRAINING.started(name, backend, network) as strategy:
+        for epochs in (1, TRAINING.epochs):
+            TRAINING.load(strategy, network)
             strategy.train(epochs)
-        found, loss, outputs = strategy.weights(), strategy.loss(), strategy.predict(X)
-    finally:
-        strategy.close()
-    right, of_right, outputs_of_right = expected(place, update_order)
-    for mine, other in zip([*found, loss], [*right, of_right], strict=True):
-        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-5)
-    for mine in (outputs, predicted(network, found, X)):
-        np.testing.assert_allclose(mine, outputs_of_right, rtol=0, atol=1e-5)
+        TRAINING.check(strategy, network)
 
 
 @pytest.mark.parametrize(
@@ -112,19 +76,13 @@ def train_and_compare(name, backend, place, update_order="sequential", **further
 )
 def test_fifty_steps_stay_within_a_hundred_thousandth_of_float64(name, backend, place):
     order = "simultaneous" if name == "torch_loader" else "sequential"
-    train_and_compare(name, backend, place, order)
+    train_and_compare(name, backend_of(name) if backend.is_processor else backend, place, update_order=order)
 
 
 @pytest.mark.parametrize("place", AT_THE_END)
 @pytest.mark.parametrize("name", ["reference", "preallocated", "resident"])
 def test_outputs_may_be_those_of_a_layer_without_a_product(name, backend, place):
     train_and_compare(name, backend, place)
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", ["graph", "persistent", "pipelined"])
-def test_fifty_steps_on_streams_that_lag(name, place):
-    train_and_compare(name, DeferredBackend(), place)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -142,17 +100,15 @@ def test_micro_batches_and_layers_that_are_computed_again_drop_the_same_elements
 
 
 def test_relu_before_dropout_is_differentiated_in_a_products_launch():
-    step = training_step(network_of("dropout"), BATCH, RATE, fused=True)
+    step = training_step(network_of("dropout"), 8, 0.02, fused=True)
     used = [launch.op for launch in step.launches]
     assert "matmul_nt_mask" in used and "mask" not in used
 
 
 def test_each_step_counts_once_and_mostly_without_a_launch():
-    def counts(place, **further):
-        step = training_step(network_of(place, update_order="simultaneous", **further), BATCH, RATE)
-        return [
-            launch.op == "count_dropout" for launch in step.launches if "dropout steps" in launch.operands
-        ]
+    def counts(place):
+        launches = training_step(network_of(place, update_order="simultaneous"), 8, 0.02).launches
+        return [one.op == "count_dropout" for one in launches if "dropout steps" in one.operands]
 
     assert not any(counts("dropout")) and not any(counts("both"))
     assert counts("dropout of the data") == [False, True]

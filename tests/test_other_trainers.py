@@ -52,8 +52,7 @@ def test_a_few_dozen_steps_agree_with_the_oracle(name, backend, network, rows, s
 @pytest.mark.parametrize("order", ["sequential", "simultaneous"])
 def test_a_few_dozen_compiled_steps_agree_with_the_oracle(name, backend, order):
     network = replace(CNN, update_order=order, clip_norm=0.5 if order == "sequential" else None)
-    untuned = {"mode": "default"}  # tuning takes minutes on a GPU
-    compare(name, backend, network, 5, 2, 1, epochs=12, error=1e-4, **untuned)
+    compare(name, backend, network, 5, 2, 1, epochs=12, error=1e-4)
 
 
 @pytest.mark.parametrize("name", BASELINES + PEERS)

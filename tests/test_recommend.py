@@ -1,6 +1,5 @@
 """`snn recommend` from its command line to the folder that it leaves, and what it says of a GPU elsewhere."""
 
-import json
 import os
 import re
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from hostile_environment import hostile_environment
-from project import IGNORED, copied
+from project import IGNORED, copied, embedded
 from recommend_calls import main
 
 from snn.config import groups
@@ -78,7 +77,7 @@ def test_the_folder_holds_table_report_and_grid(asked):
     grid = yaml.safe_load((folder / "grid.yaml").read_text())
     assert grid["sweeps"]["recommend"]["network.hidden"] == [[4]]
     page = (folder / "report.html").read_text()
-    opening = json.loads(re.search(r'<script id="workflow-desc">\s*var \w+ = (.*);\n', page)[1])
+    opening = embedded(page, "workflow-desc")
     assert "Data: mine.csv, target sum (72 rows, 3 features, 18 rows held out). Hidden layers: 4." in opening
     assert "On 18 held-out rows, after the epochs that were timed: R²" in opening
     assert "snn more-rounds" not in opening and len(page) > 100_000
@@ -86,10 +85,7 @@ def test_the_folder_holds_table_report_and_grid(asked):
 
 def test_the_report_opens_as_the_terminal_with_the_figure_and_the_next_command(asked):
     folder, done = asked
-    opening = re.search(
-        r'<script id="workflow-desc">\s*var \w+ = (.*);\n', (folder / "report.html").read_text()
-    )
-    text_of_page = json.loads(opening[1])
+    text_of_page = embedded((folder / "report.html").read_text(), "workflow-desc")
     answer = done.stdout.split("\n")[1]
     following = re.search(r"^Next: (snn train --csv mine.csv --target sum .*)$", done.stdout, re.MULTILINE)[1]
     assert "has the shortest mean time" in answer or "is the faste" in answer

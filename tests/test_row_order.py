@@ -8,14 +8,13 @@ from itertools import permutations
 
 import cuda_on_cpu
 import numpy as np
-import oracle
 import pytest
 from conftest import DIFFERENT, LIKE_GRAPH, PEERS, ROOT, SINGLE
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
-from every_source import EverySource
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_float64 import QUICK, backend_of, exactly
 
 from snn import backends
 from snn.backends.cpu.backend import CpuBackend
@@ -166,39 +165,21 @@ def test_a_kernel_computes_the_same_order(on, rows):
 # ---- training
 
 
-def backend_of(name):
-    """A backend on which this machine can train with a strategy, as late as its waits allow."""
-    return (
-        EverySource() if name in ("pool", "async_pool", "managed", "managed_prefetch") else DeferredBackend()
-    )
-
-
 def data_of(rows, features=5, seed=0):
     random = np.random.default_rng(seed)
     X = random.standard_normal((rows, features)).astype(np.float32)
     return X, (X @ random.standard_normal((features, 1))).astype(np.float32)
 
 
-QUICK = {"torch_compile": {"mode": "default"}, "torch_loader": {"workers": 0}}
 NETWORK = mlp((5, 7, 6, 1), init="kaiming_uniform", order_seed=3)
 
 
 @cache
 def by_oracle(network, rows, epochs, batch):
     """Weights and last loss."""
-    (X, Y), weights, loss = data_of(rows), draw_weights(network, GlibcRandom(3)), None
-    for epoch in range(epochs):
-        order = row_order(len(X), network.order_seed, epoch)
-        weights, loss = oracle.train(
-            weights,
-            X[order],
-            Y[order],
-            epochs=1,
-            batch_size=batch,
-            rate=0.01,
-            update_order=network.update_order,
-        )
-    return weights, loss
+    (X, Y), weights = data_of(rows), draw_weights(network, GlibcRandom(3))
+    exact = exactly(network, X, Y[:, 0], weights, epochs, batch, 0.01)
+    return exact.weights, exact.losses[-1]
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,18 @@
 """Schedules of the rate, and gradients that are clipped together, by every strategy that trains with them."""
 
-import math
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
 
 import cuda_on_cpu
-import layer_oracle as oracle
 import numpy as np
 import pytest
-import test_optimizers
 from conftest import OWN_LOOPS, PEERS, ROOT, SINGLE
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_optimizers import BATCH, IMAGES, KERNELS, RATE, ROWS, STACK, agree, backend_of, begun, in_float64
+from in_float64 import KERNELS, agree, backend_of, rate_factor
+from test_optimizers import IMAGES, STACK, TRAINING, begun
 from test_strategies import Device as Gpu
 
 from snn import backends
@@ -31,55 +28,19 @@ from snn.models.training_step import training_step
 from snn.strategies import factory
 from snn.strategies.factory import Job
 
-EPOCHS = 17
-STEPS = EPOCHS * math.ceil(ROWS / BATCH)
+STEPS = 51
 ORDERED = replace(STACK, update_order="simultaneous", run_steps=STEPS)
 CASES = {
-    "cosine": (Adam(schedule=Cosine(5, 0.1), clip_norm=0.5), oracle.Adam()),
-    "step": (Sgd(schedule=Step(0, 7, 0.6)), oracle.Sgd()),
-    "linear": (Sgd(0.9, schedule=Linear(3), clip_norm=0.3), oracle.Sgd(0.9)),
-    "warm-up": (AdamW(schedule=Schedule(20)), oracle.AdamW()),
+    "cosine": Adam(schedule=Cosine(5, 0.1), clip_norm=0.5),
+    "step": Sgd(schedule=Step(0, 7, 0.6)),
+    "linear": Sgd(0.9, schedule=Linear(3), clip_norm=0.3),
+    "warm-up": AdamW(schedule=Schedule(20)),
 }
-"""Optimisers, each with its oracle."""
 
 TRAINERS = [
     name for name in (*SINGLE, *PEERS) if factory.class_of(groups.load("strategy", name)).any_schedule
 ]
 OTHERS = [name for name in (*SINGLE, *PEERS) if name not in TRAINERS]
-
-
-def factor(schedule, done, steps):
-    """The rate of a step after so many, as PyTorch's documentation defines it, divided by the full one."""
-    warmup = schedule.warmup_steps
-    if done < warmup:
-        return (1 + done) / warmup
-    after, rest = done - warmup, max(steps - warmup, 1)
-    if isinstance(schedule, Step):
-        return schedule.gamma ** (after // schedule.step_size)
-    if isinstance(schedule, Cosine):
-        eta_min = schedule.end_factor
-        return eta_min + (1 - eta_min) / 2 * (1 + math.cos(math.pi * min(after, rest) / rest))
-    if isinstance(schedule, Linear):
-        return (1 * (rest - min(after, rest)) + schedule.end_factor * min(after, rest)) / rest
-    return 1
-
-
-def epochs_of(network):
-    return network.run_steps // math.ceil(ROWS / BATCH)
-
-
-def train(name, backend, network, runs=1):
-    """The weights after each of several runs from the same start."""
-    return test_optimizers.train(name, backend, network, runs, epochs_of(network))
-
-
-@cache
-def exact(network, case):
-    """The same in float64."""
-    optimizer, descend = CASES[case]
-    factors = [factor(optimizer.schedule, done, network.run_steps) for done in range(network.run_steps)]
-    clipped = {"factors": factors, "clip_together": optimizer.clip_norm}
-    return in_float64(network, descend, epochs_of(network), **clipped)
 
 
 @pytest.mark.parametrize(
@@ -88,34 +49,29 @@ def exact(network, case):
 )
 def test_weights_after_50_steps_are_those_of_float64(name, case):
     """Also in a second run, which starts with its first step."""
-    network = replace(ORDERED, optimizer=CASES[case][0])
-    first, second = train(name, backend_of(name), network, runs=2)
-    agree(first, exact(network, case))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    TRAINING.check_runs(name, backend_of(name), replace(ORDERED, optimizer=CASES[case]))
 
 
 @pytest.mark.parametrize("name", ["reference", "graph", "blas"])
 def test_a_schedule_with_sequential_updates(name):
-    network = replace(ORDERED, optimizer=CASES["step"][0], update_order="sequential")
-    agree(train(name, backend_of(name), network)[0], exact(network, "step"))
+    network = replace(ORDERED, optimizer=CASES["step"], update_order="sequential")
+    agree(TRAINING.weights(name, backend_of(name), network)[0], TRAINING.exact(network).weights)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_convolutions_micro_batches_and_recomputed_outputs_with_kernels_of_every_kind(kernel):
     network = replace(ORDERED, inputs=IMAGES.inputs, layers=IMAGES.layers, loss=IMAGES.loss)
-    network = replace(network, optimizer=CASES["cosine"][0])
-    right = exact(network, "cosine")
+    network = replace(network, optimizer=CASES["cosine"])
     for changed in (network, replace(network, accumulate=3), replace(network, recompute=(0,))):
-        agree(train("resident", DeferredBackend(*kernel), changed)[0], right, 2e-5)
+        found = TRAINING.weights("resident", DeferredBackend(*kernel), changed)[0]
+        agree(found, TRAINING.exact(network).weights, 2e-5)
 
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 def test_the_kernels_themselves_on_a_cpu():
-    network = replace(ORDERED, optimizer=CASES["linear"][0], run_steps=3)
-    agree(
-        train("resident", EmulatedBackend(groups.load("kernel", "naive")), network)[0],
-        exact(network, "linear"),
-    )
+    network, once = replace(ORDERED, optimizer=CASES["linear"], run_steps=3), replace(TRAINING, epochs=1)
+    backend = EmulatedBackend(groups.load("kernel", "naive"))
+    agree(once.weights("resident", backend, network)[0], once.exact(network).weights)
 
 
 @pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
@@ -137,10 +93,8 @@ def test_a_kernels_sums_of_squares_agree_with_numpy():
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", ["resident", "graph", "pipelined", "persistent", "reference"])
 def test_weights_on_a_gpu_are_those_of_float64(name, case):
-    network = replace(ORDERED, optimizer=CASES[case][0])
-    first, second = train(name, backends.make("cuda", groups.load("kernel", "naive"), ROOT), network, 2)
-    agree(first, exact(network, case))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    backend = backends.make("cuda", groups.load("kernel", "naive"), ROOT)
+    TRAINING.check_runs(name, backend, replace(ORDERED, optimizer=CASES[case]))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -148,7 +102,7 @@ def test_pytorch_has_the_same_rates_and_clips_alike(case):
     torch = pytest.importorskip("torch")
     from torch.optim import lr_scheduler
 
-    schedule = CASES[case][0].schedule
+    schedule = CASES[case].schedule
     descend = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     warmup, rest = schedule.warmup_steps, max(STEPS - schedule.warmup_steps, 1)
     after = {
@@ -182,7 +136,7 @@ SCHEDULES = st.one_of(
 def test_the_factors_of_a_rate(schedule, steps):
     numbers = schedule.numbers(steps)
     mine = schedules.factor(np.arange(float(steps)), *numbers)
-    expected = [factor(schedule, done, steps) for done in range(steps)]
+    expected = [rate_factor(schedule, done, steps) for done in range(steps)]
     np.testing.assert_allclose(mine, expected, rtol=1e-12, atol=1e-12)
     beyond = schedules.factor(np.arange(steps, 2.0 * steps), *numbers)
     if not isinstance(schedule, Step) and steps > schedule.warmup_steps:  # the last rate stays
@@ -202,7 +156,7 @@ def test_a_clipped_norm_is_at_most_the_limit_and_smaller_ones_stay(gradient, lim
 
 def test_all_gradients_are_clipped_by_two_kinds_of_launches():
     network = replace(ORDERED, optimizer=Sgd(clip_norm=1.0))
-    launched = [launch.op for launch in training_step(network, 4, RATE, fused=True).launches]
+    launched = [launch.op for launch in training_step(network, 4, TRAINING.rate, fused=True).launches]
     count = len(network.parameters)
     assert launched[-2 * count - 1 :] == [
         *count * ["add_squares"],
@@ -222,8 +176,8 @@ def test_a_strategy_that_cannot_says_so(name, optimizer):
 @pytest.mark.parametrize(("epochs", "end"), [(2, 6), (5, 15)])
 def test_the_steps_of_a_run_follow_from_epochs_and_batches(epochs, end):
     network = replace(ORDERED, optimizer=Sgd(schedule=Linear()), run_steps=0)
-    X, Y, *_ = test_optimizers.data_of(network)
-    job = Job(groups.load("strategy", "resident"), network, X, Y, 1, epochs, BATCH, RATE)
+    X, Y = TRAINING.arrays(network)
+    job = Job(groups.load("strategy", "resident"), network, X, Y, 1, epochs, TRAINING.batch, TRAINING.rate)
     with closing(factory.start(job, DeferredBackend())) as strategy:
         assert strategy.network.run_steps == end
 

@@ -1,7 +1,6 @@
 """Rows held out of training, their loss after each epoch, and runs that it ends."""
 
 import json
-from contextlib import closing
 from dataclasses import replace
 
 import cuda_on_cpu
@@ -12,9 +11,8 @@ import pytest
 from conftest import PEERS, ROOT, STRATEGIES
 from deferred import DeferredBackend
 from emulated import EmulatedBackend
+from in_float64 import Training, agree, backend_of, oracles_of
 from real_records import disagreements, measured, refusal, without
-from test_layers import labels_of, oracles_of
-from test_optimizers import agree, backend_of
 
 from snn import backends, datasets
 from snn.analysis import frame, roofline
@@ -25,10 +23,9 @@ from snn.errors import ConfigError, SnnError, Unsupported
 from snn.measurement import runs
 from snn.measurement.passes import job_of
 from snn.measurement.protocol import Round
-from snn.models.glibc_random import GlibcRandom
 from snn.models.layers import Conv2d, Linear, MaxPool2d, ReLU
 from snn.models.losses import LOSSES
-from snn.models.network import Network, draw_weights, mlp
+from snn.models.network import Network, mlp
 from snn.models.optimizers import Adam
 from snn.models.validation import best_epoch
 from snn.planning import gpus
@@ -37,7 +34,7 @@ from snn.records import store
 from snn.records.store import sealed
 from snn.strategies import factory
 
-ROWS, HELD, BATCH, EPOCHS, RATE = 30, 19, 12, 3, 0.02
+TRAINING, HELD = Training(rows=30, batch=12, epochs=3, rate=0.02), Training(19, 12, 3, 0.02, seed=19)
 ALL = [*STRATEGIES, *PEERS]
 KINDS = {name: factory.class_of(groups.load("strategy", name)) for name in ALL}
 VALIDATING = [name for name in ALL if KINDS[name].any_network and not KINDS[name].side_by_side]
@@ -56,36 +53,25 @@ FEW, DEVICES = ("huber", "images"), ("resident", "graph", "persistent", "referen
 CASES = {name: replace(case, init="he_uniform", update_order="simultaneous") for name, case in CASES.items()}
 
 
-def data_of(network, rows):
-    random = np.random.default_rng(rows)
-    X = random.uniform(-1, 1, (rows, int(np.prod(network.inputs)))).astype(np.float32)
-    labels = labels_of(network.loss, network.outputs, rows, random).astype(np.float32)
-    return X, network.loss.targets(labels[:, None], network.outputs)
-
-
-def train(name, backend, network, validation, **options):
+def train(name, backend, network, validation):
     """The validation loss after each epoch, the weights then, and at the end the loss by another call."""
-    with closing(factory.make(groups.load("strategy", name) | options, backend)) as strategy:
-        strategy.validation = validation
-        strategy.check_network(network)
-        strategy.setup(network, *data_of(network, ROWS), BATCH, RATE)
-        strategy.load(draw_weights(network, GlibcRandom(4)))
+    with TRAINING.started(name, backend, network, validation=validation) as strategy:
         found = []
-        for _ in range(EPOCHS):
+        for _ in range(TRAINING.epochs):
             strategy.epoch()
             found.append((strategy.validation_loss() if validation else None, strategy.weights()))
         return found, strategy.plan
 
 
-def check(name, backend, network, error=1e-5, **options):
+def check(name, backend, network):
     """Losses are of the held-out rows with each epoch's weights, which are as without these rows."""
-    X, Y = held_out = data_of(network, HELD)
-    found, plan = train(name, backend, network, held_out, **options)
-    without, _ = train(name, backend, network, None, **options)
+    X, Y = held_out = HELD.arrays(network)
+    found, plan = train(name, backend, network, held_out)
+    without, _ = train(name, backend, network, None)
     for (loss, weights), (_, expected) in zip(found, without, strict=True):
         agree(weights, expected, within=1e-4 if name == "persistent" else 0)  # by another kernel
-        outputs = oracle.predict(oracles_of(network, weights), X.reshape(HELD, *network.inputs))
-        assert loss == pytest.approx(network.loss.evaluate(outputs, Y), rel=error)
+        outputs = oracle.predict(oracles_of(network, weights), X.reshape(-1, *network.inputs))
+        assert loss == pytest.approx(network.loss.evaluate(outputs, Y), rel=1e-5)
     return plan
 
 
@@ -94,11 +80,10 @@ def check(name, backend, network, error=1e-5, **options):
     [(name, case) for case in CASES for name in VALIDATING if case in FEW or name in DEVICES],
 )
 def test_losses_are_of_the_rows_held_out_with_the_weights_of_each_epoch(name, case):
-    options = {"workers": 0} if name == "torch_loader" else {}
     network = CASES[case]
     if not KINDS[name].any_optimizer:
         network = replace(network, optimizer=CASES["images"].optimizer)
-    plan = check(name, backend_of(name), network, **options)
+    plan = check(name, backend_of(name), network)
     if name == "persistent":
         assert plan.startswith("graph: ") == (case == "images")
 
@@ -125,7 +110,7 @@ def test_losses_on_a_gpu(name, case):
 
 def test_a_strategy_that_cannot_validate_several_networks_says_so():
     strategy = factory.make(groups.load("strategy", "jax_vmap"), CpuBackend())
-    strategy.validation = data_of(CASES["huber"], HELD)
+    strategy.validation = HELD.arrays(CASES["huber"])
     network = compose_network("network.hidden=[4]")
     with pytest.raises(Unsupported, match=r"training\.validation"):
         strategy.check_network(network)
