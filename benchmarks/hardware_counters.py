@@ -4,10 +4,10 @@
     benchmarks/hardware_counters.py [--ncu PATH] [KEY=VALUE]...     settings as for snn run
     benchmarks/hardware_counters.py strategy=resident kernel=tiled_fused dataset=fashion network=cnn
 
-Needs ncu, and a GPU whose counters this user may read. For strategies that launch each kernel by itself, so
-not for graph, persistent or a peer. ncu repeats each kernel with cold caches and fixed clocks: the times are
-not those of training. The modelled bytes are the sizes of an operation's operands, each moved once. Fewer
-bytes from main memory mean that caches hold the rest; more, that numbers are read again.
+It needs ncu, a GPU whose counters this user may read, and a strategy that launches each kernel by itself:
+not graph, persistent, data_parallel or a peer. ncu repeats each kernel with cold caches and fixed clocks, so
+its times are longer than in training. The modelled bytes are the sizes of an operation's operands, each moved
+once. If fewer bytes come from main memory, caches hold the rest; if more do, numbers are read again.
 """
 
 import argparse
@@ -27,12 +27,13 @@ from steps import ROOT  # it puts snn on the path
 
 from snn.backends.base import Backend
 from snn.backends.ops import operand_bytes
+from snn.config.cell import Cell
 from snn.config.compose import composed
-from snn.errors import MeasurementError, Unsupported
+from snn.errors import ConfigError, MeasurementError, Unsupported
 from snn.measurement.cell import load_table, make_backend
 from snn.measurement.passes import job_of
 from snn.profiling.observed import Call, Live, ObservedBackend, Observer
-from snn.strategies.factory import Job, start
+from snn.strategies.factory import Job, class_of, start
 
 METRICS = {
     "dram__bytes_read.sum": "DRAM read (B)",
@@ -57,6 +58,22 @@ class Launches(Observer):
             op, _, numbers = call.arguments
             sizes = "x".join(str(n) for n in numbers if isinstance(n, int))
             self.found.append((op, sizes, sum(operand_bytes(op, numbers, self._storage))))
+
+
+def cell_of(settings: Sequence[str]) -> Cell:
+    """The cell on a GPU. Raises ConfigError for another device, or a strategy without launches to count."""
+    on_gpu = "device=cuda"
+    for one in settings:
+        if one.partition("=")[0] == "device" and one != on_gpu:
+            raise ConfigError(f"{one}: only a GPU has these counters: leave it out, or give {on_gpu}")
+    cell = composed([*(one for one in settings if one != on_gpu), on_gpu])
+    kind = class_of(cell["strategy"])
+    if kind.on_host or kind.own_runtime or kind.by_epoch or kind.several_devices:
+        raise ConfigError(
+            f"strategy={cell.strategy} does not launch each kernel by itself on one GPU: "
+            "choose one that does, such as strategy=resident"
+        )
+    return cell
 
 
 def launches_of_step(
@@ -112,7 +129,7 @@ def main() -> None:
         print(f"hardware_counters: {given.ncu} is not found: install Nsight Compute, or give --ncu PATH")
         sys.exit(77)
     with refused(), TemporaryDirectory() as folder:
-        cell = composed([*given.settings, "device=cuda"])
+        cell = cell_of(given.settings)
         if given.launches:
             from cupy.cuda.runtime import profilerStart, profilerStop
 
@@ -127,7 +144,10 @@ def main() -> None:
         text = log.read_text() if log.exists() else ""
         if done.returncode or not launches.exists():
             said = [line for line in text.splitlines() if line.startswith("==ERROR==")]
-            raise Unsupported("\n".join([*said, done.stderr.strip()]) or f"ncu ended with {done.returncode}")
+            raise Unsupported(
+                "\n".join([*said, done.stderr.strip()])
+                or f"{given.ncu} ended with {done.returncode} without counters"
+            )
         print("\n".join(table(json.loads(launches.read_text()), counters(text))))
 
 

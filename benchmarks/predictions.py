@@ -11,9 +11,11 @@ one CPU thread. Without PyTorch its rows are left out.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from importlib.util import find_spec
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from arguments import refused, whole
 
 from snn import backends
 from snn.config import groups
+from snn.config.sizes import check_fits
 from snn.errors import MeasurementError
 from snn.hardware import devices
 from snn.measurement.accuracy import predicted
@@ -67,7 +70,7 @@ def predictors(device: str, network: Network, X: np.ndarray, stack: ExitStack) -
     yield f"PyTorch, {device}", lambda X: model(torch.from_numpy(X).to(device)).cpu().numpy()
     if device == "cuda":
         x, graph = torch.from_numpy(X).to(device), torch.cuda.CUDAGraph()
-        model(x)  # what the first call does cannot be captured
+        model(x)  # the first call also sets up cuBLAS, which cannot be captured
         with torch.cuda.graph(graph):
             outputs = model(x)
         yield (
@@ -97,6 +100,13 @@ def trainers(device: str, network: Network, X: np.ndarray, stack: ExitStack) -> 
     yield f"PyTorch, {device}", trained
 
 
+def check_memory(rows: int, widths: Sequence[int], copies: int) -> None:
+    """Raise ConfigError if the weights, or these many copies of the rows, exceed this machine's memory."""
+    given = f"--features {widths[0]} and --hidden {' '.join(map(str, widths[1:-1]))}"
+    weights, values = sum(map(prod, pairwise(widths))), copies * rows * sum(widths)
+    check_fits("this benchmark", {given: 4 * weights, f"--rows {rows}": 4 * values})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
@@ -108,6 +118,7 @@ def main() -> None:
     with refused():
         device = devices.find(given.device)
         widths = (given.features, *given.hidden, 1)
+        check_memory(max(given.rows), widths, BATCHES if given.train else 1)
         network = mlp(widths, init="pytorch", bias=True, update_order="simultaneous")
         print(f"{'-'.join(map(str, widths))} on {device.name}, us per {'step' if given.train else 'call'}\n")
         print("| rows | program | median | 95% interval |\n| --- | --- | --- | --- |")

@@ -11,7 +11,7 @@ import numpy as np
 
 from snn import datasets
 from snn.config.choices import BESIDE_THE_CELL
-from snn.errors import ConfigError, DataError
+from snn.errors import ConfigError, DataError, Unsupported
 from snn.files import outputs
 from snn.files.outputs import say
 from snn.hardware import devices
@@ -72,7 +72,15 @@ def train(
     initial = torch_models.weights_of(asked.model, job.network) if asked.model is not None else None
     kernel = cell["kernel"] if is_chosen else None
     first = None if is_chosen else earlier.winner(cell, job.X.shape[1], device)
-    found = fit(job, device.backend, kernel, cell.precision, initial, _Progress(job), first and first[:2])
+    try:
+        found = fit(job, device.backend, kernel, cell.precision, initial, _Progress(job), first and first[:2])
+    except Unsupported as error:
+        if not is_chosen:
+            raise
+        strategy = f"strategy={cell.strategy}"
+        raise Unsupported(
+            f"{strategy} cannot train this: {error}; without {strategy}, one is chosen"
+        ) from error
     if not is_chosen:
         say(f"strategy=auto: {_why(found, first, device.backend)}", sys.stderr)
         if first is None:

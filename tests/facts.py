@@ -87,7 +87,7 @@ def of_the_fastest_graphs():
         *laws.loc[["2-4", "1"], "speedup"]
     )
     assert (planned["speedup_over_best_graph"] < 1).sum() == 1
-    yield f"One shape of the {len(planned)} with a plan was faster as a graph"
+    yield f"Of the {len(planned)} shapes with a plan, one took less time as a graph"
 
 
 def of_the_convolutions():

@@ -38,7 +38,20 @@ from snn.models.training_step import training_step
         ("cnn_pytorch --runs 0", "--runs: it is '0': it must be a whole number, at least 1"),
         ("predictions --rows 0", "--rows: it is '0': it must be a whole number, at least 1"),
         ("predictions --device cuda", "predictions: device=cuda, but"),
+        *(
+            (f"predictions --device cpu {given}", "this machine has")
+            for given in (
+                "--rows 1 99999999999999999999",
+                "--hidden 9999999 9999999",
+                "--train --rows 99999999999",
+            )
+        ),
         ("hardware_counters --ncu sh strategy=nothing", "hardware_counters: strategy=nothing: not a choice"),
+        ("hardware_counters --ncu sh device=cpu", "device=cpu: only a GPU has these counters"),
+        *(
+            (f"hardware_counters --ncu sh strategy={name}", f"strategy={name} does not launch each kernel")
+            for name in ("graph", "persistent", "torch_eager", "threads", "data_parallel")
+        ),
         ("members --members 0", "--members: it is '0': it must be a whole number, at least 1"),
         ("members --csv nothing.csv", "members: "),
         *(

@@ -317,3 +317,9 @@ def test_a_model_of_pytorch_is_trained_from_its_weights_and_recommended_for(tabl
     asked = ask(["--csv", "t.csv", *chosen[:3], "--model", "my_net:make"])
     assert asked.sweep["network.layers"] == [["linear 3", "tanh", "linear 1"]]
     assert asked.cell["network"]["init"] == "pytorch"
+
+
+def test_a_chosen_strategy_that_cannot_train_is_named(table, capsys):
+    assert trained("--target", "y", "dataset.text_columns=drop", "strategy=graph") == 2
+    assert "strategy=graph cannot train this: CUDA graphs need a CUDA device" in capsys.readouterr().err
+    assert not Path("m.npz").exists()

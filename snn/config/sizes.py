@@ -25,7 +25,7 @@ def check_memory(cell: Cell, table: tuple[int, int] | None = None) -> None:
     if table is None:
         return
     parameters, activations = _elements(cell, table)
-    _fit(
+    check_fits(
         "this cell",
         {
             _named(cell["dataset"], table): 2 * prod(table) * _FLOAT,
@@ -38,15 +38,15 @@ def check_memory(cell: Cell, table: tuple[int, int] | None = None) -> None:
 def check_dataset(dataset: Mapping[str, Any]) -> None:
     """Raise ConfigError if a data set, of known size, cannot fit into this machine's memory twice."""
     if table := _table(dataset):
-        _fit("this data set", {_named(dataset, table): 2 * prod(table) * _FLOAT})
+        check_fits("this data set", {_named(dataset, table): 2 * prod(table) * _FLOAT})
 
 
 def _named(dataset: Mapping[str, Any], table: tuple[int, int]) -> str:
     return f"dataset={dataset['name']} of {table[0]} rows and {table[1]} columns"
 
 
-def _fit(what: str, needs: Mapping[str, int]) -> None:
-    """Raise ConfigError if these bytes, by what needs them, are more than this machine has."""
+def check_fits(what: str, needs: Mapping[str, int]) -> None:
+    """Raise ConfigError if the bytes in ``needs``, by name, exceed this machine's memory."""
     if sum(needs.values()) > usable_bytes():
         listed = ", ".join(f"{size / 1e9:.3g} GB for {name}" for name, size in needs.items())
         raise ConfigError(

@@ -375,7 +375,7 @@ def _watched(
     """Train a run whose losses are computed during it.
 
     Returns its epochs, the seconds of validation, the ends of several networks, and the best weights. The
-    seconds that have passed for the host are shared out by what the networks' own clocks say.
+    seconds that have passed for the host are divided in proportion to the networks' own times.
     """
     networks, began = list[Watched](), time.perf_counter()
     least = 1e-9  # seconds: a device's clock may not tick during an epoch

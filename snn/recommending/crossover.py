@@ -30,10 +30,10 @@ _PASS_SECONDS = 2.0
 """Seconds that the workflow takes to plan a round; the table and the figure take as long."""
 
 _HALVINGS = 3
-"""How often the time of a run is halved before numbers are left out."""
+"""Most halvings of the time of a run before rounds or numbers are left out."""
 
 _MARGIN = 1.2
-"""How much longer the next call's pilots and processes may take than this one's."""
+"""Factor on the budget that is suggested: the next call's pilots and processes may take longer."""
 
 
 def check(question: Question, backend: str) -> None:
@@ -116,7 +116,7 @@ def _epochs_that_fit(
     """The epochs of a run at each number that is measured, so that its rounds take the seconds left.
 
     First runs get shorter, then there are fewer rounds, and then fewer numbers. ``seconds`` of an epoch on
-    the CPU are given by number; ``jobs`` are the seconds of each candidate's process beside its training. A
+    the CPU are given by number; ``jobs`` are the seconds of each candidate's process outside training. A
     GPU's runs are taken to be no longer than the CPU's. Raises ConfigError.
     """
     choices = read_yaml(candidates.CHOICES)["crossover"]

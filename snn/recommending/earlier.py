@@ -31,7 +31,7 @@ _NOT_OF_A_STEP = ("init", "seed")
 
 _DECODER = json.JSONDecoder()
 _CELL, _STARTED = re.compile(r'"cell":\s*'), re.compile(r'"started":\s*"([^"]*)"')
-"""Where a record's text has these keys; no other key of a record is called so."""
+"""Patterns of two keys in a record's text; no other key of a record has these names."""
 
 
 class Winner(NamedTuple):
@@ -51,7 +51,7 @@ def winner(cell: Cell, features: int, device: Device) -> Winner | None:
     """
     paths = _paths_by_job(cell, PROJECT / "results/cells" / device.slug)
     latest, fastest, compared = "", [], 0
-    # A record is read as a whole only if those before it, by what they say of themselves, are not later.
+    # Newest jobs first, by the starts that records state: older ones need not be read as a whole.
     for said, of_job in sorted(paths.items(), key=lambda one: max(one[1]), reverse=True):
         if max(of_job)[0] <= latest:
             break
@@ -69,9 +69,9 @@ def winner(cell: Cell, features: int, device: Device) -> Winner | None:
 
 
 def _paths_by_job(cell: Cell, folder: Path) -> dict[str, list[tuple[str, Path]]]:
-    """The records of the same steps by the data and the training that they state, each with its start.
+    """Paths of the records of the same steps, each with its start, by data set and training settings.
 
-    Of a file only these are read, and nothing is checked: there may be thousands of records.
+    There may be thousands of records, so only these keys are read from each, and nothing is checked.
     """
     found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     for path in folder.glob(f"*/{escape(network_label(cell['network']))}/*-round*.json"):

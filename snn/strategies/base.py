@@ -129,8 +129,8 @@ class Strategy(ABC):
     """Whether it can compute a loss on them after each epoch, if it trains a single network."""
 
     watches: bool = False
-    """Whether a run by ``watch`` is not one of ``epoch``s: launches compute its losses, or it has several
-    networks. Known after ``setup``."""
+    """Whether runs use ``watch`` instead of ``epoch``, because launches compute the losses or several
+    networks are trained. Known after ``setup``."""
 
     progress: Progress = staticmethod(unwatched)
     """Called while ``train`` waits for the device before training has finished."""

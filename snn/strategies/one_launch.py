@@ -249,10 +249,10 @@ def whole_shape(
 def watched_shape(
     shape: WholeShape, X: np.ndarray, held: tuple[np.ndarray, np.ndarray] | None, epochs: int
 ) -> WholeShape:
-    """The shape of a training on X that computes losses of its epochs, of so many at most.
+    """The shape of a training run on X that computes the losses of its epochs, at most ``epochs``.
 
-    With ``held``, X and Y of rows held out, also of these. Raises Unsupported if their numbers are too large
-    beside those of X.
+    ``held``: X and Y of rows held out, whose losses it then also computes. Raises Unsupported if their
+    numbers are too large compared with X's.
     """
     if held is None:
         return replace(shape, watched=True, most_epochs=epochs)

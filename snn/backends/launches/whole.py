@@ -39,10 +39,10 @@ _OF_EPOCH = 4  # numbers that a launch reports
 class Telemetry:
     """The operand T, which a launch writes at the end of each epoch and the host reads meanwhile, in float64.
 
-    It begins with the host's request to stop (any number but 0), which the device reads then. For each member
-    follows the number of its epochs that have ended, negative once it has stopped; and then for each of these
-    its mean loss, the loss of rows held out (NaN if there are none), the seconds of training, and the seconds
-    of computing these losses.
+    The first number is the host's request to stop (any value but 0), which the device reads at these ends.
+    Then come the numbers of epochs that the members have trained, each negative once its member has stopped,
+    and for each member and epoch the mean loss, the loss of rows held out (NaN if there are none), the
+    seconds of training, and the seconds of computing these losses.
     """
 
     def __init__(self, numbers: np.ndarray, members: int) -> None:
@@ -64,12 +64,12 @@ class Telemetry:
 
     @property
     def ended(self) -> np.ndarray:
-        """How many epochs each member has ended, (members,); a copy."""
+        """The number of epochs that each member has trained, (members,); a copy."""
         return np.abs(self._ended).astype(np.int64)
 
     @property
     def has_stopped(self) -> bool:
-        """Whether every member has stopped: its patience has ended, or the host has asked for it."""
+        """Whether every member has stopped, because its patience has ended or the host has asked for it."""
         return bool((self._ended < 0).all())
 
     def epochs(self, member: int, count: int) -> np.ndarray:
