@@ -1,7 +1,7 @@
 """Several devices side by side: each one's speedups over its own baseline, and which advice holds on all."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -26,6 +26,7 @@ PER_DEVICE = (*SPEEDUP, *EVIDENCE, "verdict", "mean_s", "runs", "status", "machi
 _NAMES = ("dataset", "network", "strategy", "kernel", "precision")
 _SHOWN_BY_NAMES = {*SHOWN_BY_NETWORK, *(f"{name}.name" for name in _NAMES)}
 _WORK = ("dataset", "network", "training")
+_EPOCHS = "training.epochs"
 _CHOSEN = (*_WORK, "strategy", "kernel")
 _WHERE_VARIED = ("kernel", "precision")
 _OF_CHOICE = ("strategy.name", "strategy._target_")
@@ -46,7 +47,8 @@ Row = dict[str, Any]
 def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresholds) -> pd.DataFrame:
     """One row per data set, network, strategy and whatever else varies, from the records of each device.
 
-    A row has one baseline. If a cell was measured with several protocols, the one with a speedup and the most
+    A row has one baseline. Devices may have trained different numbers of epochs: then each has a column that
+    says how many. If a cell was measured with several protocols, the one with a speedup and the most
     runs is shown or, among equals, the one with the longest time limit. Cells with a busy neighbour are left
     out. Raises RecordError as ``frame.tabulate`` does, and if no record is left.
     """
@@ -65,7 +67,7 @@ def build(devices: Records, paper: Paper, paper_device: str, thresholds: Thresho
     columns: dict[str, list[Any]] = {
         f"{column} {device}": [row.get(device, {}).get(column) for row in rows]
         for device in measured
-        for column in PER_DEVICE
+        for column in (PER_DEVICE if _same_epochs(rows) else (*PER_DEVICE, _EPOCHS))
     }
     columns[f"published_speedup {paper_device}"] = [next(iter(values), None) for values in of_paper]
     others = [", ".join(f"{value:.2f}" for value in values[1:]) for values in of_paper]
@@ -90,7 +92,22 @@ def by_work(devices: Records, thresholds: Thresholds) -> list[Row]:
         work, device = _text([work_of(one, _CHOSEN), one["precision"], one["baseline"]]), one["measured_on"]
         of_work = found.setdefault(work, {})
         of_work[device] = max(of_work.get(device, one), one, key=_weight)
-    return list(found.values())
+    return _of_any_epochs(found.values())
+
+
+def _of_any_epochs(rows: Iterable[Row]) -> list[Row]:
+    """The same with rows joined that differ only in epochs, if no device has both: a CPU may train fewer."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        one = _first(row)
+        work = work_of(one, _CHOSEN) | {_EPOCHS: None}
+        joined = found.setdefault(_text([work, one["precision"], one["baseline"]]), [])
+        other = next((of for of in joined if not of.keys() & row.keys()), None)
+        if other is None:
+            joined.append(dict(row))
+        else:
+            other.update(row)
+    return [row for joined in found.values() for row in joined]
 
 
 def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
@@ -109,6 +126,10 @@ def _speedups(devices: Records, thresholds: Thresholds) -> list[Row]:
     common = [sum(bool(a and b) for a, b in zip(*one, strict=False)) for one in both]
     compared = over_baselines(rows, numbers, thresholds)
     return rows.assign(**compared, baseline=names, common_rounds=common).to_dict("records")
+
+
+def _same_epochs(rows: Sequence[Row]) -> bool:
+    return all(len({one[_EPOCHS] for one in row.values()}) == 1 for row in rows)
 
 
 def _first(row: Row) -> Row:
