@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import ExitStack, closing, contextmanager
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from random import SystemRandom
 
@@ -221,12 +222,19 @@ def backend(request):
 
 
 @pytest.fixture(autouse=True, scope="session")
-def locked_apart(request, tmp_path_factory):
-    """Each of several processes locks devices in a separate folder, or cells would wait for another's."""
-    with pytest.MonkeyPatch.context() as patch:
-        if hasattr(request.config, "workerinput"):
-            patch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("locks")))
-            patch.setenv("TMPDIR", tempfile.tempdir)
+def locked_apart(request):
+    """Each of several processes locks devices in a separate folder, or cells would wait for another's.
+
+    Its name is short: the sockets of multiprocessing are in it, and a socket's path has 107 bytes at most.
+    """
+    if not hasattr(request.config, "workerinput"):
+        yield
+        return
+    get_temp_dir()  # of this process's own sockets, which outlive the folder
+    made = tempfile.TemporaryDirectory(prefix="", ignore_cleanup_errors=True)
+    with made as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        patch.setenv("TMPDIR", folder)
         yield
 
 
