@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hardware counters of each kernel of a training step, by Nsight Compute, and the bytes of its operands.
+"""Print Nsight Compute's counters for each kernel of a training step, next to the bytes of its operands.
 
     benchmarks/hardware_counters.py [--ncu PATH] [KEY=VALUE]...     settings as for snn run
     benchmarks/hardware_counters.py strategy=resident kernel=tiled_fused dataset=fashion network=cnn

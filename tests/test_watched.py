@@ -188,14 +188,19 @@ def test_gradients_are_right_if_a_scale_of_weights_changes_after_an_epoch(growth
         np.testing.assert_array_equal(without, with_losses)
 
 
-@on_cpu
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_a_launch_that_is_asked_to_ends_with_its_epoch(blocks, random):
+def of_two_batches(epochs, random):
+    """A shape with its watched form, data, weights, steps and buffers for so many epochs of two batches."""
     one = FURTHER["adam"]
     rows = 2 * one.batch
     (X, Y), _, weights = data(one, rows, 1, random)
-    of, steps = watched(one, rows, 0, 5), steps_of(one, rows, 5, RATE)
-    buffers = buffers_of(of, X, Y, [weights], steps)
+    of, steps = watched(one, rows, 0, epochs), steps_of(one, rows, epochs, RATE)
+    return one, of, (X, Y), weights, steps, buffers_of(of, X, Y, [weights], steps)
+
+
+@on_cpu
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_launch_that_is_asked_to_ends_with_its_epoch(blocks, random):
+    one, of, (X, Y), weights, steps, buffers = of_two_batches(5, random)
     telemetry = Telemetry(buffers[-1], 1)
     telemetry.request_stop()
     launched(of, blocks, buffers, steps)
@@ -214,11 +219,7 @@ def test_a_launch_that_is_asked_to_ends_with_its_epoch(blocks, random):
 @on_cpu
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_an_epoch_of_several_launches_has_their_seconds(blocks, random):
-    one = FURTHER["adam"]
-    rows = 2 * one.batch
-    (X, Y), _, weights = data(one, rows, 1, random)
-    of, steps = watched(one, rows, 0, 2), steps_of(one, rows, 2, RATE)
-    buffers = buffers_of(of, X, Y, [weights], steps)
+    _, of, _, _, steps, buffers = of_two_batches(2, random)
     launched(of, blocks, buffers, steps._replace(number=1))
     assert 0 < buffers[5][HEAD + 3] < 100
     buffers[5][HEAD + 3] += 100

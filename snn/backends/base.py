@@ -262,7 +262,7 @@ class Backend(ABC):
 
     @abstractmethod
     def others(self, devices: int | None) -> "list[Backend]":
-        """Backends of further devices, so that there are ``devices`` in all; every visible one if None.
+        """Return a backend for each further device: ``devices`` with this one, or all that are visible.
 
         Raises Unsupported if there are fewer, or if nothing can sum over them.
         """

@@ -244,8 +244,8 @@ FORMS: dict[str, Drawing] = {
         x="hidden layers, and their widths",
         log_x=False,
         note=(
-            "Markers: mean time of a training run; bars: standard deviation of the runs. Published values "
-            "have no interval. The two devices have axes of their own.",
+            "Markers: mean time of a training run. Bars: standard deviation of the runs. Published values "
+            "have no interval. The two devices have separate axes.",
             _note_depths,
         ),
     ),
@@ -256,7 +256,7 @@ FORMS: dict[str, Drawing] = {
         x="learning rate",
         note=(
             "Dots: mean final loss over the draws of initial weights whose training ended with a finite "
-            "loss; bars: their standard deviation, where there are several. Crosses: all training "
+            "loss. Bars: their standard deviation, if there are several. Crosses: all training "
             "runs diverged.",
             _note_diverged,
         ),

@@ -49,7 +49,7 @@ def _ranking(table: pd.DataFrame, paper_device: str = "", trained: str = "") -> 
         order=fastest_first,
         rule=baseline,
         note=(
-            f"Dots: mean time of a training run, on a log axis; bars: standard deviation of the runs. On the "
+            f"Dots: mean time of a training run, on a log axis. Bars: standard deviation of the runs. On the "
             f"right: speedup over {baseline}, where this is the baseline; ? marks what is not significant "
             "at 95%.",
             common_rounds(f"{_the(baseline)} in the same rounds, not over the dashed line"),
@@ -148,7 +148,7 @@ def _slowdowns(table: pd.DataFrame) -> pd.DataFrame:
 def _note_slowdowns(table: pd.DataFrame, frame: pd.DataFrame) -> str:
     margin = read_yaml(CONFIG / "verdicts.yaml")[UNTOUCHED]
     return (
-        "Dots: time beside a training run on another device of the same host over time alone, on a log axis, "
+        "Dots: time while another device of the same host trains, over time alone, on a log axis, "
         "and as a number on the right; bars: 95% confidence interval of the ratio; dashed line: an unchanged "
         f"time. Untouched: the whole interval lies within {margin:.0%} around 1, by which the times are "
         "shown to be equivalent. Touched: it does not, nor does it contain 1. Neither: the interval leaves "
@@ -244,7 +244,7 @@ FORMS: dict[str, Drawing] = {
         axes={_TIME: False, _LOSS: False},
         most=2,
         note=(
-            "Left: mean time of a training run; bars: standard deviation of the runs. Right: final loss over "
+            "Left: mean time of a training run. Bars: standard deviation of the runs. Right: final loss over "
             "that of fp32, less one; bars: 95% confidence interval over draws of the weights, and whether "
             "the training converges as that in fp32.",
         ),

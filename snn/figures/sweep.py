@@ -68,7 +68,7 @@ def _in_rows(table: pd.DataFrame, groups: Sequence[str], title: str) -> Form:
         title=f"Training time: {title}",
         frame=lambda table: points(table, "mean_s", "std_s", HOST, panel=panel, row=row, label=hosts(table)),
         axes={_TIME: None},
-        note=("Dots: mean time of a training run; bars: standard deviation of the runs.", usual_kernel),
+        note=("Dots: mean time of a training run. Bars: standard deviation of the runs.", usual_kernel),
     )
 
 
@@ -147,7 +147,7 @@ def _over(table: pd.DataFrame, axis: Axis, groups: Sequence[str], title: str) ->
         axes={_TIME: None},
         x=axis.label,
         note=(
-            "Markers: mean time of a training run; bars: standard deviation of the runs.",
+            "Markers: mean time of a training run. Bars: standard deviation of the runs.",
             f"Crosses: cells without a time ({', '.join(failed)})." if len(failed) else "",
             usual_kernel,
         ),

@@ -100,7 +100,7 @@ using Hidden = Neurons<larger(L - 1, 1)>;   // of which NARROW outputs are sums
 constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 constexpr int ERRORS = CROSS_ENTROPY ? 1 : OUTPUTS;   // of a row, in E
-constexpr int OF_HELD = 3, TURNS = 3 + WATCHED;   // turns of chunks, and that of rows held out
+constexpr int OF_HELD = 3, TURNS = 3 + WATCHED;   // turns of chunks, and one for rows held out
 constexpr int MEMBER_FLOATS = WATCHED ? 8 : 4;
 static_assert(!CLIPPED || !SEQUENTIAL, "a gradient that is clipped with all others waits for them");
 static_assert(!WATCHED || ALL_ERRORS, "an epoch's loss is of all its rows");
