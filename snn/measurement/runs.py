@@ -308,7 +308,7 @@ def _run(
     held_out: list[float] = []  # the validation loss of each epoch
     validation_seconds = 0.0
     best: list[np.ndarray] | None = None
-    lowest, best_epoch = math.inf, 0
+    smallest = validation.BestEpoch(job.patience)
     began = time.perf_counter()
     ends: tuple[MemberEnd, ...] = ()
     if job.watches_epochs and strategy.watches:
@@ -325,11 +325,10 @@ def _run(
                 validation_seconds += _timed(backend, lambda: held_out.append(strategy.validation_loss()))
             epochs.append(Epoch(of_epoch, mean_loss, held_out[-1] if held_out else None))
             seconds += of_epoch
-            if job.patience is not None:
-                if held_out[-1] < lowest:
-                    lowest, best_epoch, best = held_out[-1], len(epochs), strategy.weights()
-                if len(epochs) - best_epoch >= job.patience:
-                    break
+            if held_out and smallest.is_new(held_out[-1]):
+                best = strategy.weights()
+            if smallest.is_over:
+                break
         seconds = math.fsum(epoch.seconds for epoch in epochs)
     else:
         strategy.progress = of_run

@@ -12,6 +12,31 @@ from typing import Any
 from snn.errors import ConfigError, DataError
 from snn.models.layers import BatchNorm1d, parse
 
+
+class BestEpoch:
+    """The epoch with the smallest validation loss so far, from 1; 0 before there is one.
+
+    Its ``patience`` is the number of epochs in a row without a smaller loss that ends a run; None for never.
+    """
+
+    def __init__(self, patience: int | None) -> None:
+        self._patience, self._lowest, self._last = patience, inf, 0
+        self.epoch = 0
+
+    def is_new(self, loss: float) -> bool:
+        """Count an epoch with this loss; whether it is the best one. Never True without a patience."""
+        self._last += 1
+        if self._patience is None or not loss < self._lowest:
+            return False
+        self._lowest, self.epoch = loss, self._last
+        return True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the patience has ended."""
+        return self._patience is not None and self._last - self.epoch >= self._patience
+
+
 _DEFAULTS = {"validation": 0.0, "patience": None}
 """Values of keys that cells do not have, as before there was a choice."""
 

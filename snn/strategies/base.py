@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from math import inf, nan
+from math import nan
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from snn.models.layers import (
 from snn.models.network import LEAN, Network, draw_weights
 from snn.models.optimizers import PLAIN
 from snn.models.storage import FP32
+from snn.models.validation import BestEpoch
 
 Progress = Callable[[float, int, float], None]
 """Called with the epochs done, the number of epochs, and the seconds since training began."""
@@ -240,7 +241,7 @@ class Strategy(ABC):
         ``keeps_losses``. ``report`` is called after each epoch or, if launches train several, now and then
         and at the end.
         """
-        found, lowest, best_epoch, best = list[tuple[float, float, float, float]](), inf, 0, None
+        found, smallest, best = list[tuple[float, float, float, float]](), BestEpoch(patience), None
         for number in range(1, epochs + 1):
             began = perf_counter()
             self.epoch()
@@ -249,11 +250,9 @@ class Strategy(ABC):
             held = self.validation_loss() if self.validation else nan
             found.append((loss, held, trained - began, perf_counter() - trained))
             report(number, loss, held)
-            if patience is None:
-                continue
-            if held < lowest:
-                lowest, best_epoch, best = held, number, self.weights()
-            if number - best_epoch >= patience:
+            if smallest.is_new(held):
+                best = self.weights()
+            if smallest.is_over:
                 break
         losses, held_out, of_training, of_rest = np.array(found).T
         return [Watched(losses, held_out, of_training, of_rest, best)]
