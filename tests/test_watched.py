@@ -426,6 +426,17 @@ def test_the_host_sees_epochs_while_a_launch_runs():
     assert sorted(set(seen)) >= [1, 2, 3, 4] and backend.numbers[0] == 0
 
 
+def test_the_host_sees_epochs_between_short_launches(monkeypatch):
+    monkeypatch.setattr("snn.strategies.one_launch._BETWEEN_LOOKS", 0.0)
+    backend, seen = Reporting(4), []
+    backend.steps_per_launch = lambda shape: 1
+    backend.stream_synchronize = lambda stream: np.add.at(backend.numbers, 1, 1)
+    training = LaunchedTraining(backend, whole(FURTHER["adam"], 33), Steps(33, 0, 0, RATE))
+    training.telemetry = backend.telemetry
+    training.watch(4, 7, (), None, lambda: seen.append(int(backend.telemetry.ended[0])))
+    assert set(seen) >= {1, 2, 3, 4}
+
+
 def test_an_interrupt_ends_the_launch_with_its_epoch():
     backend = Reporting(4)
     training = LaunchedTraining(backend, whole(FURTHER["adam"], 33), Steps(33, 0, 0, RATE))
@@ -452,7 +463,7 @@ def test_a_launch_on_a_gpu_ends_as_the_oracle(blocks, clipped, random, cuda_back
         **{"loss": "error", "activations": ("tanh",), "update": "adam_update", "shuffled": True},
     )
     one = replace(one, clipped=clipped)
-    (X, Y), held_out, weights = data(one, 1003, 333, random)
+    (X, Y), held_out, weights = data(one, 1003 + blocks, 333, random)  # a backend keeps the launch of a shape
     losses, best, last = by_oracle(one, X, Y, weights, held_out, 30, 2, 0.02)
     assert len(losses) < 30
     monkeypatch.setattr("snn.backends.launches.whole._CLUSTERS", (blocks,))

@@ -122,19 +122,23 @@ class LaunchedTraining:
     ) -> None:
         """Train a run whose launches report its epochs; ``patience`` 0 for all of them.
 
-        ``look`` is called while a launch runs. Returns once all members have ended. If the host is
-        interrupted, the launch ends with its epoch.
+        ``look`` is called while a launch runs and between launches. Returns once all members have ended. If
+        the host is interrupted, the launch ends with its epoch.
         """
         assert self.telemetry is not None
-        steps, done = epochs * self._batches, 0
+        steps, done, looked = epochs * self._batches, 0, time.perf_counter()
         while done < steps and not self.telemetry.has_stopped:
             of_launch = min(self._most // self._batches * self._batches or self._most, steps - done)
             started = time.perf_counter()
             self._launch(self._shape, done, of_launch, buffers, stream, patience)
             self._wait(stream, of_launch / self._most > _BETWEEN_LOOKS, look)
             done += of_launch
-            if time.perf_counter() - started > _LONG:
+            now = time.perf_counter()
+            if now - started > _LONG:
                 self._most = max(1, self._most // 2)
+            if now - looked > _BETWEEN_LOOKS:
+                look()
+                looked = now
         self._asked += int(self.telemetry.ended.sum()) * self._batches
         self._epochs += epochs
 

@@ -1558,7 +1558,7 @@ struct Training {
         if (step == 0 || batch > 0) return false;
         if (warp == OWNER_WARPS - 1) {
             look_at_weights();
-            named_arrive(AHEAD, WORKERS + 32);
+            named_barrier(AHEAD, WORKERS + 32);
         }
         sync_owners();
         if (shared.misfit[step % 2]) {
