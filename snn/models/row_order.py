@@ -20,6 +20,7 @@ IN_FILE, EPOCH = SHUFFLES = ("none", "epoch")
 """Values of ``training.shuffle``: the order of the file, or another one in each epoch."""
 
 ROUNDS = 8
+LEAST_BITS = 8
 MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 WEYL = 0x9E3779B9, 0xBB67AE85
 
@@ -43,7 +44,10 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], xp: Any = n
 
 
 def _product(x: Any, factor: int, xp: Any) -> tuple[Any, Any]:
-    """The high and the low word of a 64-bit product, without 64-bit numbers, which JAX does not have."""
+    """The high and the low word of a 64-bit product; for JAX, which has none, from 32-bit numbers."""
+    if xp is np:
+        product = np.multiply(x, np.uint64(factor), dtype=np.uint64)
+        return (product >> np.uint64(32)).astype(np.uint32), product.astype(np.uint32)
     half, low = xp.uint32(16), xp.uint32(0xFFFF)
     f0, f1 = xp.uint32(factor & 0xFFFF), xp.uint32(factor >> 16)
     x0, x1 = x & low, x >> half
@@ -54,7 +58,7 @@ def _product(x: Any, factor: int, xp: Any) -> tuple[Any, Any]:
 
 def bits_of(rows: int) -> tuple[int, int]:
     """The bits of L and of R in a place."""
-    bits = max(8, (rows - 1).bit_length())
+    bits = max(LEAST_BITS, (rows - 1).bit_length())
     return bits // 2, bits - bits // 2
 
 
@@ -78,10 +82,12 @@ def walked(places: Any, F: Any, rows: int, xp: Any = np) -> Any:
 
 def row_order(rows: int, seed: int, epoch: int) -> np.ndarray:
     """The rows in the order of an epoch, counted from 0: uint32."""
-    F = tables(rows, seed, epoch)
-    order = walked(np.arange(rows, dtype=np.uint32), F, rows)
+    F, places = tables(rows, seed, epoch), 1 << sum(bits_of(rows))
+    has_few_places = places == 1 << LEAST_BITS  # of which a row may need a hundred: take each of them once
+    following = walked(np.arange(places if has_few_places else rows, dtype=np.uint32), F, rows)
+    order = following[:rows].copy()
     while len(beyond := np.flatnonzero(order >= rows)):
-        order[beyond] = walked(order[beyond], F, rows)
+        order[beyond] = following[order[beyond]] if has_few_places else walked(order[beyond], F, rows)
     return order
 
 
