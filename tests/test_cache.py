@@ -129,25 +129,42 @@ def test_a_library_is_named_a_folder_unless_the_user_has_named_one_or_it_cannot_
     shutil.rmtree(folder)
     folder.write_text("a file in the place of the folder")
     assert lent() is None
-    assert not numba_loops.keeps(SimpleNamespace(config=SimpleNamespace()), parallel=False)
+    assert not numba_loops.keeps(SimpleNamespace(__version__="1"), parallel=False)
 
 
 # ---- Numba's loops, and PyTorch's steps
 
 
-def test_numba_compiles_a_loop_once_for_its_options(folder):
+def test_numba_compiles_a_loop_once_for_its_options_and_all_clones(folder, tmp_path, monkeypatch):
     pytest.importorskip("numba")
 
-    def hits():
-        loops = numba_loops.perceptron_loops.__wrapped__(parallel=False)
+    def hits(module):
+        monkeypatch.setitem(sys.modules, numba_loops.__name__, module)
+        loops = module.perceptron_loops.__wrapped__(parallel=False)
         return [sum(loop.stats.cache_hits.values()) for loop in loops]
 
-    assert (hits(), hits()) == ([0] * 5, [1] * 5)
-    config = SimpleNamespace()
-    assert numba_loops.keeps(SimpleNamespace(config=config), parallel=True)
+    clone = shutil.copy(numba_loops.__file__, tmp_path)
+    spec = spec_from_file_location(numba_loops.__name__, clone)
+    in_clone = module_from_spec(spec)
+    spec.loader.exec_module(in_clone)
+    assert [*map(hits, (numba_loops, numba_loops, in_clone))] == [[0] * 5, [1] * 5, [1] * 5]
+    config = SimpleNamespace(CACHE_LOCATOR_CLASSES="")
+    assert numba_loops.keeps(SimpleNamespace(config=config, __version__="1"), parallel=True)
     (of_one_thread, of_several) = sorted((folder / "numba").iterdir(), key=lambda one: not any(one.iterdir()))
     assert str(of_several) == config.CACHE_DIR and not list(of_several.iterdir())
     assert list(of_one_thread.rglob("*.nbc"))
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_a_loop_that_is_kept_refers_to_no_compiled_function(parallel, monkeypatch):
+    """Numba would pickle it into the loop's key, with an identifier that each process draws."""
+    numba = pytest.importorskip("numba")
+    monkeypatch.delenv(cache.VARIABLE)
+    families = (numba_loops._layer_loops, numba_loops._norm_loops, numba_loops._optimizer_loops)
+    loops = [loop for family in families for loop in family(parallel).values() if hasattr(loop, "py_func")]
+    cells = [cell.cell_contents for loop in loops for cell in loop.py_func.__closure__ or ()]
+    assert len(loops) > 20
+    assert not [cell for cell in cells if isinstance(cell, numba.core.dispatcher.Dispatcher)]
 
 
 STEP = """

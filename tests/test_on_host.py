@@ -104,7 +104,7 @@ class Type:
         return np.float32(number)
 
 
-CONFIG = SimpleNamespace()
+CONFIG = SimpleNamespace(CACHE_LOCATOR_CLASSES="")
 
 
 def loops(parallel=False):
@@ -115,9 +115,8 @@ def loops(parallel=False):
         asked.append(options)
         return lambda function: function
 
-    numba = SimpleNamespace(
-        prange=range, float32=Type(), boolean=bool, void=lambda *types: types, njit=njit, config=CONFIG
-    )
+    types = {"float32": Type(), "boolean": bool, "void": lambda *types: types}
+    numba = SimpleNamespace(__version__="1", prange=range, njit=njit, config=CONFIG, **types)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numba_loops, "required", lambda name: {"numba": numba}[name])
         return numba_loops.perceptron_loops.__wrapped__(parallel), asked

@@ -39,16 +39,52 @@ class Arithmetic(NamedTuple):
     update: Callable[..., None]
 
 
-def keeps(numba: Any, parallel: bool) -> bool:
-    """Make Numba keep compiled loops in the user's cache from now on; return whether it does.
+_OF_NUMBA = (
+    "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator,ZipCacheLocator"
+)
 
-    Numba's cache key has the loop, its source file and the processor, but neither options nor other modules:
-    those determine the folder.
+
+class InCache:
+    """Tells Numba where compiled loops of this file are kept: the methods of its ``_CacheLocator``.
+
+    Numba's own locators have the path of the source file in the place, so that each clone would compile.
     """
-    decided_by = Path(__file__).read_bytes() + b"parallel" * parallel
+
+    def __init__(self, loop: Callable[..., Any]) -> None:
+        self._py_file, self._line = __file__, loop.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, loop: Callable[..., Any], source: str) -> "InCache | None":
+        """The locator of a loop; None for one of another file."""
+        return cls(loop) if source == __file__ else None
+
+    def get_cache_path(self) -> str:
+        """The folder that ``keeps`` set."""
+        return str(required("numba").config.CACHE_DIR)
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: the folder exists."""
+
+    def get_source_stamp(self) -> None:
+        """Return None for any source: the folder has its digest."""
+
+    def get_disambiguator(self) -> str:
+        """The loop's line."""
+        return str(self._line)
+
+
+def keeps(numba: Any, parallel: bool) -> bool:
+    """Make Numba keep compiled loops in the user's cache, for every clone; return whether it does.
+
+    Numba's cache key has the loop and the processor, but neither its source file, options nor other modules:
+    those and the version determine the folder.
+    """
+    decided_by = Path(__file__).read_bytes() + b"parallel" * parallel + numba.__version__.encode()
     place = writable(f"numba/{hashlib.sha256(decided_by).hexdigest()[:16]}")
     if place is not None:
-        numba.config.CACHE_DIR = str(place)
+        mine, config = f"{__name__}.{InCache.__name__},", numba.config
+        config.CACHE_DIR = str(place)
+        config.CACHE_LOCATOR_CLASSES = mine + (config.CACHE_LOCATOR_CLASSES.removeprefix(mine) or _OF_NUMBA)
     return place is not None
 
 
@@ -550,6 +586,30 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
     return found
 
 
+def channel_sums(G, X, M, c, rows, channels, pixels):
+    """Sums of a channel's gradients, and of their products with the normalized values: two float32.
+
+    Loops that call it are kept by Numba only because they refer to it by its name in this module: a compiled
+    function in their closure has another digest in each process.
+    """
+    mean, scale, total, products = M[2 * c], M[2 * c + 1], np.float32(0), np.float32(0)
+    for r in range(rows):
+        g = G[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+        x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
+        for j in range(pixels):
+            total += g[j]
+            products += g[j] * (x[j] - mean) * scale
+    return total, products
+
+
+@cache
+def _compiled_where_called(function: Callable[..., Any]) -> None:
+    """Let compiled loops call a function of this module."""
+    from numba.extending import register_jitable
+
+    register_jitable(fastmath=FASTMATH)(function)
+
+
 @cache
 def _norm_loops(parallel: bool) -> dict[str, Callable[..., None]]:
     """The compiled loops of norms and dropout by the names of their operations."""
@@ -617,16 +677,7 @@ def _norm_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                     z[j] = (x[j] - mean) * scale * W[c] + b[c]
             M[2 * c], M[2 * c + 1] = mean, scale
 
-    @numba.njit(fastmath=FASTMATH)
-    def channel_sums(G, X, M, c, rows, channels, pixels):
-        mean, scale, total, products = M[2 * c], M[2 * c + 1], zero, zero
-        for r in range(rows):
-            g = G[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
-            x = X[(r * channels + c) * pixels : (r * channels + c + 1) * pixels]
-            for j in range(pixels):
-                total += g[j]
-                products += g[j] * (x[j] - mean) * scale
-        return total, products
+    _compiled_where_called(channel_sums)
 
     @jit(*(7 * [flat]), *(3 * [count]))
     def batchnorm_wgrad(G, X, M, dW, db, A, V, rows, channels, pixels):
