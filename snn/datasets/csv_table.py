@@ -634,7 +634,8 @@ def features(path: Path, choice: Mapping[str, Any], columns: Sequence[Mapping[st
             f"{path}: no column {_some(lacking)}, which the network was trained with: its columns are "
             f"{', '.join(names[:12])}{', ...' * (len(names) > 12)}"
         )
-    if twice := [repr(one["name"]) for one in used if names.count(one["name"]) > 1]:
+    times = Counter(names)
+    if twice := [repr(one["name"]) for one in used if times[one["name"]] > 1]:
         raise DataError(f"{path}: more than one column {_some(twice)}: rename or remove the others")
     return np.column_stack([_as_trained(sheet, by_name[one["name"]], one) for one in used])
 
@@ -764,8 +765,8 @@ def _of_strays(sheet: Sheet, strays: Mapping[int, np.ndarray]) -> str:
 
 def _without(sheet: Sheet, columns: Iterable[int]) -> str:
     """The setting that leaves out some columns."""
-    names = sheet.names
-    return setting("drop", [names[i] if names[i] and names.count(names[i]) == 1 else i for i in columns])
+    names, times = sheet.names, Counter(sheet.names)
+    return setting("drop", [names[i] if names[i] and times[names[i]] == 1 else i for i in columns])
 
 
 def _some(words: Sequence[object]) -> str:
