@@ -134,6 +134,26 @@ def test_hydras_own_groups_are_left_out():
     assert all(OmegaConf.is_missing(found, group) for group in ("launcher", "sweeper", "job_logging"))
 
 
+@settings(max_examples=30)
+@given(
+    st.fixed_dictionaries(
+        {}, optional={group: st.sampled_from(groups.names(group)) for group in groups.GROUPS}
+    )
+)
+def test_sections_that_were_composed_before_are_what_hydra_composes(chosen):
+    first = {group: compose._compose_choices(((group, name),))[group] for group, name in chosen.items()}
+    found = compose._compose_choices(tuple(chosen.items()))
+    assert found == compose._by_hydra([f"{group}={name}" for group, name in chosen.items()])
+    assert found.items() >= first.items()
+
+
+def test_a_choice_that_chooses_in_another_group_is_composed_with_it():
+    assert not groups.is_alone("dataset", "csv") and groups.is_alone("dataset", "small")
+    usual = compose.composed([])["network"]
+    assert compose.composed(CSV)["network"] != usual
+    assert compose.composed([*CSV, "network=one_hidden"])["network"] == usual
+
+
 def test_a_cell_from_the_command_line(tmp_path):
     output = tmp_path / "deep" / "cell.json"
     settings = ("dataset=small", "strategy=combined", "network.hidden=[8]", "training.epochs=2", "device=cpu")

@@ -23,10 +23,14 @@ from snn.files.regular import path_of
 
 
 @cache
-def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration of these choices: most of Hydra's work for a cell. Callers must not change it."""
-    # Nothing reads Hydra's logging, launcher, sweeper, ...; composing them took half of the time.
+def _store_hydra() -> None:
+    """Leave out what Hydra composes beside a cell: logging, launcher, sweeper, ... took half of the time."""
     ConfigStore.instance().store(group="hydra", name="config", node=HydraConf(defaults=[]), provider="hydra")
+
+
+def _by_hydra(overrides: Sequence[str]) -> dict[str, Any]:
+    """The configuration of these choices: most of Hydra's work for a cell."""
+    _store_hydra()
     try:
         with initialize_config_dir(config_dir=str(groups.CONFIG), version_base="1.3"):
             composition = OmegaConf.to_container(compose("config", overrides=list(overrides)))
@@ -36,13 +40,36 @@ def _compose_choices(overrides: tuple[str, ...]) -> dict[str, Any]:
     return cast(dict[str, Any], composition)
 
 
+_sections: dict[tuple[str, str], Any] = {}
+"""The sections that Hydra has composed in this process, by group and choice."""
+
+_others: dict[str, Any] = {}
+"""The sections of no group."""
+
+
+@cache
+def _compose_choices(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
+    """The configuration of these choices of groups. Callers must not change it.
+
+    Hydra composes it, unless it did so with each of them: a section is the same beside any others.
+    """
+    chosen = groups.chosen(dict(given))
+    if _sections.keys() >= chosen.items():
+        return _others | {group: _sections[group, name] for group, name in chosen.items()}
+    composition = _by_hydra([f"{group}={name}" for group, name in given])
+    if all(groups.is_alone(group, name) for group, name in chosen.items()):
+        _sections.update({(group, name): composition[group] for group, name in chosen.items()})
+        _others.update({key: value for key, value in composition.items() if key not in chosen})
+    return composition
+
+
 def composed(overrides: Sequence[str], checks_memory: bool = True) -> Cell:
     """The cell of ``config/config.yaml`` with Hydra overrides applied, and the values of the other keys.
 
     Raises ConfigError, also if a cell is larger than this machine's memory, and DataError for a data file.
     """
     given = read(overrides)
-    chosen = tuple(f"{key}={value}" for key, value in given.items() if key in groups.GROUPS)
+    chosen = tuple((key, value) for key, value in given.items() if key in groups.GROUPS)
     plain = deepcopy(_compose_choices(chosen))
     for key, value in given.items():
         section, _, leaf = key.rpartition(".")

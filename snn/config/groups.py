@@ -54,6 +54,13 @@ def _choices_beside(group: str, name: str) -> dict[str, str]:
     return {key.rpartition(".")[2]: choice for entry in entries for key, choice in entry.items()}
 
 
+@cache
+def is_alone(group: str, name: str) -> bool:
+    """Whether a choice's file gives Hydra its own section and nothing else."""
+    text = (CONFIG / group / f"{name}.yaml").read_text(encoding="utf-8")
+    return "defaults" not in _file(group, name) and "@package" not in text
+
+
 def load(group: str, name: str) -> dict[str, Any]:
     """The content of a choice's file. Raises ConfigError, with the choices, if it does not exist."""
     if name not in names(group):
