@@ -13,6 +13,7 @@ import ctypes
 import functools
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ COMPILER = "g++"
 COMMON = [
     *("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-extern-tls-init"),
     *("-g1", "-gdwarf-4", "-U_FORTIFY_SOURCE"),  # addr2line confuses files in DWARF 5; longjmp between stacks
+    *(("-mtls-dialect=gnu2",) if platform.machine() == "x86_64" else ()),  # 5% of a launch looked up `worker`
     "-fno-var-tracking",  # takes a third of the time, for variables that -g1 leaves out anyway
 ]
 KERNEL = [
