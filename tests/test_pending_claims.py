@@ -22,12 +22,13 @@ GRIDS = {"cnn": "grid"}
 
 def pending():
     """Each test whose table does not exist, with that table's name."""
+    published = claims.published_tables()
     for source in claims.source_names():
         for name, claim in read_yaml(claims.SOURCES / f"{source}.yaml")["claims"].items():
             for i, test in enumerate(claim.get("tests", ())):
                 tables = test["table"] if isinstance(test["table"], list) else [test["table"]]
                 for table in tables:
-                    if claims.published_tables()(table) is None:
+                    if published(table) is None:
                         yield pytest.param(test, table, id=f"{source}.{name}.{i}")
 
 
