@@ -7,8 +7,9 @@ each operation on the CPU, and is the oracle of the kernels.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from snn.models.step import LAYERS_AT_ONCE
 from snn.models.storage import FP32, itemsize
@@ -367,7 +368,8 @@ NARROW: Mapping[str, tuple[str, ...]] = {
 """Operands to which ``training.storage`` applies, by operation: inputs, activations and error signals."""
 
 
-def operand_bytes(op: str, numbers: Sequence[float], storage: str) -> tuple[int, ...]:
+@lru_cache(maxsize=1024)
+def operand_bytes(op: str, numbers: tuple[float, ...], storage: str) -> tuple[int, ...]:
     """The bytes of each operand."""
     sizes, narrow = OPS[op].elements(*numbers), NARROW.get(op, ())
     names = OPS[op].operands

@@ -34,6 +34,7 @@ class Method:
 
     name: str
     parameters: dict[str, Any]
+    nouns: tuple[str, ...]  # the parameters that are pools, streams, events or graphs
 
     def __init__(
         self, part: str, *counts: str, makes: str = "", ended_by: str = "", is_work: bool = False
@@ -133,6 +134,9 @@ HOST_ARRAYS = tuple(name for name, method in METHODS.items() if method.makes == 
 
 MADE_BY = {noun: name for name in ENDED_BY if (noun := METHODS[name].makes) not in (DEVICE, MANAGED, HOST)}
 """The nouns of pools, streams, events and graphs, and the call that makes each."""
+
+for _method in METHODS.values():
+    _method.nouns = tuple(name for name in _method.parameters if name in MADE_BY)
 
 
 class NullBackend(EveryCall):

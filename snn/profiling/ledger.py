@@ -39,9 +39,10 @@ class Ledger(Observer):
         counts = METHODS[call.name].counts
         if call.page_locked is False:
             counts = _PAGEABLE.get(call.name, counts)
-        if not call.captured:
-            for name, number in zip(counts, (1, call.nbytes), strict=False):
-                totals[name] += number or 0
+        if counts and not call.captured:
+            totals[counts[0]] += 1
+            if len(counts) > 1:
+                totals[counts[1]] += call.nbytes or 0
         if call.name == "graph_launch":
             totals["graph_kernels"] += live.kernels(call)
         elif call.name == "pool_malloc":

@@ -234,6 +234,7 @@ class ObservedBackend(EveryCall):
     def __init__(self, inner: Backend, *observers: Observer) -> None:
         super().__init__(inner)
         self.live, self._observers = Live(inner), observers
+        self._looking_ahead = [one for one in observers if type(one).before is not Observer.before]
 
     def do(self, method: Method, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Check a call, pass it to the observers and make it; return the handle of its resource."""
@@ -241,7 +242,7 @@ class ObservedBackend(EveryCall):
             call, handles = self._ending_call(method.name, *arguments)
         else:
             call, handles = self._call(method, method.bind(arguments, named))
-        for observer in self._observers:
+        for observer in self._looking_ahead:
             observer.before(call, self.live)
         do = getattr(self.inner, method.name)
         started = time.perf_counter()
@@ -314,9 +315,9 @@ class ObservedBackend(EveryCall):
                 for name, buffer, size in zip(names, given["buffers"], sizes, strict=True)
             )
             handles["buffers"] = tuple(buffer.handle for buffer in handles["buffers"])
-        for noun, handle in given.items():
-            if noun in calls.MADE_BY and handle is not None:
-                found = self.live.find(handle, noun)
+        for noun in method.nouns:
+            if given[noun] is not None:
+                found = self.live.find(given[noun], noun)
                 given[noun], handles[noun] = found.ref, found.handle
         stream = given.pop("stream", None)
         captured = self.live.capturing.pop(stream.number) if method.name == "graph_end" else given.values()

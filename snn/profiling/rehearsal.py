@@ -33,6 +33,8 @@ class Peak(Observer):
         self._most, self._fullest = live.device_bytes, live.of(*DEVICE_MEMORY)
 
     def after(self, call: Call, live: Live, started: float, ended: float) -> None:
+        if call.makes is None:
+            return
         self.has_managed |= call.name == "managed_alloc"
         self.has_driver_pool |= call.name == "pool_create" and call.stream is not None
         if live.device_bytes > self._most:
