@@ -61,9 +61,10 @@ def test_early_stopping_ends_training_and_keeps_the_best_weights():
     assert made.n_iter_ == len(losses) == 1 + int(np.argmin(losses)) + 3
 
 
-def test_many_settings_give_the_estimators_that_each_gives_alone(monkeypatch):
+@pytest.mark.parametrize("stops", [{}, {"early_stopping": True, "n_iter_no_change": 2, "max_iter": 60}])
+def test_many_settings_give_the_estimators_that_each_gives_alone(stops, monkeypatch):
     settings = {"random_state": [1, 2], "learning_rate_init": [0.001, 0.01], "alpha": [0.0, 1.0]}
-    some = MLPClassifier(**SMALL, max_iter=5)
+    some = MLPClassifier(**SMALL | {"max_iter": 5} | stops)
     together, scores = some.fit_many(X, LABELS, settings)
     assert not hasattr(some, "classes_")
     assert {one.strategy_ for one in together} == {"ensemble"} and len(scores) == 8
@@ -77,9 +78,13 @@ def test_many_settings_give_the_estimators_that_each_gives_alone(monkeypatch):
     alone, same = some.fit_many(X, LABELS, settings)
     assert {one.strategy_ for one in alone} == {"resident"}
     for a, b in zip(together, alone, strict=True):
-        assert a.get_params() == b.get_params()
+        assert a.get_params() == b.get_params() and a.n_iter_ == b.n_iter_
+        assert a.validation_losses_ == pytest.approx(b.validation_losses_, rel=1e-3)
         np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=1e-3)
     assert scores == pytest.approx(same) and together[0].learning_rate_init == 0.001
+    if stops:
+        assert len({one.n_iter_ for one in together}) > 2
+        assert all(len(one.validation_losses_) == one.n_iter_ for one in together)
 
 
 @pytest.mark.parametrize(
