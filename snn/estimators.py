@@ -127,7 +127,7 @@ class _Perceptron(BaseEstimator, ABC):
         ``settings`` has lists of values of random_state, learning_rate_init and alpha. Returns the fitted
         estimators, the last of these parameters varying fastest, and the score of each on rows that none is
         trained on: the share ``validation_fraction``, drawn by this estimator's random_state. With
-        ``early_stopping``, each ends by its loss on as many further rows, the same for all.
+        ``early_stopping``, each stops by its validation loss on a second share, the same rows for all.
         """
         if unknown := [key for key in settings if key not in _VARIED]:
             raise ValueError(f"settings has {unknown[0]!r}: it may have {', '.join(_VARIED)}")
@@ -145,7 +145,11 @@ class _Perceptron(BaseEstimator, ABC):
         stop = (X[validation], targets[validation]) if self.early_stopping else None
         jobs = [one._job(X[rows], targets[rows], stop) for one in each]
         for one, (job, _), found in zip(each, jobs, self._fit_each(jobs), strict=True):
-            one._keep(job, found)
+            try:
+                one._keep(job, found)
+            except ValueError as error:
+                chosen = ", ".join(f"{name}={getattr(one, name)}" for name in settings)
+                raise ValueError(f"settings: with {chosen}, {error}") from error
         scored = self._rows_of(y, held)
         return each, [float(one.score(X[held], scored)) for one in each]
 
@@ -160,7 +164,8 @@ class _Perceptron(BaseEstimator, ABC):
         if self.strategy == AUTO and len(jobs) == prod(map(len, lists.values())):
             choice = strategy_choice("ensemble", starts=1, **lists)
             try:
-                many = fit(replace(first, strategy=choice, keeps_losses=False), self.device, initial=initial)
+                job = replace(first, strategy=choice, keeps_losses=False)
+                many = fit(job, self.device, initial=initial, report=self._report)
             except Unsupported:
                 pass  # one after another
             else:
@@ -169,8 +174,9 @@ class _Perceptron(BaseEstimator, ABC):
                     replace(many, weights=many.weights[i * count : (i + 1) * count], final_losses=[loss])
                     for i, loss in enumerate(many.final_losses)
                 ]
-                for one, epochs in zip(each, many.watched, strict=False):
-                    one.losses, one.validation_losses = map(np.ndarray.tolist, epochs[:2])
+                if many.watched:
+                    for one, epochs in zip(each, many.watched, strict=True):
+                        one.losses, one.validation_losses = map(np.ndarray.tolist, epochs[:2])
                 return each
         return [fit(job, self.device, initial=own, report=self._report) for job, own in jobs]
 
@@ -256,12 +262,12 @@ class _Perceptron(BaseEstimator, ABC):
                 raise ValueError(f"{name} is {value!r}{meant(str(value), words)}: it must be one of {one_of}")
 
     def _held_out(self, rows: int, times: int = 1) -> int:
-        """The number of rows to hold out, so many ``times``."""
+        """The rows of a share that is held out, of which there are ``times``."""
         held = round(self.validation_fraction * rows)
         if not 0 < times * held < rows:
             raise ValueError(
                 f"validation_fraction is {self.validation_fraction!r}: of {rows} rows, one or more must be "
-                f"held out{', twice' * (times > 1)}, and one or more trained on"
+                f"held out{', and as many to stop early' * (times > 1)}, and one or more trained on"
             )
         return held
 
@@ -307,7 +313,7 @@ class _Perceptron(BaseEstimator, ABC):
     def _keep(self, job: Job, found: Fit) -> None:
         """Set the attributes of a fitted estimator."""
         losses = found.losses or found.final_losses
-        if not np.isfinite(losses[-1]):
+        if not np.isfinite(found.validation_losses or losses[-1:]).any():
             raise ValueError(f"the loss is {losses[-1]}: scale the columns of X, or lower learning_rate_init")
         self.n_features_in_ = job.X.shape[1]
         self.n_iter_ = len(found.losses) or job.epochs

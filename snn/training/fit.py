@@ -40,7 +40,7 @@ class Fit:
 
     ``losses`` and ``validation_losses`` have a value for each epoch, or none if the strategy does not report
     them. ``seconds``: from the first epoch until the device has finished the last. ``members``: of a strategy
-    that trains several networks, whose weights follow each other; ``watched`` then has the epochs of each, if
+    that trains several networks, whose weights follow each other. ``watched``: the epochs of each network, if
     the strategy reports them. ``rejected``: by name, why strategies that were tried earlier cannot train the
     job.
     """
@@ -147,13 +147,17 @@ def _train(job: Job, strategy: Strategy, found: Fit, report: Report) -> list[np.
         *(job.epochs, job.patience),
         lambda done, loss, held: report(done, loss, held if job.validation else None),
     )
-    if len(each) > 1:
-        found.watched = each
-    else:
+    found.watched = each
+    if len(each) == 1:
         found.losses = each[0].losses.tolist()
         found.validation_losses = each[0].validation_losses.tolist() if job.validation else []
-    if all(one.best is None for one in each):
-        return None
-    last = strategy.weights()
-    count = len(last) // len(each)
-    return [W for i, one in enumerate(each) for W in one.best or last[i * count : (i + 1) * count]]
+    return best_of(each, strategy.weights) if any(one.best for one in each) else None
+
+
+def best_of(each: Sequence[Watched], last: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+    """The best weights of networks, or the last ones of those without a finite validation loss."""
+    if all(one.best for one in each):
+        return [W for one in each for W in one.best or []]
+    weights = last()
+    count = len(weights) // len(each)
+    return [W for i, one in enumerate(each) for W in one.best or weights[i * count : (i + 1) * count]]
