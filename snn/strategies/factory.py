@@ -1,6 +1,7 @@
 """A strategy from its choice in ``config/strategy``, its traits, and a strategy set up for a job."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -44,7 +45,7 @@ def class_of(choice: Mapping[str, Any]) -> type[Strategy]:
 def _is_gone(module: str) -> bool:
     """Whether there is no such module: Python does not remember that, and looks for it each time."""
     try:
-        return find_spec(module) is None
+        return module not in sys.modules and find_spec(module) is None
     except ModuleNotFoundError:  # so is its package
         return True
 
