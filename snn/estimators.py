@@ -126,25 +126,30 @@ class _Perceptron(BaseEstimator, ABC):
 
         ``settings`` has lists of values of random_state, learning_rate_init and alpha. Returns the fitted
         estimators, the last of these parameters varying fastest, and the score of each on rows that none is
-        trained on: the share ``validation_fraction``, drawn by this estimator's random_state.
+        trained on: the share ``validation_fraction``, drawn by this estimator's random_state. With
+        ``early_stopping``, each stops by its validation loss on a second share, the same rows for all.
         """
         if unknown := [key for key in settings if key not in _VARIED]:
             raise ValueError(f"settings has {unknown[0]!r}: it may have {', '.join(_VARIED)}")
-        if self.early_stopping:
-            raise ValueError("fit_many trains all epochs: early_stopping must be False")
         checked = self._with({})
         X, targets = checked._data(X, y)
         rows = check_random_state(self.random_state).permutation(len(X))
-        held, rows = np.split(rows, [self._held_out(len(X))])
+        share = self._held_out(len(X), 2 if self.early_stopping else 1)
+        held, validation, rows = np.split(rows, [share, 2 * share if self.early_stopping else share])
         seed = int(check_random_state(self.random_state).randint(1, 2**31 - 1))
         usual = {"random_state": seed, "learning_rate_init": self.learning_rate_init, "alpha": self.alpha}
         values = {name: np.atleast_1d(settings.get(name, value)).tolist() for name, value in usual.items()}
         if empty := [name for name, list_of in values.items() if not list_of]:
             raise ValueError(f"settings: {empty[0]} is empty")
         each = [checked._with(dict(zip(_VARIED, one, strict=True))) for one in product(*values.values())]
-        jobs = [one._job(X[rows], targets[rows]) for one in each]
+        stop = (X[validation], targets[validation]) if self.early_stopping else None
+        jobs = [one._job(X[rows], targets[rows], stop) for one in each]
         for one, (job, _), found in zip(each, jobs, self._fit_each(jobs), strict=True):
-            one._keep(job, found)
+            try:
+                one._keep(job, found)
+            except ValueError as error:
+                chosen = ", ".join(f"{name}={getattr(one, name)}" for name in settings)
+                raise ValueError(f"settings: with {chosen}, {error}") from error
         scored = self._rows_of(y, held)
         return each, [float(one.score(X[held], scored)) for one in each]
 
@@ -159,15 +164,20 @@ class _Perceptron(BaseEstimator, ABC):
         if self.strategy == AUTO and len(jobs) == prod(map(len, lists.values())):
             choice = strategy_choice("ensemble", starts=1, **lists)
             try:
-                many = fit(replace(first, strategy=choice, keeps_losses=False), self.device, initial=initial)
+                job = replace(first, strategy=choice, keeps_losses=False)
+                many = fit(job, self.device, initial=initial, report=self._report)
             except Unsupported:
                 pass  # one after another
             else:
                 count = len(many.weights) // len(jobs)
-                return [
+                each = [
                     replace(many, weights=many.weights[i * count : (i + 1) * count], final_losses=[loss])
                     for i, loss in enumerate(many.final_losses)
                 ]
+                if many.watched:
+                    for one, epochs in zip(each, many.watched, strict=True):
+                        one.losses, one.validation_losses = map(np.ndarray.tolist, epochs[:2])
+                return each
         return [fit(job, self.device, initial=own, report=self._report) for job, own in jobs]
 
     def _with(self, settings: Mapping[str, Any]) -> Any:
@@ -188,14 +198,19 @@ class _Perceptron(BaseEstimator, ABC):
             raise ValueError("y has a NaN or an infinite number")
         return X, targets
 
-    def _job(self, X: np.ndarray, targets: np.ndarray) -> tuple[Job, list[np.ndarray] | None]:
-        """What is trained on X and targets, and the weights that training starts from, if they are given."""
+    def _job(
+        self, X: np.ndarray, targets: np.ndarray, stop: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> tuple[Job, list[np.ndarray] | None]:
+        """What is trained on X and targets, and the weights that training starts from, if they are given.
+
+        ``stop``: X and targets whose loss decides when training ends, instead of some of these rows.
+        """
         seed = int(check_random_state(self.random_state).randint(1, 2**31 - 1))
-        held = self._held_out(len(X)) if self.early_stopping else 0
-        if held:
-            order = np.random.RandomState(seed).permutation(len(X))
-            X, targets = X[order], targets[order]
-        rows = len(X) - held
+        if self.early_stopping and stop is None:
+            order, held = np.random.RandomState(seed).permutation(len(X)), self._held_out(len(X))
+            trained, held_out = np.split(order, [len(X) - held])
+            (X, targets), stop = (X[trained], targets[trained]), (X[held_out], targets[held_out])
+        rows = len(X)
         batch = min(_MOST_BATCH, rows) if self.batch_size == "auto" else min(int(self.batch_size), rows)
         self._check(batch)
         chosen = {} if self.strategy == AUTO else strategy_choice(self.strategy)
@@ -212,19 +227,20 @@ class _Perceptron(BaseEstimator, ABC):
         )
         if network.outputs != self._outputs():
             raise ConfigError(f"the network ends in {network.outputs} outputs, and needs {self._outputs()}")
-        Y = loss.targets(targets, network.outputs)
+        if stop:
+            stop = stop[0], np.ascontiguousarray(loss.targets(stop[1], network.outputs))
         job = Job(
             strategy=chosen,
             network=network,
-            X=np.ascontiguousarray(X[:rows]),
-            Y=np.ascontiguousarray(Y[:rows]),
+            X=np.ascontiguousarray(X),
+            Y=np.ascontiguousarray(loss.targets(targets, network.outputs)),
             seed=seed,
             epochs=int(self.max_iter),
             batch_size=batch,
             keeps_losses=bool(self.loss_curve),
             learning_rate=self.learning_rate_init / (loss.factor if self.solver == "sgd" else 1),
-            validation=(X[rows:], np.ascontiguousarray(Y[rows:])) if held else None,
-            patience=int(self.n_iter_no_change) if held else None,
+            validation=stop,
+            patience=int(self.n_iter_no_change) if stop else None,
         )
         return job, self._given_weights(network)
 
@@ -245,12 +261,13 @@ class _Perceptron(BaseEstimator, ABC):
                 one_of = ", ".join(words)
                 raise ValueError(f"{name} is {value!r}{meant(str(value), words)}: it must be one of {one_of}")
 
-    def _held_out(self, rows: int) -> int:
+    def _held_out(self, rows: int, times: int = 1) -> int:
+        """The rows of a share that is held out, of which there are ``times``."""
         held = round(self.validation_fraction * rows)
-        if not 1 <= held < rows:
+        if not 0 < times * held < rows:
             raise ValueError(
                 f"validation_fraction is {self.validation_fraction!r}: of {rows} rows, one or more must be "
-                "held out, and one or more trained on"
+                f"held out{', and as many to stop early' * (times > 1)}, and one or more trained on"
             )
         return held
 
@@ -296,7 +313,7 @@ class _Perceptron(BaseEstimator, ABC):
     def _keep(self, job: Job, found: Fit) -> None:
         """Set the attributes of a fitted estimator."""
         losses = found.losses or found.final_losses
-        if not np.isfinite(losses[-1]):
+        if not np.isfinite(found.validation_losses or losses[-1:]).any():
             raise ValueError(f"the loss is {losses[-1]}: scale the columns of X, or lower learning_rate_init")
         self.n_features_in_ = job.X.shape[1]
         self.n_iter_ = len(found.losses) or job.epochs

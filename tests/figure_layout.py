@@ -8,7 +8,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.legend import Legend
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from snn.figures.layout import WIDTH
 from snn.figures.style import SMALLEST
@@ -29,10 +28,12 @@ def faults(figure):
             said.append(f"{name!r} has exponents smaller than that")
         if (box.min < figure.bbox.min - unit).any() or (box.max > figure.bbox.max + unit).any():
             said.append(f"{name!r} is not within the figure")
+    boxes = np.array([box.extents for _, box in drawn]).reshape(-1, 1, 4)
+    others = boxes.reshape(1, -1, 4)
+    both = np.minimum(boxes[..., 2:], others[..., 2:]) - np.maximum(boxes[..., :2], others[..., :2])
     said += [
-        f"{one.get_text()!r} is over {other.get_text()!r}"
-        for (one, box), (other, beside) in itertools.combinations(drawn, 2)
-        if (both := Bbox.intersection(box, beside)) and min(both.width, both.height) > _TOUCH * unit
+        f"{drawn[one][0].get_text()!r} is over {drawn[other][0].get_text()!r}"
+        for one, other in np.argwhere(np.triu((both > _TOUCH * unit).all(axis=2), 1))
     ]
     lines = _lines(figure)
     for text, box in drawn:

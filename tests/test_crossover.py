@@ -54,7 +54,8 @@ def test_the_gpu_wins_from_where_the_line_through_both_neighbours_is_one(axis):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({16: [2.0, 2.1], 64: [3.0, 3.1]}, "at every hidden width from 16 to 64"),
+        ({16: [2.0, 2.1], 64: [3.0, 3.1]}, "at every hidden width from 16 to 64. At"),
+        ({16: [1.0, 3.0], 64: [3.0, 3.1]}, "from 16 to 64, though not significantly"),
         ({16: [0.2, 0.21], 64: [0.3, 0.31]}, "as fast as the GPU or faster up to a hidden width of 64"),
         ({16: [2.0, 2.1], 64: [0.5, 0.6], 128: [2.0, 2.1]}, "from a hidden width of about "),
         ({16: [0.5], 64: [2.0]}, "of about 32 on. At a hidden width of 16"),  # one round has no interval

@@ -9,6 +9,7 @@ import pytest
 
 from snn.errors import ConfigError, Unsupported
 from snn.estimators import MLPClassifier, MLPRegressor
+from snn.strategies.base import Watched
 from snn.training import fit as training
 
 RANDOM = np.random.default_rng(0)
@@ -61,9 +62,49 @@ def test_early_stopping_ends_training_and_keeps_the_best_weights():
     assert made.n_iter_ == len(losses) == 1 + int(np.argmin(losses)) + 3
 
 
-def test_many_settings_give_the_estimators_that_each_gives_alone(monkeypatch):
+def test_many_settings_are_scored_and_stopped_on_rows_that_none_is_trained_on(monkeypatch):
+    jobs = []
+
+    def seen(job, *arguments, **keys):
+        jobs.append(job)
+        return training.fit(job, *arguments, **keys)
+
+    monkeypatch.setattr("snn.estimators.fit", seen)
+    noise = RANDOM.normal(size=len(X))
+    stops = {"early_stopping": True, "validation_fraction": 0.2, "n_iter_no_change": 3}
+    some = MLPRegressor(**SMALL, max_iter=40, **stops)
+    made, scores = some.fit_many(X, noise, {"learning_rate_init": [0.001, 0.03], "random_state": [1, 2]})
+    (job,), share = jobs, round(0.2 * len(X))
+    rows = {tuple(row): i for i, row in enumerate(X.astype(np.float32))}
+    trained, stopped = ([rows[tuple(row)] for row in of] for of in (job.X, job.validation[0]))
+    scored = [*{*range(len(X))} - {*trained} - {*stopped}]
+    assert any(min(one.validation_losses_) < one.validation_losses_[-1] for one in made)
+    assert len(trained) == len(X) - 2 * share and len({*stopped} - {*trained}) == len(scored) == share
+    for one, score in zip(made, scores, strict=True):
+        assert score == pytest.approx(one.score(X[scored], noise[scored]))
+        loss = np.mean((one.predict(X[stopped]) - noise[stopped]) ** 2)
+        assert loss == pytest.approx(min(one.validation_losses_), rel=1e-4)
+
+
+def test_a_network_without_a_best_epoch_has_its_last_weights():
+    def watched(best):
+        return Watched(*(np.ones(2),) * 4, best)
+
+    last, best = [np.full(1, i) for i in range(6)], [np.full(1, 7.0), np.full(1, 8.0)]
+    found = training.best_of([watched(best), watched(None), watched(best)], lambda: last)
+    assert [int(W[0]) for W in found] == [7, 8, 2, 3, 7, 8]
+
+
+def test_a_setting_that_diverges_is_named():
+    settings = {"learning_rate_init": [0.001, 1e30]}
+    with pytest.raises(ValueError, match=r"settings: with learning_rate_init=1e\+30, the loss is"):
+        MLPRegressor(**SMALL, max_iter=5, solver="sgd").fit_many(X, Y, settings)
+
+
+@pytest.mark.parametrize("stops", [{}, {"early_stopping": True, "n_iter_no_change": 2, "max_iter": 60}])
+def test_many_settings_give_the_estimators_that_each_gives_alone(stops, monkeypatch):
     settings = {"random_state": [1, 2], "learning_rate_init": [0.001, 0.01], "alpha": [0.0, 1.0]}
-    some = MLPClassifier(**SMALL, max_iter=5)
+    some = MLPClassifier(**SMALL | {"max_iter": 5} | stops)
     together, scores = some.fit_many(X, LABELS, settings)
     assert not hasattr(some, "classes_")
     assert {one.strategy_ for one in together} == {"ensemble"} and len(scores) == 8
@@ -77,9 +118,13 @@ def test_many_settings_give_the_estimators_that_each_gives_alone(monkeypatch):
     alone, same = some.fit_many(X, LABELS, settings)
     assert {one.strategy_ for one in alone} == {"resident"}
     for a, b in zip(together, alone, strict=True):
-        assert a.get_params() == b.get_params()
+        assert a.get_params() == b.get_params() and a.n_iter_ == b.n_iter_
+        assert a.validation_losses_ == pytest.approx(b.validation_losses_, rel=1e-3)
         np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), rtol=1e-3)
     assert scores == pytest.approx(same) and together[0].learning_rate_init == 0.001
+    if stops:
+        assert len({one.n_iter_ for one in together}) > 2
+        assert all(len(one.validation_losses_) == one.n_iter_ for one in together)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from layered_shapes import (
     FURTHER,
@@ -21,10 +21,10 @@ from layered_shapes import (
     shape,
     steps_of,
 )
-from test_whole import buffers_of, configuration, launched, on_cpu, whole
+from test_whole import H200, buffers_of, configuration, launched, on_cpu, whole
 
 from snn.backends.cpu.backend import CpuBackend
-from snn.backends.launches import HEAD, TRAINED, Steps, TrainingLaunch
+from snn.backends.launches import HEAD, TRAINED, LaunchConfiguration, Steps, TrainingLaunch
 from snn.backends.launches.whole import Telemetry
 from snn.config import groups
 from snn.errors import Unsupported
@@ -130,6 +130,8 @@ def test_awkward_shapes_end_with_the_epoch_of_the_oracle(data, random):
     )
     blocks = draw(st.sampled_from([1, 2])) if one.batch >= 16 else 1
     rows, held = one.batch + draw(st.integers(1, 40)), draw(st.integers(1, 70))
+    launches = watched(one, rows, held, 6).configurations(H200)  # none if a block has too few registers
+    assume(blocks in {launch.cluster for launch in launches if isinstance(launch, LaunchConfiguration)})
     check_launch(one, blocks, rows, held, 6, 1, random)
 
 

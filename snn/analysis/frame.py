@@ -79,7 +79,9 @@ def tabulate(records: Mapping[str, Record], thresholds: Thresholds) -> pd.DataFr
         key = json.dumps(record["cell"], sort_keys=True)
         cells.setdefault(key, {})[name] = record
     frame = frame_of([pool(of_cell, thresholds) for of_cell in cells.values()])
-    return frame.astype(dict.fromkeys(_REAL, "float")).copy()  # defragmented
+    for key in _REAL:
+        frame[key] = frame[key].astype("float")
+    return frame.copy()  # defragmented
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -94,7 +94,7 @@ def crossover(x: str) -> Values:
         about=lambda table, trained: [f"GPU: {table['device'][0]}. CPU: {table['host'][0]}.", trained],
         note=(
             "Dots: mean time of the fastest strategy on the CPU over that of the fastest on the GPU, on log "
-            "axes; bars: 95% confidence interval of the ratio. Above the dashed line the GPU is faster.",
+            "axes. Bars: 95% confidence interval of the ratio. Above the dashed line the GPU is faster.",
         ),
     )
 

@@ -128,9 +128,9 @@ class Form(ABC):
     def remarks(self, frame: pd.DataFrame) -> list[str]:
         """The note's sentences about special dots, if there are any."""
         said = ["Circles around markers: the training diverged."] if frame["has_diverged"].any() else []
-        below, above = frame["is_cut_below"].any(), frame["is_cut_above"].any()
-        said += ["Arrows: the bar reaches below a tenth of its value."] if below else []
-        return [*said, *["Arrows: the bar reaches beyond ten times its value."] * bool(above)]
+        cut = {"below a tenth of": "is_cut_below", "beyond ten times": "is_cut_above"}
+        ends = " or ".join(words for words, which in cut.items() if frame[which].any())
+        return [*said, *[f"Arrows: the bar reaches {ends} its value."] * bool(ends)]
 
     def hold(self, axes: Axes, along: str, cells: pd.DataFrame, frame: pd.DataFrame) -> None:
         """Fit a panel's axis of values to its dots, or to the dots of all panels."""

@@ -1,9 +1,12 @@
 """A strategy from its choice in ``config/strategy``, its traits, and a strategy set up for a job."""
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,14 +33,21 @@ def class_of(choice: Mapping[str, Any]) -> type[Strategy]:
     A record may name a module that is gone: then it is the class of today's choice of that name.
     """
     module, _, type_name = choice["_target_"].rpartition(".")
-    try:
-        return getattr(import_module(module), type_name)
-    except ModuleNotFoundError:
+    if _is_gone(module):
         name = choice["name"]
         today = groups.load("strategy", name) if name in groups.names("strategy") else choice
-        if today["_target_"] == choice["_target_"]:
-            raise
-        return class_of(today)
+        if today["_target_"] != choice["_target_"]:
+            return class_of(today)
+    return getattr(import_module(module), type_name)
+
+
+@cache
+def _is_gone(module: str) -> bool:
+    """Whether there is no such module: Python does not remember that, and looks for it each time."""
+    try:
+        return module not in sys.modules and find_spec(module) is None
+    except ModuleNotFoundError:  # so is its package
+        return True
 
 
 def traits(choice: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,8 +116,10 @@ def sentence(table: pd.DataFrame, axis: str) -> str:
     first, last = table.iloc[0], table.iloc[-1]
     ends = ". ".join(_end(row, word) for row in ([first] if len(table) == 1 else [first, last]))
     if found.value == 0:
+        doubt = "" if (table["verdict"] == FASTER).all() else ", though not significantly at all of them"
         said = (
-            f"The GPU trains faster than the CPU at every {word} from {first['number']} to {last['number']}"
+            f"The GPU trains faster than the CPU at every {word} from {first['number']} to "
+            f"{last['number']}{doubt}"
         )
     elif found.value == inf:
         said = f"The CPU trains as fast as the GPU or faster up to a {word} of {last['number']}"

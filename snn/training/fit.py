@@ -15,7 +15,7 @@ from snn.config import groups
 from snn.errors import ConfigError, OutOfMemory, Unsupported
 from snn.hardware import devices
 from snn.strategies import factory
-from snn.strategies.base import Strategy
+from snn.strategies.base import Strategy, Watched
 from snn.strategies.factory import Job
 
 AUTO = "auto"
@@ -40,8 +40,9 @@ class Fit:
 
     ``losses`` and ``validation_losses`` have a value for each epoch, or none if the strategy does not report
     them. ``seconds``: from the first epoch until the device has finished the last. ``members``: of a strategy
-    that trains several networks, whose weights follow each other. ``rejected``: by name, why strategies that
-    were tried earlier cannot train the job.
+    that trains several networks, whose weights follow each other. ``watched``: the epochs of each network, if
+    the strategy reports them. ``rejected``: by name, why strategies that were tried earlier cannot train the
+    job.
     """
 
     strategy: str
@@ -51,6 +52,7 @@ class Fit:
     losses: list[float] = field(default_factory=list)
     validation_losses: list[float] = field(default_factory=list)
     members: list[dict[str, Any]] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
     final_losses: list[float] = field(default_factory=list)
     rejected: dict[str, str] = field(default_factory=dict)
 
@@ -141,10 +143,21 @@ def _train(job: Job, strategy: Strategy, found: Fit, report: Report) -> list[np.
         strategy.progress = lambda done, epochs, seconds: report(done, None, None)
         strategy.train(job.epochs)
         return None
-    (watched,) = strategy.watch(
+    each = strategy.watch(
         *(job.epochs, job.patience),
         lambda done, loss, held: report(done, loss, held if job.validation else None),
     )
-    found.losses = watched.losses.tolist()
-    found.validation_losses = watched.validation_losses.tolist() if job.validation else []
-    return watched.best
+    found.watched = each
+    if len(each) == 1:
+        found.losses = each[0].losses.tolist()
+        found.validation_losses = each[0].validation_losses.tolist() if job.validation else []
+    return best_of(each, strategy.weights) if any(one.best for one in each) else None
+
+
+def best_of(each: Sequence[Watched], last: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+    """The best weights of networks, or the last ones of those without a finite validation loss."""
+    if all(one.best for one in each):
+        return [W for one in each for W in one.best or []]
+    weights = last()
+    count = len(weights) // len(each)
+    return [W for i, one in enumerate(each) for W in one.best or weights[i * count : (i + 1) * count]]

@@ -107,8 +107,9 @@ __device__ float value_of(int f, float z)
 }
 
 // Numbers of barriers in a cluster's blocks. AHEAD: the owners have looked at the weights and prepared the next rows. ERROR + I:
-// dZ_I is written. FOUND: so are the gradients that the owners compute. TURN: the first layer's parameters are sent.
-constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13;
+// dZ_I is written. FOUND: so are the gradients that the owners compute. TURN: the first layer's parameters are sent. LOOKED: an
+// owner has looked at the weights, at the end of an epoch.
+constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13, LOOKED = 14;
 
 // ---- of each layer, in registers
 
@@ -1431,7 +1432,7 @@ struct Training {
         if constexpr (CLUSTER > 1) {
             await_parameters(step - 1);
             follow_scales();
-            named_barrier(AHEAD, WORKERS + 32);   // an owner has looked at the weights
+            named_barrier(LOOKED, THREADS);
             if (shared.misfit[step % 2]) renew();   // and again in the next step, which finds the same
         }
         Watch& watch = shared.watch;
@@ -1556,11 +1557,9 @@ struct Training {
     __device__ bool owner_has_ended()
     {
         if (step == 0 || batch > 0) return false;
-        if (warp == OWNER_WARPS - 1) {
-            look_at_weights();
-            named_barrier(AHEAD, WORKERS + 32);
-        }
+        if (warp == OWNER_WARPS - 1) look_at_weights();
         sync_owners();
+        named_arrive(LOOKED, THREADS);
         if (shared.misfit[step % 2]) {
             write_own(weights);
             renew();
