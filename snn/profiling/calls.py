@@ -6,6 +6,7 @@ instrumented passes observe, count and time it.
 
 import inspect
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ class Method:
 
     name: str
     parameters: dict[str, Any]
-    nouns: tuple[str, ...]  # the parameters that are pools, streams, events or graphs
 
     def __init__(
         self, part: str, *counts: str, makes: str = "", ended_by: str = "", is_work: bool = False
@@ -47,6 +47,11 @@ class Method:
         self.name, self.parameters = name, {one.name: one.default for one in parameters}
         METHODS[name] = self
         setattr(owner, name, lambda backend, *arguments, **named: backend.do(self, arguments, named))
+
+    @cached_property
+    def nouns(self) -> tuple[str, ...]:
+        """The parameters that are pools, streams, events or graphs."""
+        return tuple(name for name in self.parameters if name in MADE_BY)
 
     def bind(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, in their order, with those that were not given."""
@@ -134,9 +139,6 @@ HOST_ARRAYS = tuple(name for name, method in METHODS.items() if method.makes == 
 
 MADE_BY = {noun: name for name in ENDED_BY if (noun := METHODS[name].makes) not in (DEVICE, MANAGED, HOST)}
 """The nouns of pools, streams, events and graphs, and the call that makes each."""
-
-for _method in METHODS.values():
-    _method.nouns = tuple(name for name in _method.parameters if name in MADE_BY)
 
 
 class NullBackend(EveryCall):
