@@ -84,7 +84,9 @@ def keeps(numba: Any, parallel: bool) -> bool:
     if place is not None:
         mine, config = f"{__name__}.{InCache.__name__},", numba.config
         config.CACHE_DIR = str(place)
-        config.CACHE_LOCATOR_CLASSES = mine + (config.CACHE_LOCATOR_CLASSES.removeprefix(mine) or _OF_NUMBA)
+        others = getattr(config, "CACHE_LOCATOR_CLASSES", None)
+        if others is not None:  # Numba 0.62 and newer: an older one compiles once per clone
+            config.CACHE_LOCATOR_CLASSES = mine + (others.removeprefix(mine) or _OF_NUMBA)
     return place is not None
 
 
