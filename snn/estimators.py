@@ -201,7 +201,7 @@ class _Perceptron(BaseEstimator, ABC):
     def _job(
         self, X: np.ndarray, targets: np.ndarray, stop: tuple[np.ndarray, np.ndarray] | None = None
     ) -> tuple[Job, list[np.ndarray] | None]:
-        """What is trained on X and targets, and the weights that training starts from, if they are given.
+        """Return the job that trains on X and targets, and its initial weights if they are given.
 
         ``stop``: X and targets whose loss decides when training ends, instead of some of these rows.
         """
@@ -262,7 +262,7 @@ class _Perceptron(BaseEstimator, ABC):
                 raise ValueError(f"{name} is {value!r}{meant(str(value), words)}: it must be one of {one_of}")
 
     def _held_out(self, rows: int, times: int = 1) -> int:
-        """The rows of a share that is held out, of which there are ``times``."""
+        """Return the number of rows in each of ``times`` shares that are held out."""
         held = round(self.validation_fraction * rows)
         if not 0 < times * held < rows:
             raise ValueError(

@@ -24,7 +24,7 @@ from snn.files.regular import path_of
 
 @cache
 def _store_hydra() -> None:
-    """Leave out what Hydra composes beside a cell: logging, launcher, sweeper, ... took half of the time."""
+    """Leave out Hydra's own sections (logging, launcher, sweeper, ...), which took half of the time."""
     ConfigStore.instance().store(group="hydra", name="config", node=HydraConf(defaults=[]), provider="hydra")
 
 
@@ -51,7 +51,7 @@ _others: dict[str, Any] = {}
 def _compose_choices(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """The configuration of these choices of groups. Callers must not change it.
 
-    Hydra composes it, unless it did so with each of them: a section is the same beside any others.
+    Hydra composes it, unless it did so with each of them: a section is the same in every combination.
     """
     chosen = groups.chosen(dict(given))
     if _sections.keys() >= chosen.items():

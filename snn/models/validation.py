@@ -24,7 +24,7 @@ class BestEpoch:
         self.epoch = 0
 
     def is_new(self, loss: float) -> bool:
-        """Count an epoch with this loss; whether it is the best one. Never True without a patience."""
+        """Count an epoch with this loss. Return whether it is the best one: never without a patience."""
         self._last += 1
         if self._patience is None or not loss < self._lowest:
             return False
