@@ -65,6 +65,13 @@ void multiply_bf16(void* const (&lanes)[32]) { multiply<2, 16, bf16_in>(lanes); 
 void multiply_fp16(void* const (&lanes)[32]) { multiply<2, 16, fp16_in>(lanes); }
 void exchange_rows(void* const (&lanes)[32]) { exchange<false>(lanes); }
 void exchange_transposed(void* const (&lanes)[32]) { exchange<true>(lanes); }
+void store_rows(void* const (&lanes)[32])
+{
+    for (int lane = 0; lane < 32; ++lane)
+        for (int matrix = 0; matrix < 4; ++matrix)
+            static_cast<RowToStore*>(lanes[8 * matrix + lane / 4])->row[lane % 4] =
+                static_cast<RowToStore*>(lanes[lane])->given[matrix];
+}
 
 // Numbers of one sign are in the order of their bits, so that a carry of the mantissa is right to change the exponent.
 unsigned nearest_tf32(float x)

@@ -23,6 +23,14 @@ struct RowOfMatrices {
 void exchange_rows(void* const (&lanes)[32]);
 void exchange_transposed(void* const (&lanes)[32]);
 
+struct RowToStore {
+    unsigned* row;
+    const unsigned* given;
+};
+
+// stmatrix: the reverse of ldmatrix.
+void store_rows(void* const (&lanes)[32]);
+
 // The nearest number, and of two the one further from 0 (TF32) or the even one. Any NaN becomes one of them.
 unsigned nearest_tf32(float x);
 unsigned nearest_bf16(float x);
@@ -71,6 +79,12 @@ inline void load_transposed(unsigned (&to)[4], const unsigned* row, int line = _
 {
     cuda_on_cpu::RowOfMatrices own{{row[0], row[1], row[2], row[3]}, to};
     cuda_on_cpu::warp_work(cuda_on_cpu::exchange_transposed, &own, line);
+}
+
+inline void store_matrices(unsigned* row, const unsigned (&v)[4], int line = __builtin_LINE())
+{
+    cuda_on_cpu::RowToStore own{row, v};
+    cuda_on_cpu::warp_work(cuda_on_cpu::store_rows, &own, line);
 }
 
 inline void mma_m16n8k8_tf32(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2],

@@ -44,6 +44,12 @@ __device__ void load_transposed(unsigned (&to)[4], const unsigned* row)
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
+// The reverse of load_matrices. Needs sm_90.
+__device__ void store_matrices(unsigned* row, const unsigned (&v)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                 :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
+}
 #endif
 
 struct Halves {
@@ -78,30 +84,33 @@ struct HalfParts {
 struct Places {
     int across, down, one;
 
-    __device__ Places(int lane = threadIdx.x % 32)
+    __device__ Places(unsigned lane = threadIdx.x % 32)
     {
-        const int row = lane % 8 * 4, low = lane / 8 % 2, high = lane / 16;
+        const unsigned row = lane % 8 * 4, low = lane / 8 % 2, high = lane / 16;
         across = high * TILE + low * 32 + row, down = low * TILE + high * 32 + row, one = lane * 4;
     }
+    __device__ int second_across() const { return across / TILE * TILE; }   // of which the first tile takes the place
     __device__ Places of_one_tile() const   // the first tile in place of the second
     {
         Places result = *this;
-        result.across %= TILE;
+        result.across -= second_across();
         return result;
     }
 };
-__device__ HalfParts<4> left_across(const unsigned* tile, const Places& place)
+__device__ HalfParts<4> left_across(const unsigned* row)   // the lane's
 {
     HalfParts<4> a;
-    load_matrices(a.big, tile + place.across), load_matrices(a.small, tile + place.across + TILE / 2);
+    load_matrices(a.big, row), load_matrices(a.small, row + TILE / 2);
     return a;
 }
-__device__ HalfParts<4> left_down(const unsigned* tile, const Places& place)
+__device__ HalfParts<4> left_down(const unsigned* row)
 {
     HalfParts<4> a;
-    load_transposed(a.big, tile + place.down), load_transposed(a.small, tile + place.down + TILE / 2);
+    load_transposed(a.big, row), load_transposed(a.small, row + TILE / 2);
     return a;
 }
+__device__ HalfParts<4> left_across(const unsigned* tile, const Places& place) { return left_across(tile + place.across); }
+__device__ HalfParts<4> left_down(const unsigned* tile, const Places& place) { return left_down(tile + place.down); }
 __device__ HalfParts<2> right_down(const unsigned* row)
 {
     unsigned v[4];

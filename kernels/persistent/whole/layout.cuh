@@ -45,12 +45,19 @@ struct Share {
 
     int down, across, turn;
 
-    __device__ explicit Share(int warp, int turn = 0) : down(warp % DOWN), across(warp / DOWN), turn(turn) {}
+    __device__ explicit Share(unsigned warp, int turn = 0) : down(warp % DOWN), across(warp / DOWN), turn(turn) {}
 
+    static constexpr bool EVEN = DOWN * M == M_ && ACROSS * N == N_ && DOWN * ACROSS == COUNT;
     __device__ bool has_some() const
     {
-        return down * M < M_ && across * N < N_ && (COUNT % DOWN == 0 || across < ACROSS);
+        return EVEN || (down * M < M_ && across * N < N_ && (COUNT % DOWN == 0 || across < ACROSS));
     }
+    // The first tile, and others from there.
+    static constexpr bool PAIRED = EVEN && !TURNS && N % 2 == 0;
+    __device__ int m_first() const { return down * M; }
+    __device__ int n_first() const { return across * N; }
+    __device__ int m_step(int m) const { return EVEN && !TURNS ? m : m_tile(m) - m_first(); }
+    __device__ int n_step(int n) const { return EVEN && !TURNS ? n : n_tile(n) - n_first(); }
     __device__ bool has(int m, int n) const { return has_m(m) && has_n(n); }
     __device__ bool has_m(int m) const { return M_ % M == 0 || down * M + m_turned(m) < M_; }
     __device__ bool has_n(int n) const { return N_ % N == 0 || across * N + n_turned(n) < N_; }
@@ -101,6 +108,7 @@ constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 constexpr int ERRORS = CROSS_ENTROPY ? 1 : OUTPUTS;   // of a row, in E
 constexpr int OF_HELD = 3, TURNS = 3 + WATCHED;   // turns of chunks, and one for rows held out
+constexpr int PACES = 32;                   // paces are found for so many steps at a time
 constexpr int MEMBER_FLOATS = WATCHED ? 8 : 4;
 static_assert(!CLIPPED || !SEQUENTIAL, "a gradient that is clipped with all others waits for them");
 static_assert(!WATCHED || ALL_ERRORS, "an epoch's loss is of all its rows");
@@ -116,6 +124,7 @@ struct Watch {
 #endif
 
 struct Shared {
+    float4 pace[CLUSTER > 1 ? 1 : 2 * PACES];              // of steps, in turn
     float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights in float32; with CLUSTER above 1 their owners hold them
     float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // from each block, for the items that this block owns
     float4 hidden[NARROW && CLUSTER > 1 ? m_tiles(L - 1) * ROW_TILES * 32 : 1];   // H_{L-1} by tiles and lanes
@@ -135,7 +144,6 @@ struct Shared {
     int largest_W[3][L + 1];                               // of three steps
     int expected[2][L];                                    // bytes at each mbarrier
     int misfit[2];                                         // whether weights are beyond their scale, in even and odd steps
-    float pace[2][3];                                      // of even and odd steps
 #if CLIPPED
     float squares[larger(WARPS, OWNER_WARPS)], squares_sent[2][CLUSTER];   // of gradients: of warps; of blocks, in even and odd steps
 #endif

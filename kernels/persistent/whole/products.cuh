@@ -11,8 +11,9 @@ __device__ float up_for(int largest)   // its bits
 __device__ float down_for(float up) { return __uint_as_float((254u << 23) - __float_as_uint(up)); }
 __device__ bool fits(int largest, float up)   // true also for a number that no scale makes fit
 {
-    const float scaled = __int_as_float(largest) * up;
-    return largest == 0 || largest >= 0x7f800000 || (scaled >= 16.0f && scaled < 65000.0f);
+    constexpr unsigned LEAST = 131u << 23, MOST = 0x477de800u;   // bits of 16 and 65000
+    const unsigned scaled = (unsigned)largest + __float_as_uint(up) - (127u << 23);   // bits of the product
+    return scaled - LEAST < MOST - LEAST || largest == 0 || largest >= 0x7f800000;
 }
 __device__ float scale_for(int largest, int before)
 {
@@ -31,11 +32,16 @@ struct Parts16 {
     }
 };
 
-// The four numbers of a lane's place in a tile, whose first word this is: words 0 and 1 are big.
-__device__ void write_tile(unsigned* own, const float (&v)[4], float up)
+// Four numbers for each lane's place in a tile. By a whole warp, or else not WHOLE.
+template <bool WHOLE = true>
+__device__ void write_tile(unsigned* tile, int lane, const float (&v)[4], float up)
 {
     const Parts16 first(v[0] * up, v[1] * up), second(v[2] * up, v[3] * up);
-    own[0] = first.big, own[32] = second.big, own[64] = first.small, own[96] = second.small;
+    const unsigned words[4] = {first.big, second.big, first.small, second.small};
+#if defined CUDA_ON_CPU || __CUDA_ARCH__ >= 900
+    if constexpr (WHOLE) return store_matrices(tile + 4 * lane, words);
+#endif
+    for (int i = 0; i < 4; ++i) tile[lane + 32 * i] = words[i];
 }
 __device__ void read_tile(const unsigned* own, float (&v)[4], float down)
 {
@@ -46,12 +52,13 @@ __device__ void read_tile(const unsigned* own, float (&v)[4], float down)
     }
 }
 
-// Eight lines of two neighbouring tiles as a right operand over the columns; of one tile if SINGLE.
+// Eight lines of two neighbouring tiles as a right operand over the columns, of which a lane supplies one; of one tile if SINGLE.
+__device__ int right_place(unsigned lane) { return lane / 8 % 2 * TILE + lane / 16 * (TILE / 2) + lane % 8 * 4; }
 template <bool SINGLE>
-__device__ HalfParts<2> right_across(const unsigned* lines, int lane)
+__device__ HalfParts<2> right_across(const unsigned* line, unsigned lane)
 {
     unsigned v[4];
-    load_matrices(v, lines + (SINGLE ? 0 : lane / 8 % 2 * TILE) + lane / 16 * (TILE / 2) + lane % 8 * 4);
+    load_matrices(v, line - (SINGLE ? lane / 8 % 2 * TILE : 0));
     return {{v[0], SINGLE ? 0 : v[1]}, {v[2], SINGLE ? 0 : v[3]}};
 }
 
@@ -83,9 +90,9 @@ struct Sums {
     }
     __device__ float total(int m, int n, int i) const
     {
-        float sum = 0.0f;
+        float sum = v[CHAINS - 1][m][n][i];
 #pragma unroll
-        for (int c = CHAINS - 1; c >= 0; --c) sum += v[c][m][n][i];
+        for (int c = CHAINS - 2; c >= 0; --c) sum += v[c][m][n][i];
         return sum;
     }
 };

@@ -101,8 +101,19 @@ __device__ float fast_tanh(float x)
     const float large = copysignf(1.0f - __fdividef(2.0f, __expf(2.0f * size) + 1.0f), x);
     return size < 0.6f ? x * square * sum + x : large;
 }
+#ifdef CUDA_ON_CPU
+__device__ float positive_part(float x) { return activated(RELU, x); }
+#else
+__device__ float positive_part(float x)   // of a NaN, a NaN
+{
+    float result;
+    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(result) : "f"(x));
+    return result;
+}
+#endif
 __device__ float value_of(int f, float z)
 {
+    if (f == RELU) return positive_part(z);
     return f == IDENTITY ? z : f == TANH ? fast_tanh(z) : f == SIGMOID ? __fdividef(1.0f, 1.0f + __expf(-z)) : activated(f, z);
 }
 
@@ -133,8 +144,8 @@ struct Training {
     float x_scale;
     Formula formula;
     int rank, member;
-    int thread = threadIdx.x, lane = thread % 32, g = lane / 4, t = lane % 4;
-    int warp = thread / 32 - (OWNERS > 0 && thread >= WORKERS ? WARPS : 0);   // of the workers or of the owners
+    int thread = threadIdx.x, lane = threadIdx.x % 32, g = (unsigned)lane / 4, t = lane & 3;
+    int warp = threadIdx.x / 32 - (OWNERS > 0 && thread >= WORKERS ? WARPS : 0);   // of the workers or of the owners
     Places place;
     int step = 0, batch = 0, chunk = 0, count = 0, turn = 0, now = 0;   // count: rows of this batch; turn: of three; now: of two
     int of_Y = 0, found = 1;   // the places of Y, and of rows that were found before
@@ -144,6 +155,7 @@ struct Training {
     int held = 0, held_line = 0, patience = 0, room = 0;
     int next_batch = 0, next_chunk = 0, made = 0;   // made: numbers of the next epoch's tables
     unsigned next_epoch = 0;
+    bool keeps_errors = true;   // of this step
     float decay, rate, max_norm, clip_factor;   // by which gradients are multiplied if they are clipped
     unsigned seed;
     float up_of_H[L], up_of_dZ[L + 1], up_of_W[L + 1];   // scales (products.cuh)
@@ -171,8 +183,8 @@ struct Training {
 #ifndef CUDA_ON_CPU
         asm volatile("" : "+r"(thread));
 #endif
-        lane = thread % 32, g = lane / 4, t = lane % 4, place = Places(lane);
-        warp = __shfl_sync(0xffffffff, thread / 32, 0);   // so that the compiler knows it to be the same in all lanes
+        lane = thread & 31, g = (unsigned)lane / 4, t = lane & 3, place = Places(lane);
+        warp = __shfl_sync(0xffffffff, (unsigned)thread / 32, 0);   // so that the compiler knows it to be the same in all lanes
     }
 
     __device__ void sync() const   // of the workers
@@ -290,11 +302,16 @@ struct Training {
 
     __device__ void take_X(int which)   // of this chunk or the next
     {
-        for (int tile = warp; tile < m_tiles(0) * ROW_TILES; tile += CREW / 32) {
+        constexpr int TILES = m_tiles(0) * ROW_TILES, EACH = up(TILES, CREW / 32);
+#pragma unroll (EACH <= 4 ? EACH : 1)
+        for (int i = 0; i < EACH; ++i) {
+            const int tile = warp + i * (CREW / 32);
+            if (TILES % (CREW / 32) && tile >= TILES) break;
             const int feature = tile / ROW_TILES * 16 + g, row = tile % ROW_TILES * 8 + 2 * t;
             float v[4];
-            for (int i = 0; i < 4; ++i) v[i] = shared.X[CLUSTER > 1 ? 0 : which][row + i % 2][feature + i / 2 * 8];
-            write_tile(shared.H_0[which] + tile * TILE + lane, v, x_scale);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) v[j] = shared.X[CLUSTER > 1 ? 0 : which][row + j % 2][feature + j / 2 * 8];
+            write_tile(shared.H_0[which] + tile * TILE, lane, v, x_scale);
         }
     }
 
@@ -374,9 +391,11 @@ struct Training {
         const S share(warp);
         if (!share.has_some()) return;
         Sums<S::M, S::N> sums;
+        const unsigned* const w = W<I>() + share.m_first() * k_tiles(I) * TILE + place.across;
+        const unsigned* const h = H<I - 1>() + share.n_first() * TILE + place.one;
         multiply<k_tiles(I) / 2>(sums,
-            [&](int k, int m) { return left_across(W<I>() + (share.m_tile(m) * k_tiles(I) + 2 * k) * TILE, place); },
-            [&](int k, int n) { return right_down(H<I - 1>() + (k * ROW_TILES + share.n_tile(n)) * TILE + place.one); });
+            [&](int k, int m) { return left_across(w + (share.m_step(m) * k_tiles(I) + 2 * k) * TILE); },
+            [&](int k, int n) { return right_down(h + (k * ROW_TILES + share.n_step(n)) * TILE); });
         const float down = down_for(up_of_W[I]) * down_for(up_of_H[I - 1]);
 #pragma unroll
         for (int m = 0; m < S::M; ++m) {
@@ -441,7 +460,7 @@ struct Training {
         for (int m = 0; m < M; ++m)
 #pragma unroll
             for (int n = 0; n < N; ++n)
-                if (share.has(m, n)) write_tile(to + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, v[m][n], up);
+                if (share.has(m, n)) write_tile(to + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE, lane, v[m][n], up);
     }
 
     __device__ float scale() const
@@ -487,7 +506,7 @@ struct Training {
                     const bool real = neuron < OUTPUTS && in_batch < count && share.has_n(n);
                     const OfOutput its =
                         of_output<Loss::LOSS>(z[i], real ? target_of<HELD>(line, in_batch, neuron) : z[i]);
-                    if (real) error_of<HELD>(in_batch)[neuron] = its.loss;
+                    if (keeps_errors && real) error_of<HELD>(in_batch)[neuron] = its.loss;
                     dz[m][n][i] = real ? scale() * its.slope : 0.0f;
                 }
                 if (!CROSS_ENTROPY) largest = fmaxf(largest, fabsf(dz[m][n][i]));
@@ -554,7 +573,7 @@ struct Training {
 #pragma unroll
                     for (int down = 0; down < up(m_tiles(P), S::M); ++down) z += shared.outputs[down][line][output];
                     const OfOutput its = of_output<Loss::LOSS>(z, real ? target_of<HELD>(line, in_batch, output) : z);
-                    if (real && share.down == 0 && g == 0) error_of<HELD>(in_batch)[output] = its.loss;
+                    if (keeps_errors && real && share.down == 0 && g == 0) error_of<HELD>(in_batch)[output] = its.loss;
                     dz[n][j][output] = real ? scale() * its.slope : 0.0f;
                 }
             if constexpr (HELD) return;
@@ -744,7 +763,7 @@ struct Training {
                     most = fmaxf(most, fabsf(v));
                 });
                 loss = over_column(loss);
-                if (real && g == 0) *error_of<HELD>(in_batch) = loss;
+                if (keeps_errors && real && g == 0) *error_of<HELD>(in_batch) = loss;
             }
     }
 
@@ -767,6 +786,13 @@ struct Training {
 
     // ---- backward
 
+    __device__ static int lines_at(int tile) { return tile / 2 * ROW_TILES * TILE + tile % 2 * 32; }
+    template <int I>
+    __device__ const unsigned* lines_of(unsigned tile) const   // a lane's first one
+    {
+        return H<I - 1>() + tile / 2 * ROW_TILES * TILE + tile % 2 * 32 + right_place(lane);
+    }
+
     template <int I>
     __device__ void find_gradient()
     {
@@ -777,6 +803,10 @@ struct Training {
         if (!share.has_some()) return;
         Sums<S::M, S::N> sums;
         float of_bias[S::M][4] = {};
+        const unsigned* const dz = dZ<I>() + share.m_first() * ROW_TILES * TILE + place.across;
+        const unsigned* h[S::N];
+#pragma unroll
+        for (int n = 0; n < S::N; ++n) h[n] = S::PAIRED ? lines_of<I>(share.n_first()) + lines_at(n) : lines_of<I>(share.n_tile(n));
 #pragma unroll
         for (int k = 0; k < PAIRS; ++k) {
             HalfParts<4> a[S::M];
@@ -784,13 +814,10 @@ struct Training {
             const bool single = 2 * k + 1 == ROW_TILES;
 #pragma unroll
             for (int m = 0; m < S::M; ++m)
-                a[m] = left_across(dZ<I>() + (share.m_tile(m) * ROW_TILES + 2 * k) * TILE, single ? place.of_one_tile() : place);
+                a[m] = left_across(dz + (share.m_step(m) * ROW_TILES + 2 * k) * TILE - (single ? place.second_across() : 0));
 #pragma unroll
-            for (int n = 0; n < S::N; ++n) {
-                const int tile = share.n_tile(n);
-                const unsigned* const lines = H<I - 1>() + (tile / 2 * ROW_TILES + 2 * k) * TILE + tile % 2 * 32;
-                b[n] = single ? right_across<true>(lines, lane) : right_across<false>(lines, lane);
-            }
+            for (int n = 0; n < S::N; ++n)
+                b[n] = single ? right_across<true>(h[n] + 2 * k * TILE, lane) : right_across<false>(h[n] + 2 * k * TILE, lane);
             sums.add(k, a, b);
             if (BIAS[I] && share.across == 0) {
                 const unsigned ones[2] = {0x3c003c00u, single ? 0u : 0x3c003c00u};
@@ -838,20 +865,24 @@ struct Training {
         const S share(warp);
         if (!share.has_some()) return;
         Sums<S::M, S::N> sums;
+        const unsigned* const w = W<I>() + 2 * share.m_first() * TILE + place.down;
+        const unsigned* const from = dZ<I>() + share.n_first() * TILE + place.one;
         multiply<m_tiles(I)>(sums,
-            [&](int k, int m) { return left_down(W<I>() + (k * k_tiles(I) + 2 * share.m_tile(m)) * TILE, place); },
-            [&](int k, int n) { return right_down(dZ<I>() + (k * ROW_TILES + share.n_tile(n)) * TILE + place.one); });
+            [&](int k, int m) { return left_down(w + (k * k_tiles(I) + 2 * share.m_step(m)) * TILE); },
+            [&](int k, int n) { return right_down(from + (k * ROW_TILES + share.n_step(n)) * TILE); });
         const float down = down_for(up_of_W[I]) * down_for(up_of_dZ[I]), of_h = down_for(up_of_H[I - 1]);
 #pragma unroll
         for (int m = 0; m < S::M; ++m)
 #pragma unroll
             for (int n = 0; n < S::N; ++n) {
                 float h[4];
-                read_tile(H<I - 1>() + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane, h, of_h);
+                const unsigned* const tile = H<I - 1>() + (share.m_tile(m) * ROW_TILES + share.n_tile(n)) * TILE + lane;
+                if (F[I - 1] != RELU) read_tile(tile, h, of_h);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     float error = sums.total(m, n, i) * down;
                     if (NEEDS_Z(I - 1)) error *= slope_of<I - 1>(share, m, n, i);
+                    else if (F[I - 1] == RELU) error = tile[i / 2 * 32] & 0x7fffu << i % 2 * 16 ? error : 0.0f;
                     else if (F[I - 1] != IDENTITY) error = differentiated(F[I - 1], error, h[i]);
                     dz[m][n][i] = error;
                     largest = fmaxf(largest, fabsf(dz[m][n][i]));
@@ -955,8 +986,8 @@ struct Training {
     {
         Gradient<I>& its = gradient;
         State<I>& kept = state;
-        const float (&of_step)[3] = shared.pace[step % 2];
-        const Pace now{of_step[0], of_step[1], of_step[2]};
+        const float4 of_step = shared.pace[step % (2 * PACES)];
+        const Pace now{of_step.x, of_step.y, of_step.z};
         const Weights<I> share(warp, rank);
         float largest = 0.0f;
         const float up = up_for(shared.largest_W[step % 3][I]);
@@ -969,13 +1000,19 @@ struct Training {
                 largest = fmaxf(largest, fabsf(w[i]));
             }
             place_of = make_float4(w[0], w[1], w[2], w[3]);
-            write_tile(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE + lane, w, up);
+            if (I <= LAST) write_part<I>(share, m, n, w, up);
         });
         each_bias<I>([&](int neuron, int m) {
             biases<I>()[neuron] = formula.updated(biases<I>()[neuron], scaled(its.db[m]), kept.b[m], now);
         });
+        if (I > LAST) return;   // few outputs are computed from the float32 weights
         note(shared.largest_W[(step + 1) % 3][I], largest);
         up_of_W[I] = up;
+    }
+    template <int I>
+    __device__ void write_part(const Weights<I>& share, int m, int n, const float (&w)[4], float up) const
+    {
+        write_tile<lanes_of(I) == 32>(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE, lane, w, up);
     }
 
     __device__ float scaled(float gradient) const { return CLIPPED ? clip_factor * gradient : gradient; }
@@ -1059,14 +1096,14 @@ struct Training {
             sync();
         }
     }
-    template <int I = L>
+    template <int I = LAST>
     __device__ bool all_fit() const
     {
         const bool its = fits(shared.largest_W[(step + 1) % 3][I], up_of_W[I]);
         if constexpr (I > 1) return its & all_fit<I - 1>();
         else return its;
     }
-    template <int I = L>
+    template <int I = LAST>
     __device__ void settle_all()
     {
         settle<I>();
@@ -1080,8 +1117,7 @@ struct Training {
         each_item<I>([&](int item, int m, int n) {
             const float4 w = shared.items[first_item(I) + item];
             const float v[4] = {w.x, w.y, w.z, w.w};
-            const Weights<I> share(warp, rank);
-            write_tile(W<I>() + (share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * TILE + lane, v, up_of_W[I]);
+            write_part<I>(Weights<I>(warp, rank), m, n, v, up_of_W[I]);
         });
     }
 
@@ -1316,14 +1352,14 @@ struct Training {
             find_rows(next_batch, 0, next_epoch);
             fetch_rows(0);
             look_further();
-            if (thread == 0) set_pace(0);
+            if (warp == 0) set_paces(0);
             copies_done();
             sync();
             take_X(0);
             sync();
         }
         for (; !(WATCHED && has_ended()) && step < steps; ++step) {
-            count = rows_of(batch);
+            count = rows_of(batch), keeps_errors = ALL_ERRORS || step + 1 == steps;
             for (chunk = 0; chunk < CHUNKS; ++chunk) train_chunk();
             batch = batch_after(batch, batches);
         }
@@ -1336,11 +1372,10 @@ struct Training {
         save_scales(steps);
     }
 
-    __device__ void set_pace(int of_step)
+    __device__ void set_paces(int from) const   // of as many steps as a warp has lanes
     {
-        const Pace now = formula.pace(rate, decay, of_step);
-        float (&to)[3] = shared.pace[of_step % 2];
-        to[0] = now.rate, to[1] = now.over, to[2] = now.decay;
+        const Pace now = formula.pace(rate, decay, from + lane);
+        shared.pace[(from + lane) % (2 * PACES)] = make_float4(now.rate, now.over, now.decay, 0.0f);
     }
 
     __device__ void train_chunk()
@@ -1353,7 +1388,7 @@ struct Training {
         }
         clear_next();
         if (CLUSTER == 1 || chunk > 0 || step == 0) follow_numbers();
-        if (CLUSTER == 1 && thread == WORKERS - 1 && chunk == 0) set_pace(step + 1);
+        if (CLUSTER == 1 && step % PACES == 0 && chunk == 0 && warp == WARPS - 1) set_paces(step + PACES);
         const bool last = chunk == CHUNKS - 1;
         forward_from<1>(false);
         if constexpr (CLUSTER > 1) {
@@ -1489,7 +1524,7 @@ struct Training {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 v[i] = __ldg(held_X + (size_t)smaller(row + i % 2, held - 1) * WIDTH[0] + feature + i / 2 * 8);
-            write_tile(shared.H_0[now] + tile * TILE + lane, v, x_scale);
+            write_tile(shared.H_0[now] + tile * TILE, lane, v, x_scale);
         }
     }
     template <int I>

@@ -33,6 +33,7 @@ _CROWDED = 1.03  # the same with fewer registers per thread, without another blo
 _MOST_KEPT = 100  # floats of gradients and state that a thread keeps in registers
 _MOST_LAYERS, _MOST_OUTPUTS = 8, 64
 _TILE = 128  # numbers
+_PACES = 32  # steps whose learning rates are found together
 _OF_EPOCH = 4  # numbers that a launch reports
 
 
@@ -342,7 +343,8 @@ class _Plan:
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
             (max(self.warps, self.owner_warps) + 2 * blocks) * shape.clipped,
-            (3 * 3 + 2 * shape.watched) * (layers + 1) + 2 * layers + 2 + 6,
+            (3 * 3 + 2 * shape.watched) * (layers + 1) + 2 * layers + 2,
+            4 * (1 if blocks > 1 else 2 * _PACES),
         ]
         watch = 8 * (self.warps + 4) if shape.watched else 0
         barriers = 8 * (2 * layers + shape.clipped)
