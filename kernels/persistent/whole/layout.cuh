@@ -22,6 +22,7 @@ __device__ constexpr int k_tiles(int i) { return WIDTH[i - 1] / 8; }    // of W_
 // Few outputs are computed without tensor cores, from the layer before in registers.
 constexpr bool NARROW = OUTPUTS <= 4 && L > 1 && !CROSS_ENTROPY && !SEQUENTIAL;
 constexpr int LAST = NARROW ? L - 1 : L;   // layer whose gradient alone is stored
+constexpr int OPERANDS = CLUSTER > 1 ? L : LAST;   // weights of layers up to this one are operands of products
 // In a cluster the owners find the gradients of later layers, and of few outputs, while the workers go on to earlier ones.
 constexpr int OWN_FROM = LAST / 2 + 1 > 2 ? LAST / 2 + 1 : 2;
 
@@ -128,9 +129,9 @@ struct Shared {
     float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights in float32; with CLUSTER above 1 their owners hold them
     float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // from each block, for the items that this block owns
     float4 hidden[NARROW && CLUSTER > 1 ? m_tiles(L - 1) * ROW_TILES * 32 : 1];   // H_{L-1} by tiles and lanes
-    float X[CLUSTER > 1 ? 1 : 2][CHUNK][X_LINE], Y[CLUSTER > 1 ? 4 : 2][CHUNK][Y_LINE];   // of this chunk and the next ones
-    unsigned found[2][CLUSTER > 1 ? CHUNK : 2];            // rows of chunks to come
-    unsigned W[CLUSTER > 1 ? 2 : 1][(weights_before(L) + m_tiles(L) * k_tiles(L)) * TILE];   // of even and odd steps
+    float X[CHUNK][X_LINE], Y[CLUSTER > 1 ? 4 : 2][CHUNK][Y_LINE];   // of this chunk and the next ones
+    unsigned found[2][CHUNK];                              // rows of chunks to come
+    unsigned W[CLUSTER > 1 ? 2 : 1][weights_before(OPERANDS + 1) * TILE];   // of even and odd steps
     unsigned H_0[CLUSTER > 1 ? 3 : 2][m_tiles(0) * ROW_TILES * TILE];   // of this chunk and the next
     unsigned H[((tiles_before(LAST) - tiles_before(1)) * (1 + APART) + m_tiles(LAST)) * ROW_TILES * TILE];   // H_1, ..., dZ_LAST; dZ_1, ...
     float outputs[NARROW ? WARPS : 1][NARROW ? CHUNK : 1][NARROW ? OUTPUTS : 1];   // sums over the neurons of some warps

@@ -28,6 +28,9 @@ __device__ float fast_quotient(float a, float b)
 }
 #endif
 
+// (1 - part) mean + part x, exact for part = 1.
+__device__ float mean_of(float mean, float x, float part) { return fmaf(part, x, fmaf(-part, mean, mean)); }
+
 struct Formula {
     float a, b, eps, log_a, log_b;   // Adam's 1 - beta1 and 1 - beta2, and log(beta1), log(beta2); or the momentum, in a
     int before;                      // steps of earlier launches
@@ -40,8 +43,8 @@ struct Formula {
         if constexpr (OWN == Update::adamw_update) w -= now.decay * w;
         else gradient += now.decay * w;
         if constexpr (ADAM) {
-            const float m = state[0] = moved(state[0], gradient, a);
-            const float v = state[1] = moved(state[1], gradient * gradient, b);
+            const float m = state[0] = mean_of(state[0], gradient, a);
+            const float v = state[1] = mean_of(state[1], gradient * gradient, b);
             return w - now.rate * fast_quotient(m, fast_sqrt(v) * now.over + eps);
         } else if constexpr (STATES == 0) {
             return w - now.rate * gradient;

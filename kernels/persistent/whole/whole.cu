@@ -88,6 +88,20 @@ __device__ unsigned long long nanoseconds()
 }
 #endif
 
+#ifdef CUDA_ON_CPU
+__device__ void shared_max(int* to, int v, int lane)
+{
+    if (lane == 0) atomicMax(to, v);
+}
+#else
+// By a warp's first lane. The compiler would find the largest of one number first, if it knew that all lanes have one address.
+__device__ void shared_max(int* to, int v, int lane)
+{
+    asm volatile("{\n.reg .pred first;\nsetp.eq.s32 first, %2, 0;\n@first red.shared.max.s32 [%0], %1;\n}"
+                 :: "r"(shared_address(to) + 4 * lane), "r"(v), "r"(lane) : "memory");
+}
+#endif
+
 // To 3 roundings and without branches. exp's and division's approximations are exact enough unless |x| is small; there, x times
 // a polynomial of x^2 that was fitted to tanh.
 __device__ float fast_tanh(float x)
@@ -197,7 +211,7 @@ struct Training {
     __device__ void note(int& place, float largest) const
     {
         const unsigned most = __reduce_max_sync(0xffffffff, __float_as_uint(largest));
-        if (lane == 0) atomicMax(&place, (int)most);
+        shared_max(&place, (int)most, lane);
     }
     __device__ void clear_next() const
     {
@@ -230,7 +244,7 @@ struct Training {
     // This block's rows of an epoch in the order of training, in device memory; two epochs take turns.
     __device__ unsigned* order_of(unsigned of_epoch) const
     {
-        const size_t behind = workspace_floats + (MEMBER_ROWS ? (size_t)MEMBERS * rows : 0);
+        const size_t behind = workspace_floats + (MEMBER_ROWS ? ((size_t)MEMBERS * rows + 3) / 4 * 4 : 0);   // 16 bytes
         unsigned* const all = reinterpret_cast<unsigned*>(workspace + behind);
         return all + ((size_t)blockIdx.x * 2 + of_epoch % 2) * batches * ROWS;
     }
@@ -251,7 +265,7 @@ struct Training {
             find_rows_at<ORDER_BITS>(shared.tables[0], at, rows);
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
-                if (first + i * WORKERS < batches * ROWS) to[first + i * WORKERS] = at[i];
+                if (first + i * WORKERS < batches * ROWS) to[first + i * WORKERS] = row_at(at[i]);
         }
         sync();
     }
@@ -262,44 +276,45 @@ struct Training {
     }
 
     static constexpr int CREW = OWNERS > 0 ? OWNERS : WORKERS;   // threads that copy rows
-    static constexpr int X_PARTS = WIDTH[0] / 4, PARTS = X_PARTS + Y_LINE / 4, FETCHES = up(CHUNK * PARTS, CREW);
-    int fetched[CLUSTER > 1 ? 1 : FETCHES];   // rows whose parts this thread copies next
     __device__ int of_crew() const { return OWNERS > 0 ? thread - WORKERS : thread; }
 
     // CLUSTER 1: one chunk is trained, the next is being copied, and the rows of the one after that are looked up.
-    __device__ void look_further()
+    __device__ void look_further(int to)
     {
         if (look_ahead()) make_order(next_epoch);
-        find_rows(next_batch, next_chunk, next_epoch);
+        find_rows(to);
     }
-    __device__ void find_rows(int of_batch, int of_chunk, unsigned of_epoch)
+    __device__ void find_rows(int to) const
     {
+        const int first = next_chunk * CHUNK;
+        if constexpr (ORDER_BITS > 0) {
+            const unsigned* const from = order_of(next_epoch) + next_batch * ROWS + first;
 #pragma unroll
-        for (int f = 0; f < FETCHES; ++f) {
-            const int line = of_chunk * CHUNK + smaller((thread + f * WORKERS) / PARTS, CHUNK - 1);
-            fetched[f] = ORDER_BITS ? order_of(of_epoch)[of_batch * ROWS + line] : place_of_row(of_batch, line);
-            if (MEMBER_ROWS) fetched[f] = reinterpret_cast<const int*>(workspace + workspace_floats)[(size_t)member * rows + fetched[f]];
+            for (int f = 0; f < up(CHUNK, 4 * WORKERS); ++f)
+                if (const int i = 4 * (thread + f * WORKERS); i < CHUNK)
+                    copy_async(shared_address(&shared.found[to][i]), reinterpret_cast<const float*>(from + i));
+        } else {
+#pragma unroll 1
+            for (int i = thread; i < CHUNK; i += WORKERS) shared.found[to][i] = row_at(place_of_row(next_batch, first + i));
         }
     }
+    __device__ unsigned row_at(unsigned place) const   // of the member's
+    {
+        if (MEMBER_ROWS) return reinterpret_cast<const unsigned*>(workspace + workspace_floats)[(size_t)member * rows + place];
+        return place;
+    }
 
-    template <class RowOf>
-    __device__ void copy_rows(float (*to_X)[X_LINE], float (*to_Y)[Y_LINE], RowOf row_of)   // row_of(line, fetch)
+    // Parts of four numbers.
+    template <int WIDTH_OF_ROW, int LINE, int PARTS>
+    __device__ void copy_parts(float (*to)[LINE], const float* from, const unsigned* rows_of_lines)
     {
 #pragma unroll
-        for (int f = 0; f < FETCHES; ++f) {
-            const int i = of_crew() + f * CREW, line = i / PARTS, part = i % PARTS;
+        for (int f = 0; f < up(CHUNK * PARTS, CREW); ++f) {
+            const unsigned i = of_crew() + f * CREW, line = i / PARTS, part = i % PARTS;
             if (CHUNK * PARTS % CREW && i >= CHUNK * PARTS) break;
-            const bool of_X = part < X_PARTS;
-            float* const there = of_X ? &to_X[line][4 * part] : &to_Y[line][4 * (part - X_PARTS)];
-            const float* const from = of_X ? X + 4 * part : Y + 4 * (part - X_PARTS);
-            copy_async(shared_address(there), from + (size_t)row_of(line, f) * (of_X ? WIDTH[0] : WIDTH[L]));
+            copy_async(shared_address(&to[line][4 * part]), from + (size_t)rows_of_lines[line] * WIDTH_OF_ROW + 4 * part);
         }
     }
-    __device__ void fetch_rows(int to)
-    {
-        copy_rows(shared.X[to], shared.Y[to], [&](int, int f) { return fetched[f]; });
-    }
-
     __device__ void take_X(int which)   // of this chunk or the next
     {
         constexpr int TILES = m_tiles(0) * ROW_TILES, EACH = up(TILES, CREW / 32);
@@ -310,7 +325,7 @@ struct Training {
             const int feature = tile / ROW_TILES * 16 + g, row = tile % ROW_TILES * 8 + 2 * t;
             float v[4];
 #pragma unroll
-            for (int j = 0; j < 4; ++j) v[j] = shared.X[CLUSTER > 1 ? 0 : which][row + j % 2][feature + j / 2 * 8];
+            for (int j = 0; j < 4; ++j) v[j] = shared.X[row + j % 2][feature + j / 2 * 8];
             write_tile(shared.H_0[which] + tile * TILE, lane, v, x_scale);
         }
     }
@@ -332,16 +347,15 @@ struct Training {
         for (int line = CREW - 1 - of_crew(); line < CHUNK; line += CREW) {   // the last owners have the most time
             unsigned row[1] = {(unsigned)place_of_row(next_batch, next_chunk * CHUNK + line)};
             if constexpr (ORDER_BITS > 0) find_rows_at<ORDER_BITS>(shared.tables[CLUSTER > 1 ? next_epoch % 2 : 0], row, rows);
-            if (MEMBER_ROWS)
-                row[0] = reinterpret_cast<const unsigned*>(workspace + workspace_floats)[(size_t)member * rows + row[0]];
-            shared.found[to][line] = row[0];
+            shared.found[to][line] = row_at(row[0]);
         }
         if (ORDER_BITS) make_next_tables(up(TABLE, batches * CHUNKS));
         if (look_ahead()) made = 0;
     }
     __device__ void copy_found(int from, int to_Y)
     {
-        copy_rows(shared.X[0], shared.Y[to_Y], [&](int line, int) { return shared.found[from][line]; });
+        copy_parts<WIDTH[0], X_LINE, WIDTH[0] / 4>(shared.X, X, shared.found[from]);
+        copy_parts<WIDTH[L], Y_LINE, Y_LINE / 4>(shared.Y[to_Y], Y, shared.found[from]);
     }
 
     __device__ void begin_rows()
@@ -378,7 +392,8 @@ struct Training {
     __device__ void go_on()
     {
         turn = turn < 2 ? turn + 1 : 0;
-        if (CLUSTER > 1) now = turn, of_Y = (of_Y + 1) % 4, found = 1 - found;
+        found = 1 - found;
+        if (CLUSTER > 1) now = turn, of_Y = (of_Y + 1) % 4;
         else of_Y = now = 1 - now;
     }
 
@@ -896,9 +911,12 @@ struct Training {
         constexpr int TO = larger(I - 1, 1);
         float dz[Neurons<TO>::M][Neurons<TO>::N][4], largest = 0.0f;
         forget_place();
-        find_gradient<I>();
-        forget_place();
+        if (!LATE) {
+            find_gradient<I>();
+            forget_place();
+        }
         if (I == 1) take_X(1 - now);
+        if constexpr (LATE && I == 1) late_updates<L>(last);
         if constexpr (SEQUENTIAL) {
             update<I>();
             sync();
@@ -910,7 +928,7 @@ struct Training {
             if (!SEQUENTIAL && !APART) sync();   // H_{i-1} has been read
             put<I - 1>(dZ<I - 1>(), shared.largest_dZ, dz, largest, up_of_dZ[I - 1]);
         }
-        if constexpr (!SEQUENTIAL) {
+        if constexpr (!SEQUENTIAL && !LATE) {
             forget_place();
             if constexpr (NARROW && I == L - 1) {
                 take_gradient();
@@ -1000,12 +1018,12 @@ struct Training {
                 largest = fmaxf(largest, fabsf(w[i]));
             }
             place_of = make_float4(w[0], w[1], w[2], w[3]);
-            if (I <= LAST) write_part<I>(share, m, n, w, up);
+            if (I <= OPERANDS) write_part<I>(share, m, n, w, up);
         });
         each_bias<I>([&](int neuron, int m) {
             biases<I>()[neuron] = formula.updated(biases<I>()[neuron], scaled(its.db[m]), kept.b[m], now);
         });
-        if (I > LAST) return;   // few outputs are computed from the float32 weights
+        if (I > OPERANDS) return;   // few outputs are computed from the float32 weights
         note(shared.largest_W[(step + 1) % 3][I], largest);
         up_of_W[I] = up;
     }
@@ -1096,14 +1114,14 @@ struct Training {
             sync();
         }
     }
-    template <int I = LAST>
+    template <int I = OPERANDS>
     __device__ bool all_fit() const
     {
         const bool its = fits(shared.largest_W[(step + 1) % 3][I], up_of_W[I]);
         if constexpr (I > 1) return its & all_fit<I - 1>();
         else return its;
     }
-    template <int I = LAST>
+    template <int I = OPERANDS>
     __device__ void settle_all()
     {
         settle<I>();
@@ -1253,7 +1271,7 @@ struct Training {
     __device__ void write_weights()
     {
         up_of_W[I] = scale_for(shared.largest_W[step % 3][I], shared.largest_W[(step + 2) % 3][I]);
-        for (int i = thread; i < items_of(I); i += THREADS) {
+        for (int i = thread; I <= OPERANDS && i < items_of(I); i += THREADS) {
             unsigned* const to = W<I>() + i / lanes_of(I) * TILE + i % lanes_of(I);
             float w[4];
             for (int j = 0; j < 4; ++j) w[j] = __ldcg(weights + parameter_of_item<I>(i, j)) * up_of_W[I];
@@ -1349,9 +1367,11 @@ struct Training {
             sync_both();   // the first rows have come
         } else {
             if (ORDER_BITS) make_order(next_epoch);
-            find_rows(next_batch, 0, next_epoch);
-            fetch_rows(0);
-            look_further();
+            find_rows(0);
+            copies_done();
+            sync();
+            copy_found(0, 0);
+            look_further(1);
             if (warp == 0) set_paces(0);
             copies_done();
             sync();
@@ -1418,8 +1438,8 @@ struct Training {
         forget_place();
         if (CLUSTER > 1 && chunk == 0 && step > 0) mbarrier_wait(barrier_of(1, I), (step - 1) % 2, {"weights", I}, step);
         if (CLUSTER == 1 && I == 1) {
-            fetch_rows(1 - now);
-            look_further();
+            copy_found(found, 1 - now);
+            look_further(1 - found);
         }
         if constexpr (NARROW && I == L - 1) {
             if (CLUSTER > 1 && chunk == 0 && step > 0) mbarrier_wait(barrier_of(1, L), (step - 1) % 2, {"weights", L}, step);
@@ -1430,6 +1450,18 @@ struct Training {
             last_layer<false>();
         }
         if constexpr (I < LAST) forward_from<I + 1>(again);
+    }
+
+    // If no dZ_i overwrites what gradients are found from.
+    static constexpr bool LATE = CLUSTER == 1 && APART && !SEQUENTIAL;
+    template <int I>
+    __device__ void late_updates(bool last)
+    {
+        forget_place();
+        if constexpr (NARROW && I == L) take_gradient();
+        else find_gradient<I>();
+        if (last && !CLIPPED) update<I>();
+        if constexpr (I > 1) late_updates<I - 1>(last);
     }
 
     template <int I>

@@ -136,7 +136,8 @@ class WholeShape(LayeredShape):
         memory = max(plan.memory for plan in self._plans)
         trained = self.data_rows if self.own_rows else rows
         orders = 2 * math.ceil(trained / self.batch) * max(plan.lines for plan in self._plans) * self.shuffled
-        workspace = self.members * (self.of_member + orders + trained * self.own_rows)
+        rows_of_members = round_up(self.members * trained, 4) * self.own_rows
+        workspace = self.members * (self.of_member + orders) + rows_of_members
         errors = self.members * (trained if self.keeps_errors else self.batch) * self.errors
         of_members = self.members * parameters, self.members * memory, errors
         best = self.members * (parameters + self.held_rows * self.errors)
@@ -222,7 +223,7 @@ class WholeShape(LayeredShape):
         self, blocks: int, together: int, device: DeviceCapability
     ) -> LaunchConfiguration | str:
         available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
-        plan = _Plan(self, blocks, apart=blocks > 1 or (together == 1 and not self.sequential))
+        plan = _Plan(self, blocks, apart=blocks > 1 or not self.sequential)
         if plan.shared_bytes > available and blocks == 1:
             plan = _Plan(self, blocks)
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
@@ -331,10 +332,10 @@ class _Plan:
             4 * (blocks * 32 * slots if blocks > 1 else 1),
             4 * (widths[-2] // UNIT * row_tiles * 32 if narrow and blocks > 1 else 1),
             self.chunk * outputs if narrow and blocks > 1 else 4,
-            (1 if blocks > 1 else 2) * self.chunk * (widths[0] + 4),
+            self.chunk * (widths[0] + 4),
             (4 if blocks > 1 else 2) * self.chunk * round_up(outputs, 4),
-            2 * (self.chunk if blocks > 1 else 2),
-            (2 if blocks > 1 else 1) * sum(tiles) * _TILE,
+            2 * self.chunk,
+            (2 * sum(tiles) if blocks > 1 else sum(tiles) - narrow * tiles[-1]) * _TILE,
             (3 if blocks > 1 else 2) * widths[0] // UNIT * row_tiles * _TILE,
             (sum(stored[:-1]) * (1 + apart) + stored[-1]) // UNIT * row_tiles * _TILE,
             self.warps * outputs * self.chunk if narrow else 1,
