@@ -9,11 +9,15 @@ __device__ float up_for(int largest)   // its bits
     return __uint_as_float((254u + 10u << 23) - exponent);
 }
 __device__ float down_for(float up) { return __uint_as_float((254u << 23) - __float_as_uint(up)); }
-__device__ bool fits(int largest, float up)   // true also for a number that no scale makes fit
+__device__ bool is_usual(int largest, float up)   // mapped to between 2^4 and 2^16
 {
     constexpr unsigned LEAST = 131u << 23, MOST = 0x477de800u;   // bits of 16 and 65000
     const unsigned scaled = (unsigned)largest + __float_as_uint(up) - (127u << 23);   // bits of the product
-    return scaled - LEAST < MOST - LEAST || largest == 0 || largest >= 0x7f800000;
+    return scaled - LEAST < MOST - LEAST;
+}
+__device__ bool fits(int largest, float up)   // or a number that no scale makes fit
+{
+    return is_usual(largest, up) || largest == 0 || largest >= 0x7f800000;
 }
 __device__ float scale_for(int largest, int before)
 {

@@ -291,7 +291,7 @@ struct Training {
             const unsigned* const from = order_of(next_epoch) + next_batch * ROWS + first;
 #pragma unroll
             for (int f = 0; f < up(CHUNK, 4 * WORKERS); ++f)
-                if (const int i = 4 * (thread + f * WORKERS); i < CHUNK)
+                if (const int i = 4 * (WORKERS - 1 - thread + f * WORKERS); i < CHUNK)
                     copy_async(shared_address(&shared.found[to][i]), reinterpret_cast<const float*>(from + i));
         } else {
 #pragma unroll 1
@@ -457,12 +457,16 @@ struct Training {
         int& most = places[turn][I];
         write<I>(to, v, up);
         note(most, largest);
+        forget_place();
         if (ahead) named_barrier(AHEAD, WORKERS + 32);
         else sync();
-        if (__builtin_expect(!fits(most, up), 0)) {
-            up = up_for(most);
-            write<I>(to, v, up);
-            sync();
+        if (__builtin_expect(!is_usual(most, up), 0)) {
+            asm volatile("");   // one test at a time
+            if (!fits(most, up)) {
+                up = up_for(most);
+                write<I>(to, v, up);
+                sync();
+            }
         }
     }
 
@@ -481,7 +485,9 @@ struct Training {
     __device__ float scale() const
     {
         constexpr int TERMS = Loss::LOSS == Loss::binary_cross_entropy ? OUTPUTS : 1;   // of a row, that are averaged
-        return (Loss::LOSS == Loss::error ? 2.0f : 1.0f) / (MEAN ? float(count * TERMS) : 1.0f);
+        constexpr float OVER = Loss::LOSS == Loss::error ? 2.0f : 1.0f;
+        if (!MEAN) return OVER;
+        return count == BATCH ? OVER / float(BATCH * TERMS) : OVER / float(count * TERMS);
     }
 
     // Of rows of this batch or, if HELD, of the rows held out.
@@ -541,7 +547,7 @@ struct Training {
         using S = Hidden;
         const S share(warp);
         float (&h)[S::M][S::N][4] = hidden, (&dz)[S::N][2][OUTPUTS] = dz_of_outputs;
-        float slope[S::M][S::N][4], errors[S::M][S::N][4];
+        float slope[S::M][S::N][4], errors[S::M][S::N][4], losses[S::N][2][OUTPUTS];
         const auto weight = [&](int m, int half, int output) {   // read again rather than kept in a register
             return share.has_m(m) ? output_weight(2 * share.m_tile(m) + half, output) : 0.0f;
         };
@@ -554,7 +560,7 @@ struct Training {
             }
         });
         if (share.has_some()) {
-            float sums[S::N][2][OUTPUTS] = {};
+            float sums[S::N * 2 * OUTPUTS] = {};
 #pragma unroll
             for (int m = 0; m < S::M; ++m)
 #pragma unroll
@@ -563,17 +569,16 @@ struct Training {
                     const float w = weight(m, half, output);
 #pragma unroll
                     for (int n = 0; n < S::N; ++n)
-                        for (int j = 0; j < 2; ++j) sums[n][j][output] += w * h[m][n][2 * half + j];
+                        for (int j = 0; j < 2; ++j) sums[(2 * n + j) * OUTPUTS + output] += w * h[m][n][2 * half + j];
                 }
+            const auto found = sums_over<4, 8>(sums);
 #pragma unroll
-            for (int n = 0; n < S::N; ++n)
-#pragma unroll
-                for (int i = 0; i < 2 * OUTPUTS; ++i) {
-                    const float sum = over_column(sums[n][i % 2][i / 2]);
-                    float& place = shared.outputs[share.down][share.n_tile(n) * 8 + 2 * t + i % 2][i / 2];
-                    if (g == 0 && share.has_n(n)) place = sum;
-                }
+            for (int i = 0; i < found.COUNT; ++i) {
+                const int at = found.first + i, n = at / (2 * OUTPUTS), j = at / OUTPUTS % 2, output = at % OUTPUTS;
+                if (found.is_only && share.has_n(n)) shared.outputs[share.down][share.n_tile(n) * 8 + 2 * t + j][output] = sums[i];
+            }
         }
+        forget_place();
         sync();
         float largest = 0.0f;
         if (share.has_some()) {
@@ -588,9 +593,15 @@ struct Training {
 #pragma unroll
                     for (int down = 0; down < up(m_tiles(P), S::M); ++down) z += shared.outputs[down][line][output];
                     const OfOutput its = of_output<Loss::LOSS>(z, real ? target_of<HELD>(line, in_batch, output) : z);
-                    if (keeps_errors && real && share.down == 0 && g == 0) error_of<HELD>(in_batch)[output] = its.loss;
+                    losses[n][j][output] = its.loss;
                     dz[n][j][output] = real ? scale() * its.slope : 0.0f;
                 }
+            if (keeps_errors && share.down == 0 && g == 0)
+                for (int n = 0; n < S::N; ++n)
+                    for (int i = 0; i < 2 * OUTPUTS; ++i) {
+                        const int in_batch = row_of<HELD>(share.n_tile(n) * 8 + 2 * t + i % 2);
+                        if (in_batch < count && share.has_n(n)) error_of<HELD>(in_batch)[i / 2] = losses[n][i % 2][i / 2];
+                    }
             if constexpr (HELD) return;
             if constexpr (CLUSTER == 1) sum_gradient();
             else leave_to_owners();
@@ -620,6 +631,36 @@ struct Training {
         put<P>(dZ<P>(), shared.largest_dZ, errors, largest, up_of_dZ[P], CLUSTER > 1 && P == 1 && !again);
     }
 
+    // Sums over LANES lanes whose numbers differ by multiples of NEAREST, divided among them: a lane's first COUNT numbers become
+    // sums, number `first` and the ones after it. If several lanes have them, is_only is true for one.
+    template <int LEFT> struct Divided {
+        static constexpr int COUNT = LEFT;
+        int first;
+        bool is_only;
+    };
+    template <int NEAREST, int LANES, int LEFT, int N>
+    __device__ auto sums_over(float (&v)[N], int first, bool is_only) const
+    {
+        constexpr int DISTANCE = NEAREST * LANES / 2;
+        if constexpr (LANES == 1) {
+            return Divided<LEFT>{first, is_only};
+        } else if constexpr (LEFT % 2 == 0) {
+            const bool second = lane & DISTANCE;
+#pragma unroll
+            for (int i = 0; i < LEFT / 2; ++i) {
+                const float given = second ? v[i] : v[i + LEFT / 2], kept = second ? v[i + LEFT / 2] : v[i];
+                v[i] = kept + __shfl_xor_sync(0xffffffff, given, DISTANCE);
+            }
+            return sums_over<NEAREST, LANES / 2, LEFT / 2>(v, first + (second ? LEFT / 2 : 0), is_only);
+        } else {
+#pragma unroll
+            for (int i = 0; i < LEFT; ++i) v[i] += __shfl_xor_sync(0xffffffff, v[i], DISTANCE);
+            return sums_over<NEAREST, LANES / 2, LEFT>(v, first, is_only && !(lane & DISTANCE));
+        }
+    }
+    template <int NEAREST, int LANES, int N>
+    __device__ auto sums_over(float (&v)[N]) const { return sums_over<NEAREST, LANES, N>(v, 0, true); }
+
     // Of the last layer, over a warp's rows.
     __device__ void sum_gradient()
     {
@@ -633,19 +674,19 @@ struct Training {
             for (int n = 0; n < S::N; ++n) sum += dz_of_outputs[n][0][output] + dz_of_outputs[n][1][output];
             sum = over_line(sum);
             if (lane == 0 && share.down == 0) shared.narrow_db[share.across][output] = sum;
+            float sums[2 * S::M] = {};
 #pragma unroll
-            for (int m = 0; m < S::M; ++m)
+            for (int i = 0; i < 2 * S::M; ++i)
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    sum = 0.0f;
+                for (int n = 0; n < S::N; ++n)
 #pragma unroll
-                    for (int n = 0; n < S::N; ++n)
+                    for (int j = 0; j < 2; ++j) sums[i] += dz_of_outputs[n][j][output] * hidden[i / 2][n][2 * (i % 2) + j];
+            const auto found = sums_over<1, 4>(sums);
 #pragma unroll
-                        for (int j = 0; j < 2; ++j) sum += dz_of_outputs[n][j][output] * hidden[m][n][2 * half + j];
-                    sum = over_line(sum);
-                    const int neuron = share.m_tile(m) * 16 + 8 * half + g;
-                    if (t == 0 && share.has_m(m)) shared.narrow_dW[share.across][output][neuron] = sum;
-                }
+            for (int i = 0; i < found.COUNT; ++i) {
+                const int at = found.first + i, m = at / 2, neuron = share.m_tile(m) * 16 + 8 * (at % 2) + g;
+                if (found.is_only && share.has_m(m)) shared.narrow_dW[share.across][output][neuron] = sums[i];
+            }
         }
     }
 
@@ -739,17 +780,16 @@ struct Training {
         for (int n = 0; n < S::N; ++n)
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                float sum = 0.0f;
+                if (first) its.dW[0][n][i] = 0.0f;
+                if (i >= 2 || !real) continue;
 #pragma unroll
                 for (int across = 0; across < SUMS; ++across)
-                    if (real && i < 2) sum += shared.narrow_dW[across][g][8 * share.n_tile(n) + 2 * t + i];
-                its.dW[0][n][i] = (first ? 0.0f : its.dW[0][n][i]) + sum;
+                    its.dW[0][n][i] += shared.narrow_dW[across][g][8 * share.n_tile(n) + 2 * t + i];
             }
-        float sum = 0.0f;
+        if (first) its.db[0] = 0.0f;
+        if (!real || t > 0 || share.across != of_biases<L>()) return;
 #pragma unroll
-        for (int across = 0; across < SUMS; ++across)
-            if (real && t == 0) sum += shared.narrow_db[across][g];
-        its.db[0] = (first ? 0.0f : its.db[0]) + sum;
+        for (int across = 0; across < SUMS; ++across) its.db[0] += shared.narrow_db[across][g];
     }
 
     // Z of whole rows to their gradients. A row's outputs are in the lanes of one t.
@@ -834,7 +874,7 @@ struct Training {
             for (int n = 0; n < S::N; ++n)
                 b[n] = single ? right_across<true>(h[n] + 2 * k * TILE, lane) : right_across<false>(h[n] + 2 * k * TILE, lane);
             sums.add(k, a, b);
-            if (BIAS[I] && share.across == 0) {
+            if (BIAS[I] && share.across == of_biases<I>()) {
                 const unsigned ones[2] = {0x3c003c00u, single ? 0u : 0x3c003c00u};
 #pragma unroll
                 for (int m = 0; m < S::M; ++m)
@@ -910,7 +950,6 @@ struct Training {
     {
         constexpr int TO = larger(I - 1, 1);
         float dz[Neurons<TO>::M][Neurons<TO>::N][4], largest = 0.0f;
-        forget_place();
         if (!LATE) {
             find_gradient<I>();
             forget_place();
@@ -985,12 +1024,20 @@ struct Training {
                 if (share.has(m, n)) f((share.m_tile(m) * k_tiles(I) + share.n_tile(n)) * lanes_of(I) + lane, m, n);
     }
 
+    // Which of the warps that share a layer's neurons have its biases: not the same ones for all layers.
+    template <int I>
+    __device__ static constexpr int of_biases()
+    {
+        using S = Weights<I>;
+        return !S::EVEN ? 0 : I == L ? S::ACROSS / 4 : I % 2 ? S::ACROSS - 1 : 0;
+    }
+
     template <int I, class F>
     __device__ void each_bias(F f)   // f(neuron, m)
     {
         using S = Weights<I>;
         const S share(warp, rank);
-        if (!BIAS[I] || share.across > 0 || t > 1 || !share.has_some()) return;
+        if (!BIAS[I] || share.across != of_biases<I>() || t > 1 || !share.has_some()) return;
 #pragma unroll
         for (int m = 0; m < S::M; ++m)
             if (share.has_m(m)) f(share.m_tile(m) * 16 + 8 * t + g, m);
@@ -1115,10 +1162,10 @@ struct Training {
         }
     }
     template <int I = OPERANDS>
-    __device__ bool all_fit() const
+    __device__ bool all_usual() const
     {
-        const bool its = fits(shared.largest_W[(step + 1) % 3][I], up_of_W[I]);
-        if constexpr (I > 1) return its & all_fit<I - 1>();
+        const bool its = is_usual(shared.largest_W[(step + 1) % 3][I], up_of_W[I]);
+        if constexpr (I > 1) return its & all_usual<I - 1>();
         else return its;
     }
     template <int I = OPERANDS>
@@ -1166,7 +1213,7 @@ struct Training {
         Gradient<I>& its = gradient;
         const Weights<I> share(warp, rank);
         for (int m = 0; m < Weights<I>::M; ++m) {
-            if (share.across > 0 || t > 1 || !share.has_some() || !share.has_m(m)) continue;
+            if (share.across != of_biases<I>() || t > 1 || !share.has_some() || !share.has_m(m)) continue;
             send_bias(first_bias(I) + share.m_tile(m) * 16 + 8 * t + g, its.db[m]);
         }
         each_item<I>([&](int item, int m, int n) { send_item<I>(item, its.dW[m][n]); });
@@ -1400,7 +1447,6 @@ struct Training {
 
     __device__ void train_chunk()
     {
-        forget_place();
         if (CLUSTER > 1 && chunk == 0 && step > 0) {
             follow_scales();
             follow_numbers();
@@ -1426,8 +1472,9 @@ struct Training {
 #if CLIPPED
             if (last) clip_and_update();
 #endif
+            forget_place();
             sync();
-            if (!SEQUENTIAL && last && __builtin_expect(!all_fit(), 0)) settle_all();
+            if (!SEQUENTIAL && last && __builtin_expect(!all_usual(), 0)) settle_all();
         }
         go_on();
     }
@@ -1435,7 +1482,6 @@ struct Training {
     template <int I>
     __device__ void forward_from(bool again)
     {
-        forget_place();
         if (CLUSTER > 1 && chunk == 0 && step > 0) mbarrier_wait(barrier_of(1, I), (step - 1) % 2, {"weights", I}, step);
         if (CLUSTER == 1 && I == 1) {
             copy_found(found, 1 - now);
@@ -1457,7 +1503,7 @@ struct Training {
     template <int I>
     __device__ void late_updates(bool last)
     {
-        forget_place();
+        if (I < L) forget_place();
         if constexpr (NARROW && I == L) take_gradient();
         else find_gradient<I>();
         if (last && !CLIPPED) update<I>();

@@ -223,11 +223,12 @@ class WholeShape(LayeredShape):
         self, blocks: int, together: int, device: DeviceCapability
     ) -> LaunchConfiguration | str:
         available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
-        plan = _Plan(self, blocks, apart=blocks > 1 or not self.sequential)
-        if plan.shared_bytes > available and blocks == 1:
-            plan = _Plan(self, blocks)
+        plan = _Plan(self, blocks, apart=blocks > 1)
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
             plan = plan.with_fewer_rows()
+        if blocks == 1 and not self.sequential:
+            roomier = _Plan(self, blocks, plan.chunk, apart=True)
+            plan = roomier if roomier.shared_bytes <= available else plan
         words = (
             f"{blocks} blocks, each with the whole network" if blocks > 1 else "one block with the network"
         )
