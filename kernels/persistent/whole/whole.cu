@@ -12,7 +12,8 @@
 //
 //   forward    A warp has some neurons of some rows. The next layer reads what it writes.
 //   backward   The warps divide dW_i by neurons and inputs, and dZ_{i-1} like Z_{i-1}. dZ_{i-1} overwrites H_{i-1} or, with
-//              APART, has a separate place, which saves a barrier.
+//              APART, has a separate place, which saves a barrier. Then, with CLUSTER 1, gradients are found once all dZ_i are
+//              known (LATE), and each is used before the next one takes its registers.
 //   update     CLUSTER 1: a warp updates the weights whose gradient it has; m and v stay in its registers.
 //              Otherwise: each block owns some weights. It receives their gradients from all blocks (st.async), adds them
 //              up in the order of ranks, updates, and sends the new weights to all blocks. Its warps are workers, which go
@@ -26,18 +27,18 @@
 //   WATCHED    After an epoch's last step the workers find the errors of rows held out, while the owners wait. Every block adds
 //              up these errors in the same order, so that all agree on the best weights and on the end of training. The first
 //              block adds up the epoch's own errors, and reports to the host.
-//   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before. With ORDER_BITS, an epoch's
-//              order follows from its number and the member's seed (order.cuh); the tables of its Feistel network
-//              are made once per epoch.
+//   data       Rows of X and Y are copied to shared memory (cp.async) during the chunk before, and the numbers of these rows
+//              during the one before that. With ORDER_BITS, an epoch's order follows from its number and the member's seed
+//              (order.cuh); the tables of its Feistel network are made once per epoch.
 //
 // Layout: X is (rows, WIDTH[0]) and Y (rows, WIDTH[L]), padded with zeros, in the order of the file. W: W_1 as (inputs,
 // outputs), b_1, W_2, ..., one member after the other. M: the optimiser's state, in the order in which threads hold it. E: the
 // error or loss of each row in the order of training, one member after the other; without ALL_ERRORS only of the last batch of
 // each. After the workspace's head: MEMBER_FLOATS per member (rate, decay, seed, unused; if WATCHED, the host's request to stop
 // and, between launches, the seconds of an epoch that has not ended; the least loss as a double, its epoch, and the epochs that
-// have ended); with MEMBER_ROWS the rows of each member;
-// the orders of two epochs. If WATCHED, X and Y begin with `held` rows held out; B: the weights after each member's best epoch,
-// the errors of held-out rows of each member; T: memory of the host (Telemetry in snn/backends/launches/whole.py).
+// have ended); with MEMBER_ROWS the rows of each member; from the next multiple of 16 bytes on, the orders of two epochs. If
+// WATCHED, X and Y begin with `held` rows held out; B: the weights after each member's best epoch, the errors of held-out rows
+// of each member; T: memory of the host (Telemetry in snn/backends/launches/whole.py).
 // Launch: MEMBERS clusters of CLUSTER blocks of THREADS threads, `shared_bytes` of dynamic shared memory. Needs sm_90 with
 // CLUSTER above 1, else sm_80.
 //
@@ -304,7 +305,7 @@ struct Training {
         return place;
     }
 
-    // Parts of four numbers.
+    // Each thread copies some parts, of four numbers.
     template <int WIDTH_OF_ROW, int LINE, int PARTS>
     __device__ void copy_parts(float (*to)[LINE], const float* from, const unsigned* rows_of_lines)
     {
@@ -315,6 +316,7 @@ struct Training {
             copy_async(shared_address(&to[line][4 * part]), from + (size_t)rows_of_lines[line] * WIDTH_OF_ROW + 4 * part);
         }
     }
+
     __device__ void take_X(int which)   // of this chunk or the next
     {
         constexpr int TILES = m_tiles(0) * ROW_TILES, EACH = up(TILES, CREW / 32);
@@ -575,7 +577,8 @@ struct Training {
 #pragma unroll
             for (int i = 0; i < found.COUNT; ++i) {
                 const int at = found.first + i, n = at / (2 * OUTPUTS), j = at / OUTPUTS % 2, output = at % OUTPUTS;
-                if (found.is_only && share.has_n(n)) shared.outputs[share.down][share.n_tile(n) * 8 + 2 * t + j][output] = sums[i];
+                float& place = shared.outputs[share.down][share.n_tile(n) * 8 + 2 * t + j][output];
+                if (found.is_only && share.has_n(n)) place = sums[i];
             }
         }
         forget_place();
@@ -841,11 +844,11 @@ struct Training {
 
     // ---- backward
 
-    __device__ static int lines_at(int tile) { return tile / 2 * ROW_TILES * TILE + tile % 2 * 32; }
+    __device__ static unsigned lines_at(unsigned tile) { return tile / 2 * ROW_TILES * TILE + tile % 2 * 32; }
     template <int I>
     __device__ const unsigned* lines_of(unsigned tile) const   // a lane's first one
     {
-        return H<I - 1>() + tile / 2 * ROW_TILES * TILE + tile % 2 * 32 + right_place(lane);
+        return H<I - 1>() + lines_at(tile) + right_place(lane);
     }
 
     template <int I>
@@ -861,7 +864,8 @@ struct Training {
         const unsigned* const dz = dZ<I>() + share.m_first() * ROW_TILES * TILE + place.across;
         const unsigned* h[S::N];
 #pragma unroll
-        for (int n = 0; n < S::N; ++n) h[n] = S::PAIRED ? lines_of<I>(share.n_first()) + lines_at(n) : lines_of<I>(share.n_tile(n));
+        for (int n = 0; n < S::N; ++n)
+            h[n] = S::PAIRED ? lines_of<I>(share.n_first()) + lines_at(n) : lines_of<I>(share.n_tile(n));
 #pragma unroll
         for (int k = 0; k < PAIRS; ++k) {
             HalfParts<4> a[S::M];
