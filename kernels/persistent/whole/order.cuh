@@ -14,24 +14,31 @@ __device__ void make_tables(unsigned short* F, unsigned seed, unsigned epoch, in
     }
 }
 
+// Where a place goes in one way through the network.
+template <int BITS>
+__device__ unsigned permuted(const unsigned short* F, unsigned at)
+{
+    constexpr int RIGHT = BITS - BITS / 2;
+    unsigned left = at >> RIGHT, right = at & (1 << RIGHT) - 1;
+#pragma unroll
+    for (int round = 0; round < ROUNDS; round += 2) {
+        left ^= F[(round << RIGHT) + right];
+        right ^= F[(round + 1 << RIGHT) + left];
+    }
+    return left << RIGHT | right;
+}
+
 // Replaces places by their rows. A number that is not a row is permuted again.
 template <int BITS, int COUNT>
 __device__ void find_rows_at(const unsigned short* F, unsigned (&at)[COUNT], int rows)
 {
-    constexpr int RIGHT = BITS - BITS / 2;
     bool found[COUNT] = {}, all;
     do {
         all = true;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             if (found[i]) continue;
-            unsigned left = at[i] >> RIGHT, right = at[i] & (1 << RIGHT) - 1;
-#pragma unroll
-            for (int round = 0; round < ROUNDS; round += 2) {
-                left ^= F[(round << RIGHT) + right];
-                right ^= F[(round + 1 << RIGHT) + left];
-            }
-            at[i] = left << RIGHT | right;
+            at[i] = permuted<BITS>(F, at[i]);
             found[i] = at[i] < rows;
             all &= found[i];
         }

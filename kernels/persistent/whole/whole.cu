@@ -250,10 +250,19 @@ struct Training {
         return all + ((size_t)blockIdx.x * 2 + of_epoch % 2) * batches * ROWS;
     }
 
+    // Where each place goes, in the place of H, which no chunk needs at its beginning: most numbers take several ways.
+    static constexpr bool ALL_PLACES = ORDER_BITS > 0 && ORDER_BITS <= 16 && 2ull << ORDER_BITS <= sizeof Shared::H;
+    __device__ unsigned short* all_places() const { return reinterpret_cast<unsigned short*>(shared.H); }
+
     __device__ void make_order(unsigned of_epoch)
     {
         make_tables<ORDER_BITS>(shared.tables[0], seed, of_epoch, thread, TABLE, WORKERS);
         sync();
+        if constexpr (ALL_PLACES) {
+#pragma unroll 4
+            for (int i = thread; i < 1 << ORDER_BITS; i += WORKERS) all_places()[i] = permuted<ORDER_BITS>(shared.tables[0], i);
+            sync();
+        }
         unsigned* const to = order_of(of_epoch);
         constexpr int TOGETHER = 4;   // walks that do not wait for each other
         for (int first = thread; first < batches * ROWS; first += TOGETHER * WORKERS) {
@@ -263,7 +272,14 @@ struct Training {
                 const int line = smaller(first + i * WORKERS, batches * ROWS - 1);
                 at[i] = place_of_row(line / ROWS, line % ROWS);
             }
-            find_rows_at<ORDER_BITS>(shared.tables[0], at, rows);
+            if constexpr (ALL_PLACES) {
+#pragma unroll
+                for (int i = 0; i < TOGETHER; ++i)
+                    do at[i] = all_places()[at[i]];
+                    while (at[i] >= rows);
+            } else {
+                find_rows_at<ORDER_BITS>(shared.tables[0], at, rows);
+            }
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
                 if (first + i * WORKERS < batches * ROWS) to[first + i * WORKERS] = row_at(at[i]);
