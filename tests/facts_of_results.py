@@ -682,12 +682,13 @@ def of_commits():
         **{f"{H200}/{name}": ["3b63e89"] for name in ("several_gpus", "open_questions", "graphs")},
         f"{H200}/memory_questions": ["6e40dba", "3b63e89"],
         f"{H200}/paper_ten_rounds": ["908b53e"],
+        f"{H200}/paper_fourth_card": ["7f091bc"],
         f"{H200}/memory": ["9e7de56", usual],
     }
     yield f"All records are of commit {usual}, except those of the H100's set `paper` (ad365fa)"
     yield "of the H200's sets `questions` (ba760a0)"
     yield "`open_questions`, `graphs` and `memory_questions` (3b63e89, of the last one also 6e40dba)"
-    yield "`paper_ten_rounds` (908b53e)"
+    yield "`paper_ten_rounds` (908b53e), `paper_fourth_card` (7f091bc)"
     yield "and of the microbenchmark `memory_access` (9e7de56)"
     assert set(neighbours) == {""} and set(cnn) == {"", usual}
     yield "The records of the H100's set `neighbours`"

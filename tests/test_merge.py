@@ -416,7 +416,7 @@ def test_the_published_tables_are_those_of_the_sets_that_docs_results_names(tmp_
 
 
 def test_the_published_table_of_cards_is_that_of_the_sets_that_docs_results_names():
-    names = ("paper", "paper_ten_rounds", "strategies", "sweeps", "neighbours", "cnn")
+    names = ("paper", "paper_ten_rounds", "paper_fourth_card", "strategies", "sweeps", "neighbours", "cnn")
     of_h200 = [f"nvidia-h200/{of}" for of in names]
     of_h100 = [f"nvidia-h100-80gb-hbm3/{of}" for of in ("paper", "strategies", "neighbours")]
     found = collect([ROOT / "results/published" / one for one in (*of_h200, *of_h100)])
