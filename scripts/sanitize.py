@@ -50,6 +50,7 @@ HIDDEN = (45, 129)
 BATCH = 150
 # Hidden layers of networks that one launch trains: at least one shape for every kernel of kernels/persistent.
 WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
+OF_MEMBERS = (45,), (300,), (600,)  # of networks side by side: in a warp, in several, in a cluster
 IN_PARTS = (200,), 250  # hidden layers and batch of one whose blocks exchange a batch in two parts
 
 IMAGES = Network(
@@ -104,7 +105,7 @@ def cells() -> Iterator[tuple[str, str, str, float | None, tuple[int, ...]]]:
             yield from ((kernel, precision, "resident", clip_norm, HIDDEN) for clip_norm in (None, 3.0))
     for hidden in WHOLE:
         yield from (("tiled_fused", "fp32", "persistent", clip_norm, hidden) for clip_norm in (None, 3.0))
-    yield from (("tiled_fused", "fp32", "ensemble", None, hidden) for hidden in ((45,), (300,)))
+    yield from (("tiled_fused", "fp32", "ensemble", None, hidden) for hidden in OF_MEMBERS)
 
 
 def train(

@@ -216,6 +216,7 @@ class Training:
             "CLUSTER",
             "BLOCKS_PER_SM",
             "CLUSTERS",
+            "NEURON_TILES",
             "PARTS",
             "BATCH",
             "CLIP",
@@ -245,6 +246,12 @@ _TRAININGS = [  # widths, batch, sequential, clipped, members, architectures
     ((32, 128, 1024, 256), 256, False, True, 1, ("sm_90",)),
 ]
 
+
+_OF_MEMBERS = [  # widths, batch, sequential, architectures: of many networks, in a block each
+    ((32, 64), 256, True, ("sm_80", "sm_90", "sm_100", "sm_120")),  # a warp
+    ((16, 160), 90, False, ("sm_90",)),  # three, chunks of 16 rows
+    ((64, 256), 256, True, ("sm_90",)),  # eight, with two tiles of neurons each
+]
 
 _OF_IMAGES = [
     (
@@ -292,6 +299,12 @@ def trainings() -> list[tuple[Training, str]]:
             plans = _plans(PerceptronShape(widths, batch, sequential, clipped, members), architecture)
             chosen = (one for one in reversed(plans) if one.cluster or "layers" in one.source)
             found.append((_training(next(chosen, plans[-1]), architectures), architecture))
+    for widths, batch, sequential, architectures in _OF_MEMBERS:
+        shape = PerceptronShape(widths, batch, sequential, False, 99)
+        found += [
+            (_training(_plans(shape, one)[0], architectures, workspace_floats=HEAD + 100), one)
+            for one in architectures
+        ]
     shapes = [*_OF_IMAGES]
     for (features, *widths), batch, sequential, cross_entropy, architectures, *function in _LAYERED:
         hidden = [LinearLayer(width, True, *(function or ["relu"])) for width in widths[:-1]]

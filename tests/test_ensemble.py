@@ -1,4 +1,4 @@
-"""``ensemble``: every member ends with the bits of its own training, and what a record and its tables say."""
+"""``ensemble``: every member ends as it does alone, and what a record and its tables say."""
 
 import json
 from contextlib import closing
@@ -42,7 +42,7 @@ def chosen(name, **options):
 
 @pytest.fixture
 def side_by_side(backend):
-    """A backend that trains several networks in one launch; older GPUs do not."""
+    """A backend that trains several networks in one launch; GPUs before sm_80 do not."""
     try:
         backend.training_launch(PerceptronShape((16, 16), 16, True, False, 2))
     except Unsupported as error:
@@ -99,7 +99,7 @@ def test_each_member_ends_as_a_training_alone(layers, batch, rows, side_by_side)
             drawn = draw_weights(replace(network, init=member["init"]), stream)
         alone = factory.make(chosen("persistent"), side_by_side)
         expected, (loss,) = ended(alone, network, data, batch, member["learning_rate"], drawn, 5)
-        # Not with its bits: fewer blocks may train it than where it has the device for itself.
+        # Not with its bits: another kernel, or fewer blocks, may train it than alone.
         assert losses[i] == pytest.approx(loss, rel=1e-5)
         for one, other in zip(weights[2 * i : 2 * i + 2], expected, strict=True):
             assert np.linalg.norm(one - other) < 1e-5 * np.linalg.norm(other)
@@ -107,12 +107,12 @@ def test_each_member_ends_as_a_training_alone(layers, batch, rows, side_by_side)
 
 @pytest.mark.gpu
 def test_more_members_than_the_device_holds_follow_in_the_same_launch(cuda_backend):
-    rates = [float(rate) for rate in np.geomspace(1e-5, 1e-3, 70)]
+    rates = [float(rate) for rate in np.geomspace(1e-5, 1e-3, 300)]
     together = factory.make(chosen("ensemble", starts=1, learning_rates=rates), cuda_backend)
     weights = draw_weights(NETWORK, GlibcRandom(1))
     _, losses = ended(together, NETWORK, SMALL, 256, 0.1, weights, 100)
     assert int(together.plan.split("at most ")[1].split()[0]) < len(rates)
-    for i in (0, 33, 69):
+    for i in (0, 133, 299):
         alone = factory.make(chosen("persistent"), cuda_backend)
         found = ended(alone, NETWORK, SMALL, 256, rates[i], weights, 100)[1]
         assert found == pytest.approx([losses[i]], rel=1e-5)

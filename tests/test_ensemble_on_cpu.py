@@ -25,7 +25,7 @@ def members_of(layers, batch, rows, epochs, random):
         (shape, [X, Y, own, E.copy(), S.copy()], steps._replace(rate=RATES[m]))
         for m, own in enumerate(of_each)
     ]
-    workspace = np.concatenate([np.zeros(HEAD, np.float32), RATES])
+    workspace = np.concatenate([np.zeros(HEAD, np.float32), RATES, np.ones(1, np.float32)])
     together = [X, Y, np.concatenate(of_each), np.concatenate([E] * len(RATES)), workspace]
     return alone, (replace(shape, members=len(RATES)), together, steps._replace(rate=np.float32(np.nan)))
 
@@ -79,7 +79,7 @@ def test_members_share_the_data_and_nothing_else(rows, batch, members, hidden):
     )
     assert several[:2] == one[:2]
     assert several[2:4] == tuple(members * n for n in one[2:4])
-    assert several[4] == HEAD + members  # their rates
+    assert several[4] == HEAD + members + 1  # their rates, and the scale of X
 
 
 @given(members=st.integers(2, 500), hidden=st.integers(1, 1024).map(padded), batch=st.integers(1, 128))
@@ -89,7 +89,7 @@ def test_a_member_has_a_plan_of_one_alone_that_takes_one_cluster(members, hidden
         return [
             plan
             for plan in shape.configurations(H200)
-            if isinstance(plan, LaunchConfiguration) and plan.clusters == 1 and plan.cluster
+            if isinstance(plan, LaunchConfiguration) and plan.clusters == 1 and plan.kernel == "one_layer"
         ]
 
     for alone, several in zip(of(1), of(members), strict=True):
@@ -108,12 +108,30 @@ def test_members_that_would_wait_for_others_have_fewer_blocks(members, blocks, h
     assert min(costs, key=costs.__getitem__) == blocks
 
 
+@pytest.mark.parametrize(
+    "hidden, members, kernel",
+    [(256, 10, "one_layer"), (256, 64, "members"), (64, 64, "one_layer"), (64, 1024, "members")],
+)
+def test_many_members_train_in_a_block_each(hidden, members, kernel):
+    """An H200 holds so many networks, by blocks for each; the faster kernel there is chosen."""
+    held = {"members": {64: 1056, 256: 264}[hidden], "one_layer": {2: 132, 4: 66, 8: 15, 16: 14}}
+    plans = PerceptronShape((32, hidden), 256, True, False, members).configurations(H200)
+    costs = {
+        plan: plan.total_cost(members, held["members"], held["members"] // 132)
+        if plan.kernel == "members"
+        else plan.total_cost(members, held["one_layer"][plan.cluster], 1 if plan.cluster == 8 else 2)
+        for plan in plans
+        if isinstance(plan, LaunchConfiguration)
+    }
+    assert min(costs, key=costs.__getitem__).kernel == kernel
+
+
 def test_blocks_that_share_an_sm_take_longer():
     """Ten members of 16 blocks, two on an SM, took 2.78 us, and seven that have SMs of their own 1.78."""
     plan = next(
         one
         for one in PerceptronShape((32, 256), 256, True, False, 10).configurations(H200)
-        if isinstance(one, LaunchConfiguration)
+        if isinstance(one, LaunchConfiguration) and one.kernel == "one_layer"
     )
     alone, shared = plan.total_cost(7, 14, 2), plan.total_cost(10, 14, 2)
     assert alone == plan.total_cost(7, 7, 1) == plan.cost
@@ -124,6 +142,7 @@ def test_blocks_that_share_an_sm_take_longer():
 def test_what_no_cluster_trains_is_for_one_network():
     found = list(PerceptronShape((32, 256, 256), 256, True, False, 10).configurations(H200))
     assert found == [
+        "no block with a network: its kernel trains one hidden layer without clipping",
         "no cluster: 2 hidden layers are too much arithmetic for one",
         "no grid: the whole device trains one network, not 10",
     ]

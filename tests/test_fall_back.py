@@ -447,7 +447,8 @@ def test_a_trainer_launches_the_configuration_that_it_records(persistent, member
         return made[cluster]
 
     module.CooperativeLaunch = cooperative
-    trainer = module.Trainer(PerceptronShape((32, 256), 256, True, False, members), ROOT)
+    outliers = members > 1  # which the kernel with a block for each network does not take
+    trainer = module.Trainer(PerceptronShape((32, 256), 256, True, False, members, outliers), ROOT)
     words, record = trainer.launch.words, trainer.launch.record
     assert words.startswith(f"{'one cluster' if members == 1 else '10 clusters'} of {size} blocks")
     assert ("at most 15 networks" in words) == (members > 1)

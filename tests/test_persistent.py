@@ -38,13 +38,18 @@ def test_the_sanitizer_watches_every_kernel_of_whole_trainings():
     kernels = {path.stem for path in ROOT.glob("kernels/persistent/**/*.cu")}
     planned.append(first(one_launch.convolutional_shape(script["IMAGES"], 4))[0])
     planned += [first(one_launch.layered_shape(one, script["BATCH"]))[0] for one in script["CLASSIFIERS"]]
+    of_members = [
+        first(perceptron(31, *hidden, 1, batch=script["BATCH"], members=3))[0]
+        for hidden in script["OF_MEMBERS"]
+    ]
+    assert [launch.kernel for launch in of_members] == ["members", "members", "one_layer"]
     held = [(network, None) for network in script["HELD"]] + [(script["HELD"][0], script["MEMBERS"])]
     X = np.ones((333, 19), np.float32)
     of_networks = [
         first(one_launch.whole_shape(network, script["BATCH"], X, members))[0] for network, members in held
     ]
     assert [launch.cluster > 1 for launch in of_networks[:2]] == [True, False]
-    assert {launch.kernel for launch in planned + of_networks} == kernels
+    assert {launch.kernel for launch in planned + of_members + of_networks} == kernels
 
 
 # ---- on a GPU

@@ -484,7 +484,11 @@ TOGETHER = "no groups of blocks: 128 blocks would run together, the device has"
         ("strategy=persistent --free 12GiB", "graph: the number of SMs and their shared memory"),
         (
             f"dataset=large strategy=ensemble strategy.starts=200 {H200_}",
-            "200 clusters of 16 blocks, 16 hidden neurons in each, or fewer blocks",
+            "one block with each network, 4 warps, or another if it is faster",
+        ),
+        (
+            f"dataset=large strategy=ensemble strategy.starts=10 {H200_}",
+            "10 clusters of 8 blocks, 32 hidden neurons in each, or another if it is faster",
         ),
         (
             f"dataset=large network=two_hidden strategy=persistent {H200_}",

@@ -101,11 +101,23 @@ class PlannedGpu(CpuBackend):
                 "the number of SMs and their shared memory are unknown for this GPU: name one with "
                 "--device, or add it to config/gpus.yaml"
             )
-        reasons: list[str] = []
-        for launch in shape.configurations(self._capability):
-            if isinstance(launch, LaunchConfiguration):
-                # The best of several for many networks is only known after compiling them.
-                some = ", or fewer blocks with more if that is faster" if shape.members > 1 else ""
-                return TrainingLaunch("; ".join([f"{launch.words}{some}", *reasons]), launch)
-            reasons.append(launch)
-        raise Unsupported("; ".join(reasons))
+        found = list(shape.configurations(self._capability))
+        launches = [one for one in found if isinstance(one, LaunchConfiguration)]
+        if not launches:
+            raise Unsupported("; ".join(map(str, found)))
+        best, some = launches[0], ""
+        if shape.members > 1 and len(launches) > 1:
+            # How many networks the device has at the same time is only known after compiling.
+            best, some = (
+                min(launches, key=lambda one: self._cost(one, shape.members)),
+                ", or another if it is faster",
+            )
+        reasons = [one for one in found[: found.index(best)] if isinstance(one, str)]
+        return TrainingLaunch("; ".join([f"{best.words}{some}", *reasons]), best)
+
+    def _cost(self, launch: LaunchConfiguration, members: int) -> float:
+        """The cost of a step of all members, if a device has as many blocks as the kernel is compiled for."""
+        assert self._capability is not None
+        blocks = self._capability.multiprocessors * launch.blocks_per_multiprocessor
+        held = max(1, blocks // (max(1, launch.cluster) * launch.clusters))
+        return launch.total_cost(members, held, launch.blocks_per_multiprocessor)

@@ -17,10 +17,12 @@ from snn.backends.launches import HEAD, STOPPED, TRAINED, Steps, TrainingShape, 
 from snn.backends.launches.convolution import ConvolutionalShape
 from snn.backends.launches.linear import (
     LAYERED_LOSSES,
+    OUTLIERS,
     LayeredShape,
     LinearLayer,
     PerceptronShape,
     has_outliers,
+    largest_of,
 )
 from snn.backends.launches.whole import Telemetry, WholeShape
 from snn.errors import MeasurementError, OutOfMemory, SnnError, Unsupported
@@ -36,6 +38,7 @@ from snn.strategies.device_driven import DeviceDriven, Graph, Resident
 from snn.strategies.members import SideBySide
 
 KERNELS = (
+    "kernels/persistent/special/members.cu",
     "kernels/persistent/special/one_layer.cu",
     "kernels/persistent/special/two_layers.cu",
     "kernels/persistent/special/three_layers.cu",
@@ -219,8 +222,11 @@ def perceptron_shape(
     members = len(of_members.rate) if of_members else 1
     widths = tuple(map(padded, network.mlp_widths()[:-1]))
     is_clipped = (network.clip_norm or 0.0) > 0
-    outliers = len(widths) == 4 and has_outliers(X)  # only the kernel for three hidden layers is affected
-    return PerceptronShape(widths, batch, network.update_order == "sequential", is_clipped, members, outliers)
+    scaled = len(widths) == 4 or members > 1  # by kernels for three hidden layers, and for many networks
+    outliers = scaled and has_outliers(X)
+    largest = largest_of(X) if members > 1 else 1.0
+    is_sequential = network.update_order == "sequential"
+    return PerceptronShape(widths, batch, is_sequential, is_clipped, members, outliers, largest)
 
 
 def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
@@ -228,24 +234,18 @@ def layered_shape(network: Network, batch: int, *unused: Any) -> LayeredShape:
     return LayeredShape(**_described_layers(network, batch))
 
 
-_OUTLIERS = (
-    "no whole network in a block: its arithmetic has one scale for all features, and the largest number is "
-    "over 4096 times the mean"
-)
-
-
 def whole_shape(
     network: Network, batch: int, X: np.ndarray, of_members: MemberArrays | None = None
 ) -> WholeShape:
     """The shape for the kernel whose blocks hold whole networks. Raises Unsupported for other networks."""
     if has_outliers(X):
-        raise Unsupported(_OUTLIERS)
+        raise Unsupported(f"no whole network in a block: {OUTLIERS}")
     rows = of_members.rows if of_members else None
     return WholeShape(
         **_described_layers(network, batch),
         members=len(of_members.rate) if of_members else 1,
         data_rows=len(X) if rows is None else rows.shape[1],
-        largest=max(float(X.max(initial=0)), -float(X.min(initial=0))),
+        largest=largest_of(X),
         own_rows=rows is not None,
     )
 
@@ -261,8 +261,8 @@ def watched_shape(
     if held is None:
         return replace(shape, watched=True, most_epochs=epochs)
     if has_outliers(np.concatenate([held[0], X])):
-        raise Unsupported(_OUTLIERS)
-    largest = max(shape.largest, float(np.abs(held[0]).max()))
+        raise Unsupported(f"no whole network in a block: {OUTLIERS}")
+    largest = max(shape.largest, largest_of(held[0]))
     return replace(shape, watched=True, most_epochs=epochs, held_rows=len(held[0]), largest=largest)
 
 
@@ -756,12 +756,12 @@ class Ensemble(SideBySide):
     """Training of many members in one launch.
 
     All members share the data on the device; each has what ``MemberArrays`` has. A run is one launch of all
-    members, or several (``LaunchedTraining``). A member is trained by the kernel of ``persistent`` for one
-    hidden layer, if they differ in weights and learning rates alone, or by the one whose blocks hold whole
-    networks, with fewer blocks than a single network would get if that finishes all members sooner. Members
-    that do not fit on the device at the same time follow in the same launch when others have finished. If
-    neither kernel trains the network (it is too large, say), ``setup`` raises Unsupported with the reasons.
-    A member whose patience has ended frees its blocks for others.
+    members, or several (``LaunchedTraining``). If members have one hidden layer and differ in weights and
+    learning rates alone, each is trained in a block or, by the kernel of ``persistent``, in a cluster; others
+    by the kernel whose blocks hold whole networks. A member has fewer blocks than a single network would get
+    if that finishes all members sooner. Members that do not fit on the device at the same time follow in the
+    same launch when others have finished. If no kernel trains the network (it is too large, say), ``setup``
+    raises Unsupported with the reasons. A member whose patience has ended frees its blocks for others.
     On a CPU, NumPy trains the members one after the other, whatever they train.
     """
 

@@ -38,7 +38,6 @@ _MOST = (1 << 31) - 1  # largest int of a kernel
 _NUMBERS = 4  # of an update, after the rate
 _LONGEST = 0.7  # seconds of a launch, so that an interrupt takes effect within a second and a half
 _CALIBRATING, _REPEATED = 0.002, 10  # least seconds of a timed launch; most launches
-_SHARED = 0.56  # relative extra time of a step per further block on the same SM, on an H200
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class LaunchConfiguration:
     them than the device runs at the same time. ``cluster`` 0: all blocks train one network together.
     ``words`` describes the launch. ``cost``: of a step, relative to other configurations with clusters.
     ``may_stop``: the launch stops before a step in which weights grow too much; the launch for a shape with
-    outliers can take such steps.
+    outliers can take such steps. ``sharing``: relative extra time of a step per further block on the same SM.
     """
 
     source: str
@@ -72,11 +71,17 @@ class LaunchConfiguration:
     clusters: int = 1
     cost: float = 1.0
     may_stop: bool = False
+    sharing: float = 0.56  # of clusters, on an H200
 
     @property
     def kernel(self) -> str:
         """The name of the kernel's file."""
         return Path(self.source).stem
+
+    @property
+    def blocks_per_multiprocessor(self) -> int:
+        """The number of blocks that the kernel is compiled to have on an SM."""
+        return int(dict(self.defines).get("BLOCKS_PER_SM", 1))
 
     def total_cost(self, members: int, held: int, per_multiprocessor: int) -> float:
         """Cost of a step of all ``members``, of which the device holds ``held`` at the same time.
@@ -85,7 +90,7 @@ class LaunchConfiguration:
         members it may have fewer, so that they do not share.
         """
         blocks = ceil(min(members, held) * per_multiprocessor / held)
-        return ceil(members / held) * self.cost * (1 + _SHARED * (blocks - 1))
+        return ceil(members / held) * self.cost * (1 + self.sharing * (blocks - 1))
 
 
 @dataclass(frozen=True)
@@ -199,10 +204,7 @@ class TrainingShape(ABC):
 
     def workspace(self, floats: int, of_members: "MemberArrays", steps: Steps) -> np.ndarray:
         """The workspace before the first launch, float32."""
-        workspace = np.zeros(floats, np.float32)
-        if self.members > 1:
-            workspace[HEAD:] = of_members.rate
-        return workspace
+        return np.zeros(floats, np.float32)
 
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         """The kernel's arguments after the operands: int or float, as the kernel has them."""

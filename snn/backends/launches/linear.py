@@ -1,14 +1,15 @@
 """Trains linear layers in one launch.
 
 A cluster of blocks, groups of blocks or the whole device trains a perceptron, with a tile of each product in
-each block. For any other stack of layers, the tiles are distributed to the blocks.
+each block; of many perceptrons with one hidden layer, a block may train each. For any other stack of layers,
+the tiles are distributed to the blocks.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from snn.backends.launches import (
     padded,
     round_up,
 )
+
+if TYPE_CHECKING:
+    from snn.models.members import MemberArrays
 
 _THREADS = 32 * WARPS  # of a block, except in clusters
 _ROWS, _COLS = (16, 32, 64), (8, 16, 32, 64)  # of a tile
@@ -78,18 +82,36 @@ _CLUSTER_THREADS = 5 * 32  # a warp for each scheduler of an SM computes, one mo
 _PARTS_ROWS, _PARTS_NEURONS = 240, 256  # at least, for two parts to be faster; the last per cluster
 _PARTS_WEIGHTS = range(512, 1025)  # per block: with fewer, two parts are slower; with more, they spill
 _OUTLIER = 4096.0
+_MEMBERS_ROWS, _MEMBERS_FEATURES = (
+    256,
+    64,
+)  # of networks in a block each, at most: sums over more rows lose bits
+_MEMBERS_TILES = (
+    8  # of 16 x 16 weights, of which a warp has at most so many: their gradients fill its registers
+)
+_WARPS_OF_MEMBERS = 8  # on an SM, with as many registers as a thread may have
+_FULL_OF_MEMBERS = 0.5  # relative extra time of a step on an SM with that many warps, on an H200
 _OF_GROUP = 8  # blocks
 _GRIDS_BLOCKS = 1024  # at most: more SMs than any device has
 _MOST_GROUPS, _DEEP_FEATURES = 16, 32  # with two or three hidden layers, at most: groups of blocks; features
 
 
+OUTLIERS = "its arithmetic has one scale for all features, and the largest number is over 4096 times the mean"
+
+
+def largest_of(X: np.ndarray) -> float:
+    """The largest absolute value, 0 without any."""
+    return max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
+
+
 def has_outliers(X: np.ndarray) -> bool:
     """Whether the largest element is so far above the mean absolute value that FP16 halves lose precision.
 
-    The kernel for three hidden layers scales by the largest element. Up to this ratio its results are as
-    close to float64's as without outliers; at 1e6 the weights are off by 1e-4 (NVIDIA H100).
+    The kernels for three hidden layers, for whole networks and for members scale by the largest element. Up
+    to this ratio results are as close to float64's as without outliers; at 1e6 the weights are off by 1e-4
+    (three hidden layers, NVIDIA H100).
     """
-    largest = max(float(X.max(initial=0.0)), -float(X.min(initial=0.0)))
+    largest = largest_of(X)
     total = sum(float(np.abs(rows).sum(dtype=np.float64)) for rows in np.array_split(X, len(X) // 65536 + 1))
     return math.isfinite(largest) and largest * X.size > _OUTLIER * total
 
@@ -100,7 +122,8 @@ class PerceptronShape(TrainingShape):
 
     ``outliers``: some of the data are far larger than the rest (``has_outliers``). On the device, each batch
     is padded. W holds all weights of each member in turn, E each member's errors of the last batch. With
-    several members, the learning rate of each follows the head of S, and replaces the rate in ``Steps``.
+    several members, the learning rate of each follows the head of S, and replaces the rate in ``Steps``. The
+    scale of X comes next; ``largest`` is the largest absolute value of X.
     """
 
     widths: tuple[int, ...]
@@ -109,6 +132,7 @@ class PerceptronShape(TrainingShape):
     clipped: bool
     members: int = 1
     outliers: bool = False
+    largest: float = 1.0
 
     op = "train"
     keeps_errors = False
@@ -133,7 +157,7 @@ class PerceptronShape(TrainingShape):
         if self.clipped:
             workspace += 2 * (weights - last) + 4 * _GRIDS_BLOCKS * (len(self.widths) - 1)
         if self.members > 1:
-            workspace = self.members
+            workspace = self.members + 1
         lines = math.ceil(rows / self.batch) * self.rows
         of_members = self.members * weights, self.members * self.rows
         return lines * self.widths[0], lines, *of_members, HEAD + workspace
@@ -141,12 +165,94 @@ class PerceptronShape(TrainingShape):
     def arguments(self, steps: Steps) -> tuple[float, ...]:
         return *steps[:3], float(steps.rate), float(steps.max_norm)
 
+    def workspace(self, floats: int, of_members: "MemberArrays", steps: Steps) -> np.ndarray:
+        workspace = np.zeros(floats, np.float32)
+        if self.members > 1:
+            workspace[HEAD : HEAD + self.members] = of_members.rate
+            workspace[HEAD + self.members] = scale_of(self.largest)
+        return workspace
+
     def configurations(self, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:
         launches = [*_of_clusters(self, device)]
+        if self.members > 1:
+            launches.insert(0, _of_members(self, device))
         if len(self.widths) in (3, 4) and self.members == 1:
             launches.append(_of_groups(self, device))
         for launch in (*launches, _of_the_grid(self, device)):
             yield fitting(launch, device)
+
+
+def scale_of(largest: float) -> float:
+    """The power of two that maps the largest number of a matrix to between 2^10 and 2^11."""
+    exponent = math.frexp(largest)[1] - 1 if 0 < largest < math.inf else 0
+    return 2.0 ** max(-100, min(100, 10 - exponent))
+
+
+def _of_members(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfiguration | str:
+    reason = _why_no_members(shape, device)
+    if reason:
+        return f"no block with a network: {reason}"
+    features, hidden = shape.widths
+    tiles = _tiles_of_members(shape)
+    warps = math.ceil(hidden / (UNIT * tiles))
+    rows = 32 if shape.rows % 32 == 0 else 16
+    floats = warps * 2 * UNIT * tiles * features + rows * features
+    floats += (3 if warps > 1 else 1) * rows * (features + 4) + 2 * warps * (rows if warps > 1 else 1)
+    needed = round_up(4 * floats, 16)
+    together = max(1, min(_WARPS_OF_MEMBERS // warps, (device.shared_bytes + 1024) // (needed + 1024)))
+    return LaunchConfiguration(
+        "kernels/persistent/special/members.cu",
+        shape.members,
+        32 * warps,
+        defines(
+            WIDTHS=shape.widths,
+            BATCH=shape.batch,
+            SEQUENTIAL=shape.sequential,
+            MEMBERS=shape.members,
+            WARPS=warps,
+            NEURON_TILES=tiles,
+            BLOCKS_PER_SM=together,
+        ),
+        needed,
+        f"one block with each network, {warps} warps" if warps > 1 else "one warp with each network",
+        1,
+        1,
+        _cost_of_members(shape),
+        sharing=_FULL_OF_MEMBERS / max(1, _WARPS_OF_MEMBERS // warps - 1),
+    )
+
+
+def _tiles_of_members(shape: PerceptronShape) -> int:
+    """Tiles of 16 neurons in a warp: of few features it has most, of small networks all."""
+    features, hidden = shape.widths
+    return min(hidden // UNIT, _MEMBERS_TILES // max(2, features // UNIT))
+
+
+def _cost_of_members(shape: PerceptronShape) -> float:
+    """The time of a step, divided by a cluster's time for 16 neurons, both in µs as measured on an H200.
+
+    A warp with all its weights takes 11.7 µs in batches of 256, and 3.4 in batches of 32.
+    """
+    features, share = shape.widths[0], _tiles_of_members(shape) * shape.widths[0] / UNIT / _MEMBERS_TILES
+    return share * (2.2 + 1.19 * shape.rows / 32) / (0.17 + 0.73 * shape.rows * features / 8192)
+
+
+def _why_no_members(shape: PerceptronShape, device: DeviceCapability) -> str:
+    features, *hidden = shape.widths
+    if device.capability < (8, 0):
+        return f"compute capability {device.capability[0]}.{device.capability[1]}, its arithmetic needs 8.0"
+    if len(hidden) > 1 or shape.clipped:
+        return "its kernel trains one hidden layer without clipping"
+    if not shape.sequential and 4 * shape.members < device.multiprocessors:
+        return f"{shape.members} networks that update simultaneously, for which whole.cu is faster"
+    if shape.outliers:
+        return OUTLIERS
+    if shape.rows > _MEMBERS_ROWS:
+        return f"batches of {shape.batch} rows, {_MEMBERS_ROWS} at most"
+    if features > _MEMBERS_FEATURES:
+        return f"{features} features, {_MEMBERS_FEATURES} at most"
+    most = _WARPS_OF_MEMBERS * UNIT * (_MEMBERS_TILES // max(2, features // UNIT))
+    return f"{hidden[0]} hidden neurons, {most} at most" if hidden[0] > most else ""
 
 
 def _of_clusters(shape: PerceptronShape, device: DeviceCapability) -> Iterator[LaunchConfiguration | str]:

@@ -20,7 +20,7 @@ from snn.backends.launches import (
     padded,
     round_up,
 )
-from snn.backends.launches.linear import KEEP_Z, LayeredShape
+from snn.backends.launches.linear import KEEP_Z, LayeredShape, scale_of
 from snn.models.members import MemberArrays
 from snn.models.row_order import ROUNDS, bits_of
 
@@ -153,7 +153,7 @@ class WholeShape(LayeredShape):
         whole = steps.rows, steps.first, steps.number, steps.epoch
         watch = (self.held_rows, steps.patience, self.most_epochs) if self.watched else ()
         clip = (float(steps.max_norm),) if self.clipped else ()
-        return *watch, *clip, *whole, self._scale, a, b, eps, *logs, *form, float(end)
+        return *watch, *clip, *whole, scale_of(self.largest), a, b, eps, *logs, *form, float(end)
 
     def workspace(self, floats: int, of_members: MemberArrays, steps: Steps) -> np.ndarray:
         """As in ``TrainingShape``: per member its rate, weight decay, seed of orders and rows."""
@@ -201,12 +201,6 @@ class WholeShape(LayeredShape):
     @property
     def _pairs(self) -> list[tuple[int, int]]:
         return list(pairwise(self.padded_widths))
-
-    @property
-    def _scale(self) -> float:
-        """The power of two that maps the largest number of X to between 2^10 and 2^11."""
-        exponent = math.frexp(self.largest)[1] - 1 if 0 < self.largest < math.inf else 0
-        return 2.0 ** max(-100, min(100, 10 - exponent))
 
     @property
     def _most_blocks(self) -> int:
