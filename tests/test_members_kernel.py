@@ -167,6 +167,17 @@ def test_errors_that_grow_within_a_batch_are_scaled(layers, random):
 
 
 @by_emulation
+def test_sums_over_most_rows_lose_few_bits(random):
+    """Tensor cores cut off what does not fit a sum, always towards 0 if all numbers are positive."""
+    members = Members((16, 16, 1), 256, 256, "sequential", random)
+    members.X, members.weights = np.abs(members.X), [[*map(np.abs, one)] for one in members.weights]
+    members.buffers[0] = in_batches(members.X, 256, 16, 256)
+    members.buffers[2] = np.concatenate([matrix.ravel() for one in members.weights for matrix in one])
+    members.train(1)
+    members.check(1, tolerance=4e-6)
+
+
+@by_emulation
 @pytest.mark.parametrize("hidden", [24, 100])
 def test_what_is_not_a_number_ends_as_such(hidden, random):
     members = Members((20, hidden, 1), 32, 70, "sequential", random)
