@@ -24,8 +24,10 @@
 // `workspace`: the learning rate of each network, then the power of two by which X is scaled (0: 1).
 // Launch: MEMBERS blocks of 32 WARPS threads, `shared_bytes` of dynamic shared memory. Needs sm_80.
 
+// waits.cuh has the report that the host expects of every kernel.
 #include "../../integers.cuh"
 #include "../copies.cuh"
+#include "../positive_part.cuh"
 #include "../steps.cuh"
 #include "../waits.cuh"
 #include "halves.cuh"
@@ -59,17 +61,6 @@ struct Shared {
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 constexpr int AT_RATES = HEAD_FLOATS;
 extern "C" __device__ const int workspace_floats = AT_RATES + MEMBERS + 1;
-
-#ifdef CUDA_ON_CPU
-__device__ float negative_part(float n) { return n > 0.0f ? 0.0f : n; }
-#else
-__device__ float negative_part(float n)   // of a NaN, a NaN
-{
-    float result;
-    asm("min.NaN.f32 %0, %1, 0f00000000;" : "=f"(result) : "f"(n));
-    return result;
-}
-#endif
 
 struct Training {
     Shared& shared;
@@ -235,7 +226,7 @@ struct Training {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) sums[2 * tile + i] -= w2[m][half] * negative_part(n[tile][2 * half + i]);
+                    for (int i = 0; i < 2; ++i) sums[2 * tile + i] += w2[m][half] * positive_part(-n[tile][2 * half + i]);
                     mask[m][tile][half] = prmt(__float_as_uint(n[tile][2 * half]), __float_as_uint(n[tile][2 * half + 1]), 0xffbb);
                 }
         }

@@ -40,6 +40,7 @@
 #include "../copies.cuh"
 #include "../masked.cuh"
 #include "../messages.cuh"
+#include "../positive_part.cuh"
 #include "../steps.cuh"
 #include "one_layer_layout.cuh"
 

@@ -63,7 +63,6 @@ extern "C" __device__ const int workspace_floats =
 __device__ void block_barrier() { named_barrier(1, THREADS); }
 template <class T>
 __device__ T now(T x) { return x; }
-__device__ float positive_part(float z) { return z < 0.0f ? 0.0f : z; }
 __device__ float is_positive(float z) { return z > 0.0f ? 1.0f : 0.0f; }
 template <int COUNT>
 __device__ void send_if(bool sends, unsigned to, const float (&v)[COUNT], unsigned mbarrier)
@@ -86,13 +85,6 @@ __device__ int now(int x)
 {
     asm volatile("" : "+r"(x));
     return x;
-}
-
-__device__ float positive_part(float z)  // NaN remains
-{
-    float h;
-    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(h) : "f"(z));
-    return h;
 }
 
 __device__ float is_positive(float z)

@@ -52,6 +52,7 @@
 #include "../../philox.cuh"
 #include "../cluster.cuh"
 #include "../copies.cuh"
+#include "../positive_part.cuh"
 #include "../special/halves.cuh"
 #include "../steps.cuh"
 #include "layout.cuh"
@@ -116,16 +117,6 @@ __device__ float fast_tanh(float x)
     const float large = copysignf(1.0f - __fdividef(2.0f, __expf(2.0f * size) + 1.0f), x);
     return size < 0.6f ? x * square * sum + x : large;
 }
-#ifdef CUDA_ON_CPU
-__device__ float positive_part(float x) { return activated(RELU, x); }
-#else
-__device__ float positive_part(float x)   // of a NaN, a NaN
-{
-    float result;
-    asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(result) : "f"(x));
-    return result;
-}
-#endif
 __device__ float value_of(int f, float z)
 {
     if (f == RELU) return positive_part(z);

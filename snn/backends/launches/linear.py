@@ -82,14 +82,9 @@ _CLUSTER_THREADS = 5 * 32  # a warp for each scheduler of an SM computes, one mo
 _PARTS_ROWS, _PARTS_NEURONS = 240, 256  # at least, for two parts to be faster; the last per cluster
 _PARTS_WEIGHTS = range(512, 1025)  # per block: with fewer, two parts are slower; with more, they spill
 _OUTLIER = 4096.0
-_MEMBERS_ROWS, _MEMBERS_FEATURES = (
-    256,
-    64,
-)  # of networks in a block each, at most: sums over more rows lose bits
-_MEMBERS_TILES = (
-    8  # of 16 x 16 weights, of which a warp has at most so many: their gradients fill its registers
-)
-_WARPS_OF_MEMBERS = 8  # on an SM, with as many registers as a thread may have
+# Networks in a block each: most rows of a batch, whose sums lose bits; most features; most tiles of 16 x 16
+# weights in a warp, whose gradients fill its registers; warps on an SM.
+_MEMBERS_ROWS, _MEMBERS_FEATURES, _MEMBERS_TILES, _WARPS_OF_MEMBERS = 256, 64, 8, 8
 _FULL_OF_MEMBERS = 0.5  # relative extra time of a step on an SM with that many warps, on an H200
 _OF_GROUP = 8  # blocks
 _GRIDS_BLOCKS = 1024  # at most: more SMs than any device has
@@ -223,9 +218,13 @@ def _of_members(shape: PerceptronShape, device: DeviceCapability) -> LaunchConfi
 
 
 def _tiles_of_members(shape: PerceptronShape) -> int:
-    """Tiles of 16 neurons in a warp: of few features it has most, of small networks all."""
+    """Tiles of 16 neurons in a warp."""
     features, hidden = shape.widths
-    return min(hidden // UNIT, _MEMBERS_TILES // max(2, features // UNIT))
+    return min(hidden // UNIT, _most_tiles_of_members(features))
+
+
+def _most_tiles_of_members(features: int) -> int:
+    return _MEMBERS_TILES // max(2, features // UNIT)
 
 
 def _cost_of_members(shape: PerceptronShape) -> float:
@@ -233,7 +232,8 @@ def _cost_of_members(shape: PerceptronShape) -> float:
 
     A warp with all its weights takes 11.7 µs in batches of 256, and 3.4 in batches of 32.
     """
-    features, share = shape.widths[0], _tiles_of_members(shape) * shape.widths[0] / UNIT / _MEMBERS_TILES
+    features = shape.widths[0]
+    share = _tiles_of_members(shape) * features / UNIT / _MEMBERS_TILES
     return share * (2.2 + 1.19 * shape.rows / 32) / (0.17 + 0.73 * shape.rows * features / 8192)
 
 
@@ -244,14 +244,14 @@ def _why_no_members(shape: PerceptronShape, device: DeviceCapability) -> str:
     if len(hidden) > 1 or shape.clipped:
         return "its kernel trains one hidden layer without clipping"
     if not shape.sequential and 4 * shape.members < device.multiprocessors:
-        return f"{shape.members} networks that update simultaneously, for which whole.cu is faster"
+        return f"{shape.members} networks that update simultaneously, fewer than a quarter of the SMs"
     if shape.outliers:
         return OUTLIERS
     if shape.rows > _MEMBERS_ROWS:
         return f"batches of {shape.batch} rows, {_MEMBERS_ROWS} at most"
     if features > _MEMBERS_FEATURES:
         return f"{features} features, {_MEMBERS_FEATURES} at most"
-    most = _WARPS_OF_MEMBERS * UNIT * (_MEMBERS_TILES // max(2, features // UNIT))
+    most = _WARPS_OF_MEMBERS * UNIT * _most_tiles_of_members(features)
     return f"{hidden[0]} hidden neurons, {most} at most" if hidden[0] > most else ""
 
 
