@@ -104,7 +104,7 @@ class Members:
     "layers, batch, rows, order",
     [
         ((32, 64, 1), 64, 150, "sequential"),  # a warp
-        ((20, 24, 1), 32, 70, "simultaneous"),  # neurons that the tiles of a warp only nearly are
+        ((20, 24, 1), 32, 70, "simultaneous"),  # 24 neurons in two tiles
         ((7, 100, 1), 100, 333, "sequential"),  # two warps, chunks of 16 rows
         ((13, 200, 1), 96, 200, "simultaneous"),  # four warps
         ((60, 90, 1), 33, 70, "sequential"),  # two tiles in each warp
@@ -120,7 +120,7 @@ def test_members_train_as_the_oracle(layers, batch, rows, order, random):
 
 
 @by_emulation
-def test_a_run_has_the_same_bits_however_it_is_split(random):
+def test_a_run_has_the_same_bits_however_it_is_split():
     whole, split = (Members((20, 70, 1), 32, 70, "sequential", np.random.default_rng(5)) for _ in range(2))
     whole.train(5)
     split.train(2)
@@ -164,6 +164,14 @@ def test_errors_that_grow_within_a_batch_are_scaled(layers, random):
     members.buffers[1] = in_batches(members.Y, 96, 1, 96)
     members.train(3)
     members.check(3)
+
+
+@by_emulation
+def test_rows_of_padding_after_large_errors_change_no_scale(random):
+    rates = np.array([0.01, 0.02]) / 2.0**60
+    members = Members((20, 24, 1), 96, 100, "sequential", random, rates, (1.0, 2.0**60))
+    members.train(2)  # the second batch has four rows, and two chunks without any
+    members.check(1)
 
 
 @by_emulation
