@@ -210,8 +210,9 @@ def test_a_gpus_limits_are_plausible(of_gpu):
     cycles = [found[f"{what}_latency", 1] for what in ("shared", "l1", "l2", "dram")]
     assert min(cycles) > 10 and max(cycles[:2]) < cycles[2] < cycles[3] < 3000
     assert 1 <= found["register_latency", 1] < min(cycles)
-    lanes = 32  # which add one after the other if by atomics
-    assert 5 < found["sum_by_shuffles", 1] < 3000 and 5 < found["sum_by_atomics", 1] < 500 * lanes
+    # Five shuffles in turn, 25 cycles if the compiler removes them; the additions of all lanes in turn
+    lanes = 32
+    assert 60 < found["sum_by_shuffles", 1] < 3000 and 5 < found["sum_by_atomics", 1] < 500 * lanes
 
 
 @pytest.mark.gpu

@@ -77,8 +77,10 @@ extern "C" __global__ void chase_memory(const unsigned* next, unsigned* at, long
 
 extern "C" __global__ void sum_by_shuffles(unsigned* at, long long* cycles, int warm, int steps)
 {
-    chase(at, cycles, warm, steps, [](unsigned word) {
-        float sum = __uint_as_float(word);
+    // Different numbers: if all lanes had the same, the compiler would leave out the shuffles.
+    const float own = threadIdx.x;
+    chase(at, cycles, warm, steps, [=](unsigned word) {
+        float sum = __uint_as_float(word) + own;
         for (int apart = LANES / 2; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
         return __float_as_uint(sum * (1.0f / LANES));
     });
