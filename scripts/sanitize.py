@@ -48,6 +48,7 @@ OURS = [
 ]
 HIDDEN = (45, 129)
 BATCH = 150
+FEW = 60  # a batch so small that the blocks of a cluster exchange activations
 # Hidden layers of networks that one launch trains: at least one shape for every kernel of kernels/persistent.
 WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 OF_MEMBERS = (45,), (300,), (600,)  # of networks side by side: in a warp, in several, in a cluster
@@ -338,6 +339,8 @@ if __name__ == "__main__":
             in_one_launch(whole_shape, network, 333, BATCH)
             in_one_launch(whole_shape, network, 333, BATCH, watched=True)
         for network in (HELD[0], CLIPPED):
+            in_one_launch(whole_shape, network, 333, FEW)
+            in_one_launch(whole_shape, network, 333, FEW, watched=True)
             in_one_launch(whole_shape, network, 333, BATCH, MEMBERS)
         in_one_launch(whole_shape, HELD[0], 333, BATCH, MEMBERS, watched=True)
     if "layers" not in left_out:

@@ -245,7 +245,8 @@ def oracle_step(one, parameters, x, y, descend):
         d = np.where(small, x - y, np.sign(x - y))
     elif one.loss == "binary_cross_entropy":
         p = 1 / (1 + np.exp(-x))
-        errors, d = -(y * np.log(p) + (1 - y) * np.log(1 - p)).ravel(), (p - y) / one.outputs
+        errors = -(y * np.log(p) + (1 - y) * np.log(1 - p)).ravel()
+        d = (p - y) / one.outputs if one.mean else p - y
     else:
         errors, d = (x - y).ravel(), 2 * (x - y)
     d = d / len(x) if one.mean else d

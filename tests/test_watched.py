@@ -21,7 +21,7 @@ from layered_shapes import (
     shape,
     steps_of,
 )
-from test_whole import H200, buffers_of, configuration, launched, on_cpu, whole
+from test_whole import H200, buffers_of, configuration, launched, on_cpu, sends_rows, whole
 
 from snn.backends.cpu.backend import CpuBackend
 from snn.backends.launches import HEAD, TRAINED, LaunchConfiguration, Steps, TrainingLaunch
@@ -98,6 +98,7 @@ LAUNCHES = {
     "in turn": (FURTHER["adamw in turn"], 1, 7),
     "chunks": (shape(70, 6, 12, 40, 1, loss="error", activations=("silu",), update="adam_update"), 1, 150),
     "two blocks": (shape(20, 17, 24, 40, mean=False, shuffled=True), 2, 37),
+    "rows sent": (shape(31, 11, 32, 20, 2, loss="error", update="adam_update", shuffled=True), 4, 37),
     "four blocks": (shape(*(33, 17, 70, 24, 1), **{"activations": ("gelu",), "loss": "error"}), 4, 90),
 }
 """Shapes, blocks and rows held out. Some end early, some do not."""
@@ -107,8 +108,9 @@ LAUNCHES = {
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_a_launch_ends_by_its_patience_and_keeps_the_best_weights(name, random):
     one, blocks, held = LAUNCHES[name]
+    assert sends_rows(whole(one, 2 * one.batch + 7), blocks) == (name == "rows sent")
     ended = check_launch(one, blocks, 2 * one.batch + 7, held, 12, 2, random)
-    assert (ended < 12) == (name in ("one block", "in turn", "chunks", "two blocks"))
+    assert (ended < 12) == (name in ("one block", "in turn", "chunks", "two blocks", "rows sent"))
 
 
 @on_cpu

@@ -8,7 +8,7 @@ import cuda_on_cpu
 import numpy as np
 import pytest
 from conftest import ROOT
-from hypothesis import example, given
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from layered_shapes import FEW as AMPERE
 from layered_shapes import (
@@ -33,6 +33,7 @@ from snn.strategies.one_launch import OneLaunch, in_batches, whole_shape
 on_cpu = pytest.mark.skipif(cuda_on_cpu.MISSING, reason="no g++ on this machine")
 
 RATE, EPOCHS = 0.005, 3
+SMOOTH = sorted({*ACTIVATIONS} - {"relu", "leaky_relu"})  # without kinks
 
 
 def whole(one, rows, members=1, **more):
@@ -42,6 +43,10 @@ def whole(one, rows, members=1, **more):
 def configuration(one, blocks):
     every = (launch for launch in one.configurations(H200) if isinstance(launch, LaunchConfiguration))
     return next(launch for launch in every if launch.cluster == blocks)
+
+
+def sends_rows(one, blocks):
+    return dict(configuration(one, blocks).defines)["SENDS_ROWS"] == "1"
 
 
 def single(rate=RATE):
@@ -90,6 +95,13 @@ TRAININGS = [
     (shape(18, 5, 24, 1, loss="huber"), 1),
     (shape(20, 17, 24, 40, mean=False, update="momentum_update"), 2),
 ]
+SENDING_ROWS = [
+    (shape(64, 11, 64, 64, 1, loss="error", update="adam_update", shuffled=True), 8),
+    (shape(31, 2, 20, 20, 20, 20, 3, loss="huber", activations=("gelu",), bare=(1,), shuffled=True), 4),
+    (shape(50, 30, 64, 1, loss="binary_cross_entropy", update="momentum_update"), 8),
+]
+"""Clusters whose blocks send each other activations and errors instead of gradients."""
+TRAININGS += SENDING_ROWS
 """Every optimiser and most activation functions; one output and several; one block and several."""
 
 
@@ -99,6 +111,7 @@ def test_a_kernel_trains_as_the_oracle(one, blocks, random):
     rows = 2 * one.batch + 7
     X, _, Y, weights = made(one, rows, random)
     of = whole(one, rows)
+    assert sends_rows(of, blocks) == ((one, blocks) in SENDING_ROWS)
     steps = steps_of(one, rows, EPOCHS, RATE)
     buffers = buffers_of(of, X, Y, [weights], steps)
     launched(of, blocks, buffers, steps)
@@ -107,16 +120,48 @@ def test_a_kernel_trains_as_the_oracle(one, blocks, random):
     assert buffers[-1][TRAINED].view(np.uint64)[0] == steps.number
 
 
+@on_cpu
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_awkward_networks_whose_blocks_send_rows_train_as_the_oracle(data, random):
+    draw = data.draw
+    blocks = draw(st.sampled_from([4, 8]))
+    width = st.integers(17, 32) if blocks == 4 or draw(st.booleans()) else st.integers(49, 64)
+    hidden = draw(st.lists(width, min_size=1, max_size=3))
+    one = shape(
+        *(draw(st.integers(4 * blocks + 1, 8 * blocks)), draw(st.integers(1, 32)), *hidden),
+        draw(st.integers(1, 4)),
+        loss=draw(st.sampled_from(["error", "huber", "binary_cross_entropy"])),
+        activations=(draw(st.sampled_from(SMOOTH)),),
+        update=draw(st.sampled_from(sorted(OPTIMIZERS))),
+        bare=draw(st.sets(st.integers(0, 3))),
+        shuffled=draw(st.booleans()),
+    )
+    rows = draw(st.integers(1, 3)) * one.batch + draw(st.integers(0, one.batch - 1))
+    of = whole(one, rows)
+    assume(sends_rows(of, blocks))
+    X, _, Y, weights = made(one, rows, random)
+    steps = steps_of(one, rows, EPOCHS, RATE)
+    buffers = buffers_of(of, X, Y, [weights], steps)
+    launched(of, blocks, buffers, steps)
+    within = 1e-4 if one.states == 2 else 1e-5  # Adam takes large steps along gradients that are almost 0
+    check(of, [*buffers[:3], *buffers[4:]], *oracle(one, X, Y, weights, EPOCHS, RATE), within)
+
+
 CLIPPED = {
     "few outputs": shape(33, 17, 40, 24, 2, bare=(2,), activations=("tanh",), loss="error"),
     "chunks": shape(70, 6, 12, 40, 10, activations=("gelu",), update="adamw_update", scheduled=True),
     "one layer": shape(18, 30, 4, update="nesterov_update"),
+    "rows sent": shape(32, 11, 32, 32, 2, loss="error", update="adamw_update"),
 }
 CLIPPED = {name: replace(one, clipped=True) for name, one in CLIPPED.items()}
 
 
 @on_cpu
-@pytest.mark.parametrize("blocks, name", [(n, name) for name in CLIPPED for n in (1, 2, 4)][:7])
+@pytest.mark.parametrize(
+    "blocks, name",
+    [*((n, name) for name in list(CLIPPED)[:2] for n in (1, 2, 4)), (1, "one layer"), (4, "rows sent")],
+)
 def test_gradients_are_clipped_together_in_steps_whose_norm_is_large(blocks, name, random, monkeypatch):
     one = CLIPPED[name]
     rows = 2 * one.batch + 7
@@ -127,6 +172,7 @@ def test_gradients_are_clipped_together_in_steps_whose_norm_is_large(blocks, nam
     assert norms.min() < 0.9 * norm
     monkeypatch.setattr("layered_shapes.CLIP", norm)
     of, steps = whole(one, rows), steps_of(one, rows, EPOCHS, RATE)
+    assert sends_rows(of, blocks) == (name == "rows sent")
     found = [buffers_of(of, X, Y, [weights], steps) for _ in range(2)]
     for buffers in found:
         launched(of, blocks, buffers, steps)
@@ -147,13 +193,20 @@ def norms_by_oracle(one, X, Y, weights):
 
 
 @on_cpu
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(blocks, random):
-    one = FURTHER["adam"]
+@pytest.mark.parametrize(
+    "one, blocks",
+    [
+        (FURTHER["adam"], 1),
+        (FURTHER["adam"], 2),
+        (shape(32, 11, 32, 32, 1, loss="error", update="adam_update"), 4),
+    ],
+)
+def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(one, blocks, random):
     rows = 2 * one.batch
     X, _, Y, weights = made(one, rows, random)
     weights[2] *= np.float32(1e-9)
     of, steps = whole(one, rows), steps_of(one, rows, 2, RATE)
+    assert sends_rows(of, blocks) == (blocks == 4)
     together, apart = (buffers_of(of, X, Y, [weights], steps) for _ in range(2))
     launched(of, blocks, together, steps)
     check(of, [*together[:3], *together[4:]], *oracle(one, X, Y, weights, 2, RATE), 1e-5)
@@ -255,12 +308,13 @@ def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_bac
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("blocks", [1, 2, 4, 8])
-def test_every_size_of_cluster_trains_as_the_oracle(blocks, random, cuda_backend, monkeypatch):
+@pytest.mark.parametrize("blocks, batch", [(1, 150), (2, 150), (4, 150), (8, 150), (4, 30), (8, 64)])
+def test_every_size_of_cluster_trains_as_the_oracle(blocks, batch, random, cuda_backend, monkeypatch):
     one = shape(
-        *(150, 11, 64, 40, 1),
+        *(batch, 11, 64, 32, 1),
         **{"loss": "error", "activations": ("tanh",), "update": "adamw_update", "shuffled": True},
     )
+    assert sends_rows(whole(one, 1001 + blocks), blocks) == (batch < 150)
     X, _, Y, weights = made(one, 1001 + blocks, random)
     monkeypatch.setattr("snn.backends.launches.whole._CLUSTERS", (blocks,))
     with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:

@@ -67,6 +67,7 @@ bool mbarrier_try_wait(unsigned mbarrier, unsigned parity)
     MBarrier& it = *(MBarrier*)resolve(mbarrier);
     if (it.phase == parity) return false;
     worker->block_interval += !it.seen;
+    worker->now.block_interval = worker->block_interval;
     it.seen = 1;
     return true;
 }

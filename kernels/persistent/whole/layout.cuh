@@ -76,6 +76,11 @@ struct Share {
     __device__ int n_turned(int n) const { return TURNS && N > 1 ? (n + turn / M) % N : n; }
 };
 template <int I> using Neurons = Share<m_tiles(I), ROW_TILES, I == L>;
+template <int I = L> __device__ constexpr int most_down()   // most tiles of neurons that a warp has in any layer
+{
+    if constexpr (I > 1) return larger(Neurons<I>::M, most_down<I - 1>());
+    else return Neurons<I>::M;
+}
 template <int I>
 using Weights = Share<m_tiles(I), k_tiles(I), false, (CLUSTER > 1 && I >= OWN_FROM ? OWNER_WARPS : WARPS), (CLUSTER > 1)>;
 
@@ -91,12 +96,28 @@ __device__ constexpr int first_parameter(int i)
 }
 constexpr int PARAMETERS = first_parameter(L) + (WIDTH[L - 1] + BIAS[L]) * WIDTH[L];
 
-// In a cluster each block owns a part of every layer's items, and of the biases (layer 0), four at a time. A slot is a warp's
-// part of one layer. The last layer's slots come first, as its gradients do.
+// In a cluster each block owns a part of every layer's items, and of the biases (layer 0), four at a time; with SENDS_ROWS whole
+// tiles, next to each other, of the same neurons. A slot is a warp's part of one layer. The last layer's slots come first, as
+// its gradients do.
 __device__ constexpr int all_of(int i) { return i > 0 ? items_of(i) : NEURONS / 4; }
-__device__ constexpr int owned_of(int i) { return to_multiple(up(all_of(i), CLUSTER), 4); }
+__device__ constexpr int tiles_each(int i) { return up(m_tiles(i) * k_tiles(i), CLUSTER); }
+__device__ constexpr int blocks_across(int i) { return k_tiles(i) / tiles_each(i); }   // that own the weights of some neurons
+__device__ constexpr int owned_of(int i)
+{
+    return SENDS_ROWS && i > 0 ? tiles_each(i) * lanes_of(i) : to_multiple(up(all_of(i), CLUSTER), 4);
+}
 __device__ constexpr int first_slot(int i) { return i == L ? 0 : first_slot(i + 1) + up(owned_of(i + 1), 32); }
 constexpr int SLOTS = first_slot(0) + up(owned_of(0), 32), SLOTS_EACH = up(SLOTS, larger(OWNER_WARPS, 1));
+constexpr int FIRST_SUMMED = SENDS_ROWS ? first_slot(0) : 0;   // the first slot whose gradients the blocks send
+__device__ constexpr bool tiles_fit(int i = L)   // whether each block owns equally many whole tiles, of the same neurons
+{
+    return i == 0 || (k_tiles(i) % tiles_each(i) == 0 && (tiles_each(i) == 1 || tiles_each(i) % 2 == 0) && tiles_fit(i - 1));
+}
+static_assert(!SENDS_ROWS || (CHUNKS == 1 && ROW_TILES == 1 && NARROW && tiles_each(L) == 1 && tiles_fit()), "_Plan in snn/backends/launches/whole.py");
+// Tiles of H_{i-1}, 16 inputs each, that a block receives with SENDS_ROWS; half a tile, if it owns one of weights.
+__device__ constexpr int received_of(int i) { return up(tiles_each(i), 2); }
+__device__ constexpr int first_received(int i) { return i > 2 ? first_received(i - 1) + received_of(i - 1) : 0; }
+constexpr int RECEIVED = first_received(L + 1);
 
 __device__ constexpr bool NEEDS_Z(int i) { return F[i] == SILU || F[i] == GELU; }
 __device__ constexpr int tiles_before(int i) { return i > 0 ? tiles_before(i - 1) + m_tiles(i - 1) : 0; }
@@ -106,6 +127,7 @@ __device__ constexpr int slopes_before(int i) { return i > 1 ? slopes_before(i -
 constexpr int DZ_APART = APART ? (tiles_before(LAST) + m_tiles(LAST) - tiles_before(1)) * ROW_TILES * TILE : 0;   // from H_i
 using Hidden = Neurons<larger(L - 1, 1)>;   // of which NARROW outputs are sums
 constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
+constexpr int LINES_OF_X = SENDS_ROWS ? CLUSTER * CHUNK : CHUNK;   // with SENDS_ROWS each block has all rows of X
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 constexpr int ERRORS = CROSS_ENTROPY ? 1 : OUTPUTS;   // of a row, in E
 constexpr int OF_HELD = 3, TURNS = 3 + WATCHED;   // turns of chunks, and one for rows held out
@@ -124,26 +146,32 @@ struct Watch {
 };
 #endif
 
+constexpr int MBARRIERS = SENDS_ROWS ? 4 : 2;   // of a layer
+
 struct Shared {
     float4 pace[CLUSTER > 1 ? 1 : 2 * PACES];              // of steps, in turn
     float4 items[CLUSTER > 1 ? 1 : ITEMS];                 // weights in float32; with CLUSTER above 1 their owners hold them
-    float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * SLOTS : 1];   // from each block, for the items that this block owns
-    float4 hidden[NARROW && CLUSTER > 1 ? m_tiles(L - 1) * ROW_TILES * 32 : 1];   // H_{L-1} by tiles and lanes
-    float X[CHUNK][X_LINE], Y[CLUSTER > 1 ? 4 : 2][CHUNK][Y_LINE];   // of this chunk and the next ones
-    unsigned found[2][CHUNK];                              // rows of chunks to come
+    float4 gradients[CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? 32 * (SLOTS - FIRST_SUMMED) : 1];   // from each block, for the items that this block owns
+    float4 activations[2][SENDS_ROWS ? CLUSTER : 1][SENDS_ROWS ? 32 * RECEIVED : 1];   // from each block, of even and odd steps
+    float4 errors[SENDS_ROWS ? L - 1 : 1][SENDS_ROWS ? CLUSTER : 1][SENDS_ROWS ? 32 : 1];   // dZ of 16 neurons, from each block
+    float errors_of_outputs[SENDS_ROWS ? CLUSTER : 1][SENDS_ROWS ? OUTPUTS : 1][SENDS_ROWS ? 8 : 4];
+    float4 outgoing[SENDS_ROWS ? larger(32 * (tiles_before(LAST) - tiles_before(1)), 1) : 1];   // H_1, ..., H_{LAST-1} by tiles and lanes
+    float4 hidden[NARROW && CLUSTER > 1 && !SENDS_ROWS ? m_tiles(L - 1) * ROW_TILES * 32 : 1];   // H_{L-1} by tiles and lanes
+    float X[SENDS_ROWS ? 4 : 1][LINES_OF_X][X_LINE], Y[CLUSTER > 1 ? 4 : 2][CHUNK][Y_LINE];   // of this chunk and the next ones
+    unsigned found[2][LINES_OF_X];                         // rows of chunks to come
     unsigned W[CLUSTER > 1 ? 2 : 1][weights_before(OPERANDS + 1) * TILE];   // of even and odd steps
     unsigned H_0[CLUSTER > 1 ? 3 : 2][m_tiles(0) * ROW_TILES * TILE];   // of this chunk and the next
     unsigned H[((tiles_before(LAST) - tiles_before(1)) * (1 + APART) + m_tiles(LAST)) * ROW_TILES * TILE];   // H_1, ..., dZ_LAST; dZ_1, ...
     float outputs[NARROW ? WARPS : 1][NARROW ? CHUNK : 1][NARROW ? OUTPUTS : 1];   // sums over the neurons of some warps
     float narrow_dW[NARROW && CLUSTER == 1 ? WARPS : 1][NARROW ? OUTPUTS : 1][NARROW && CLUSTER == 1 ? WIDTH[larger(L - 1, 0)] : 1];   // sums over their rows
-    float dz_of_outputs[NARROW && CLUSTER > 1 ? CHUNK : 4][NARROW && CLUSTER > 1 ? OUTPUTS : 1];
+    float dz_of_outputs[NARROW && CLUSTER > 1 && !SENDS_ROWS ? CHUNK : 4][NARROW && CLUSTER > 1 && !SENDS_ROWS ? OUTPUTS : 1];
     float narrow_db[!NARROW ? 2 : CLUSTER > 1 ? 3 : WARPS][NARROW ? OUTPUTS : 1];
     float slopes[slopes_before(L) * ROW_TILES * 128 + 4];
     float biases[NEURONS];
     float largest_sent[2][CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? SLOTS : 1];   // |weight| of each slot, of even and odd steps
     int largest_H[TURNS][L + 1], largest_dZ[TURNS][L + 1]; // bits of |.|: of the chunk before, of this and of the next
     int largest_W[3][L + 1];                               // of three steps
-    int expected[2][L];                                    // bytes at each mbarrier
+    int expected[MBARRIERS > 2 ? 3 : 2][L];                                    // bytes at each mbarrier
     int misfit[2];                                         // whether weights are beyond their scale, in even and odd steps
 #if CLIPPED
     float squares[larger(WARPS, OWNER_WARPS)], squares_sent[2][CLUSTER];   // of gradients: of warps; of blocks, in even and odd steps
@@ -151,10 +179,12 @@ struct Shared {
 #if WATCHED
     Watch watch;
 #endif
-    unsigned long long arrived[2][L];                      // mbarriers: gradients; parameters
+    unsigned long long arrived[MBARRIERS][L];                      // mbarriers: gradients or errors; parameters; activations of even and odd steps
+    unsigned long long looked[2];                          // others: an owner has looked at the weights, in even and odd steps
 #if CLIPPED
     unsigned long long squares_arrived;                    // another
 #endif
+    unsigned short places[SENDS_ROWS ? 2 : 1][SENDS_ROWS && ORDER_BITS ? 1 << ORDER_BITS : 4];   // of a permutation, for this epoch and the next
     unsigned short tables[CLUSTER > 1 ? 2 : 1][ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order, and of the next one's
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);

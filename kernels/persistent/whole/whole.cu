@@ -19,6 +19,11 @@
 //              up in the order of ranks, updates, and sends the new weights to all blocks. Its warps are workers, which go
 //              forwards and backwards, and owners, which find the gradients of later layers at the same time (OWN_FROM),
 //              update, and prepare the rows of steps to come. One owner looks whether new weights fit their scales.
+//   SENDS_ROWS With 8 rows per block, blocks exchange less and earlier: instead of gradients they send H_i, as soon as it is known,
+//              to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's. Owners find the gradients of their
+//              weights from these, and from X, of which each block has all rows of the batch, in TF32 products. The last warp of
+//              owners, which looks at the weights, also finds the rows of steps to come; the workers copy them while the
+//              owners update. If weights do not fit their scales, everything is sent again.
 //   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
@@ -45,7 +50,10 @@
 // Races that no tool sees, between blocks of a cluster. A block sends gradients once it has received all new parameters of the
 // step before (AHEAD, ERROR), so after their owners have read its earlier ones. Weights have two places, which steps use in
 // turn: one is written again two steps later, after the owners have received a gradient that the block computed from what it
-// read there. A block's biases are written after it has sent all gradients, the first layer's last.
+// read there. A block's biases are written after it has sent all gradients, the first layer's last. With SENDS_ROWS: dZ_I is sent
+// once all weights of layer I have come, so after their owners have used the dZ_I before. H_I is sent once those of layer I have
+// come, when the owners of layer I + 1 may still use the one before, and has two places; its place is used again after weights of
+// layer I + 1 have come, which their owners sent after they had used it.
 
 #include "../../activation_functions.cuh"
 #include "../../output_losses.cuh"
@@ -55,6 +63,7 @@
 #include "../positive_part.cuh"
 #include "../special/halves.cuh"
 #include "../steps.cuh"
+#include "../tf32.cuh"
 #include "layout.cuh"
 #include "products.cuh"
 #include "update.cuh"
@@ -123,10 +132,11 @@ __device__ float value_of(int f, float z)
     return f == IDENTITY ? z : f == TANH ? fast_tanh(z) : f == SIGMOID ? __fdividef(1.0f, 1.0f + __expf(-z)) : activated(f, z);
 }
 
-// Numbers of barriers in a cluster's blocks. AHEAD: the owners have looked at the weights and prepared the next rows. ERROR + I:
-// dZ_I is written. FOUND: so are the gradients that the owners compute. TURN: the first layer's parameters are sent. LOOKED: an
-// owner has looked at the weights, at the end of an epoch.
-constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13, LOOKED = 14;
+// Numbers of barriers in a cluster's blocks. AHEAD: the owners have looked at the weights and prepared the next rows; or, with
+// SENDS_ROWS, the workers begin a step. ERROR + I: dZ_I is written. FOUND: so are the gradients that the owners compute. TURN: the
+// first layer's parameters are sent. LOOKED: an owner has looked at the weights, at the end of an epoch. SEND_H: the owners may send
+// H_I; its numbers are 15 for H_{LAST-1}, and for others ERROR + 1 + I, which no other barrier has with SENDS_ROWS.
+constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13, LOOKED = 14, SEND_LAST_H = 15;
 
 // ---- of each layer, in registers
 
@@ -159,7 +169,7 @@ struct Training {
     float *held_E = nullptr, *best = nullptr;           // their errors; the weights after the best epoch
     double* telemetry = nullptr;
     int held = 0, held_line = 0, patience = 0, room = 0;
-    int next_batch = 0, next_chunk = 0, made = 0;   // made: numbers of the next epoch's tables
+    int next_batch = 0, next_chunk = 0, made = 0, placed = 0;   // how many numbers of the next tables and places are computed
     unsigned next_epoch = 0;
     bool keeps_errors = true;   // of this step
     float decay, rate, max_norm, clip_factor;   // by which gradients are multiplied if they are clipped
@@ -169,6 +179,8 @@ struct Training {
     Gradient<L> gradient;
     State<CLUSTER == 1 ? L : 0> state;
     float hidden[Hidden::M][Hidden::N][4], dz_of_outputs[Hidden::N][2][OUTPUTS];   // H and the outputs' dZ of last_layers
+    float error_sums[SENDS_ROWS ? L - 1 : 1][SENDS_ROWS ? most_down() : 1][2];   // sums of dZ_{i+1} over two rows
+    int repeated[2] = {};   // how many even and odd steps the owners computed again
     static constexpr int NARROW_EACH = NARROW && CLUSTER > 1 ? up(m_tiles(larger(L - 1, 1)), larger(OWNER_WARPS, 1)) : 1;
     float narrow[NARROW_EACH][2][4], narrow_db;   // of the last layer, in owners
 
@@ -280,11 +292,18 @@ struct Training {
 
     __device__ int place_of_row(int of_batch, int line) const   // a padding row has the last row's
     {
-        return of_batch * BATCH + smaller(rank * ROWS + line, rows_of(of_batch) - 1);
+        return place_in_batch(of_batch, rank * ROWS + line);
     }
+    __device__ int place_in_batch(int of_batch, int line) const { return of_batch * BATCH + smaller(line, rows_of(of_batch) - 1); }
 
-    static constexpr int CREW = OWNERS > 0 ? OWNERS : WORKERS;   // threads that copy rows
-    __device__ int of_crew() const { return OWNERS > 0 ? thread - WORKERS : thread; }
+    static constexpr bool OWNERS_COPY = OWNERS > 0 && !SENDS_ROWS;
+    static constexpr int CREW = OWNERS_COPY ? OWNERS : WORKERS;   // threads that copy rows
+    __device__ int of_crew() const { return OWNERS_COPY ? thread - WORKERS : thread; }
+    __device__ void sync_crew() const { OWNERS_COPY ? sync_owners() : sync(); }
+    static constexpr int FINDERS = SENDS_ROWS ? 32 : CREW;   // threads that find rows: with SENDS_ROWS the last warp of owners
+    __device__ int finder_index() const { return SENDS_ROWS ? lane : of_crew(); }
+    __device__ bool is_finder() const { return !SENDS_ROWS || thread >= THREADS - 32; }
+    __device__ bool is_copier() const { return !SENDS_ROWS || thread < WORKERS; }
 
     // CLUSTER 1: one chunk is trained, the next is being copied, and the rows of the one after that are looked up.
     __device__ void look_further(int to)
@@ -313,19 +332,24 @@ struct Training {
     }
 
     // Each thread copies some parts, of four numbers.
-    template <int WIDTH_OF_ROW, int LINE, int PARTS>
-    __device__ void copy_parts(float (*to)[LINE], const float* from, const unsigned* rows_of_lines)
+    template <int WIDTH_OF_ROW, int PARTS, int LINES, int LINE>
+    __device__ void copy_parts(float (&to)[LINES][LINE], const float* from, const unsigned* rows_of_lines)
     {
 #pragma unroll
-        for (int f = 0; f < up(CHUNK * PARTS, CREW); ++f) {
+        for (int f = 0; f < up(LINES * PARTS, CREW); ++f) {
             const unsigned i = of_crew() + f * CREW, line = i / PARTS, part = i % PARTS;
-            if (CHUNK * PARTS % CREW && i >= CHUNK * PARTS) break;
+            if (LINES * PARTS % CREW && i >= LINES * PARTS) break;
             copy_async(shared_address(&to[line][4 * part]), from + (size_t)rows_of_lines[line] * WIDTH_OF_ROW + 4 * part);
         }
     }
 
-    __device__ void take_X(int which)   // of this chunk or the next
+    __device__ auto own_X(int place) const   // this block's rows, with SENDS_ROWS in one of four places
     {
+        return SENDS_ROWS ? shared.X[place] + rank * CHUNK : shared.X[0];
+    }
+    __device__ void take_X(int which, int place = 0)   // of this chunk or the next
+    {
+        const auto from = own_X(place);
         constexpr int TILES = m_tiles(0) * ROW_TILES, EACH = up(TILES, CREW / 32);
 #pragma unroll (EACH <= 4 ? EACH : 1)
         for (int i = 0; i < EACH; ++i) {
@@ -334,66 +358,134 @@ struct Training {
             const int feature = tile / ROW_TILES * 16 + g, row = tile % ROW_TILES * 8 + 2 * t;
             float v[4];
 #pragma unroll
-            for (int j = 0; j < 4; ++j) v[j] = shared.X[row + j % 2][feature + j / 2 * 8];
+            for (int j = 0; j < 4; ++j) v[j] = from[row + j % 2][feature + j / 2 * 8];
             write_tile(shared.H_0[which] + tile * TILE, lane, v, x_scale);
         }
     }
 
-    // In a cluster, by the owners: while a chunk is trained, the next one has been split and the one after that is split. Then a
-    // fourth is copied, whose rows have been found, and a fifth's rows are found.
+    // In a cluster, by the owners or, with SENDS_ROWS, by the workers: while a chunk is trained, the next one has been split and the
+    // one after that is split. Then a fourth is copied, whose rows have been found, and a fifth's rows are found.
 
     static constexpr int TABLE = ORDER_BITS ? ROUNDS << RIGHT_BITS : 0;
-    __device__ void make_next_tables(int numbers)
+    __device__ void make_next_tables(int numbers, int first, int apart)
     {
         const int end = smaller(made + numbers, TABLE);
-        make_tables<larger(ORDER_BITS, 1)>(shared.tables[CLUSTER > 1 ? (next_epoch + 1) % 2 : 0], seed, next_epoch + 1,
-                                           made + of_crew(), end, CREW);
+        make_tables<larger(ORDER_BITS, 1)>(shared.tables[CLUSTER > 1 ? (next_epoch + OF_NEXT) % 2 : 0], seed,
+                                           next_epoch + OF_NEXT, made + first, end, apart);
         made = end;
+    }
+    // With SENDS_ROWS one warp finds all rows of a batch, so it needs few lookups: shared.places has the result of one pass through
+    // the Feistel network for every place of an epoch. It is computed an epoch ahead, from tables that are computed two ahead.
+    static constexpr int OF_NEXT = SENDS_ROWS ? 2 : 1, PLACES = SENDS_ROWS && ORDER_BITS ? 1 << ORDER_BITS : 0;
+    __device__ void make_next_places(int numbers, int first, int apart)
+    {
+        constexpr int TOGETHER = 4;
+        const int end = smaller(placed + numbers, PLACES), to = (next_epoch + 1) % 2;
+        for (int i = placed + first; i < end; i += TOGETHER * apart) {
+            unsigned at[TOGETHER];
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j)
+                at[j] = permuted<larger(ORDER_BITS, 1)>(shared.tables[CLUSTER > 1 ? to : 0], smaller(i + j * apart, PLACES - 1));
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j)
+                if (i + j * apart < end) shared.places[to][i + j * apart] = at[j];
+        }
+        placed = end;
+    }
+    __device__ void begin_places()   // the workers compute; the finder counts along
+    {
+        next_epoch -= 2;
+        for (int i = 0; i < 3; ++i) {
+            made = 0;
+            if (is_copier()) {
+                make_next_tables(TABLE, thread, WORKERS);
+                sync();
+            }
+            if (i == 2) break;
+            ++next_epoch, placed = 0;
+            if (is_copier()) {
+                make_next_places(PLACES, thread, WORKERS);
+                sync();
+            }
+        }
+        made = TABLE, placed = PLACES;
     }
 
     __device__ void find_next_rows(int to)
     {
-        for (int line = CREW - 1 - of_crew(); line < CHUNK; line += CREW) {   // the last owners have the most time
-            unsigned row[1] = {(unsigned)place_of_row(next_batch, next_chunk * CHUNK + line)};
-            if constexpr (ORDER_BITS > 0) find_rows_at<ORDER_BITS>(shared.tables[CLUSTER > 1 ? next_epoch % 2 : 0], row, rows);
-            shared.found[to][line] = row_at(row[0]);
+        constexpr int EACH = up(LINES_OF_X, FINDERS);
+        if (const int first = FINDERS - 1 - finder_index(); first < LINES_OF_X) {   // the last owners have the most time
+            unsigned row[EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+                const int line = smaller(first + i * FINDERS, LINES_OF_X - 1);
+                row[i] = SENDS_ROWS ? place_in_batch(next_batch, line) : place_of_row(next_batch, next_chunk * CHUNK + line);
+            }
+            if constexpr (PLACES > 0) find_rows_of_places(row);
+            else if constexpr (ORDER_BITS > 0)
+                find_rows_at<ORDER_BITS>(shared.tables[CLUSTER > 1 ? next_epoch % 2 : 0], row, rows);
+#pragma unroll
+            for (int i = 0; i < EACH; ++i)
+                if (first + i * FINDERS < LINES_OF_X) shared.found[to][first + i * FINDERS] = row_at(row[i]);
         }
-        if (ORDER_BITS) make_next_tables(up(TABLE, batches * CHUNKS));
-        if (look_ahead()) made = 0;
+        if (ORDER_BITS) make_next_tables(up(TABLE, batches * CHUNKS), finder_index(), FINDERS);
+        if (PLACES) make_next_places(up(PLACES, batches), lane, FINDERS);
+        if (look_ahead()) made = placed = 0;
+        if (PLACES) __syncwarp();
+    }
+    template <int COUNT>
+    __device__ void find_rows_of_places(unsigned (&at)[COUNT]) const
+    {
+        const unsigned short* const to = shared.places[next_epoch % 2];
+        bool all;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) at[i] = to[at[i]];
+        do {
+            all = true;
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) {
+                const unsigned next = to[at[i]];
+                at[i] = at[i] < rows ? at[i] : next;
+                all &= at[i] < rows;
+            }
+        } while (!all);
     }
     __device__ void copy_found(int from, int to_Y)
     {
-        copy_parts<WIDTH[0], X_LINE, WIDTH[0] / 4>(shared.X, X, shared.found[from]);
-        copy_parts<WIDTH[L], Y_LINE, Y_LINE / 4>(shared.Y[to_Y], Y, shared.found[from]);
+        copy_parts<WIDTH[0], WIDTH[0] / 4>(shared.X[SENDS_ROWS ? to_Y : 0], X, shared.found[from]);
+        copy_parts<WIDTH[L], Y_LINE / 4>(shared.Y[to_Y], Y, shared.found[from] + (SENDS_ROWS ? rank * CHUNK : 0));
     }
 
-    __device__ void begin_rows()
+    __device__ void begin_rows()   // with SENDS_ROWS by all threads
     {
-        if (ORDER_BITS) {
+        const auto wait = [&] { SENDS_ROWS ? sync_both() : sync_crew(); };
+        if (PLACES) {
+            begin_places();
+        } else if (ORDER_BITS) {
             --next_epoch;
-            make_next_tables(TABLE);
+            make_next_tables(TABLE, finder_index(), FINDERS);
             ++next_epoch, made = 0;
-            make_next_tables(TABLE);
-            sync_owners();
+            make_next_tables(TABLE, finder_index(), FINDERS);
         }
+        wait();
         for (int i = 0; i < 3; ++i) {
-            find_next_rows(i % 2);
-            if (i > 0) {
+            if (is_finder()) find_next_rows(i % 2);
+            if (i > 0 && is_copier()) {
                 copies_done();
-                sync_owners();
-                take_X(i - 1);
+                sync_crew();
+                take_X(i - 1, i - 1);
             }
-            sync_owners();
-            copy_found(i % 2, i);
+            wait();
+            if (is_copier()) copy_found(i % 2, i);
         }
-        find_next_rows(1);
+        if (is_finder()) find_next_rows(1);
     }
     __device__ void prepare_rows()
     {
         copies_done();
-        sync_owners();
-        take_X(before());
-        sync_owners();
+        sync_crew();
+        take_X(before(), (of_Y + 2) % 4);
+        sync_crew();
         copy_found(found, (of_Y + 3) % 4);
     }
     __device__ void sync_owners() const { named_barrier(OF_OWNERS, OWNERS); }
@@ -435,7 +527,7 @@ struct Training {
         }
     }
 
-    template <int I>
+    template <int I, bool HELD = false>
     __device__ void forward()
     {
         using S = Neurons<I>;
@@ -449,7 +541,32 @@ struct Training {
                 if (NEEDS_Z(I) && share.has(m, n)) slope_of<I>(share, m, n, i) = differentiated(F[I], 1.0f, z[i]);
             }
         });
+        if constexpr (SENDS_ROWS && !HELD) {
+            const S share(warp);
+            if (share.has_some())
+#pragma unroll
+                for (int m = 0; m < S::M; ++m)
+                    if (share.has_m(m)) outgoing_H<I>(share.m_tile(m)) = make_float4(h[m][0][0], h[m][0][1], h[m][0][2], h[m][0][3]);
+        }
         put<I>(H<I>(), shared.largest_H, h, largest, up_of_H[I]);
+        if constexpr (SENDS_ROWS && !HELD) named_arrive(SEND_H<I>, WORKERS_AND_SENDERS);
+    }
+    // H_I for the owners that send it: all warps but the last, which looks at weights.
+    static constexpr int SENDERS = OWNERS - 32, WORKERS_AND_SENDERS = SENDS_ROWS ? WORKERS + SENDERS : THREADS;
+    template <int I> static constexpr int SEND_H = I == LAST - 1 ? SEND_LAST_H : ERROR + 1 + I;
+    template <int I> __device__ float4& outgoing_H(int tile) { return shared.outgoing[32 * (tiles_before(I) - tiles_before(1) + tile) + lane]; }
+    template <int I = 1>
+    __device__ void send_all_inputs()
+    {
+        if constexpr (I < LAST) {
+            named_barrier(SEND_H<I>, WORKERS_AND_SENDERS);
+            for (int tile = warp; tile < m_tiles(I); tile += SENDERS / 32) {
+                const float4 h = outgoing_H<I>(tile);
+                const float v[4] = {h.x, h.y, h.z, h.w};
+                send_tile<I + 1>(tile, v);
+            }
+            send_all_inputs<I + 1>();
+        }
     }
 
     template <int I, class S>
@@ -467,7 +584,7 @@ struct Training {
         write<I>(to, v, up);
         note(most, largest);
         forget_place();
-        if (ahead) named_barrier(AHEAD, WORKERS + 32);
+        if (ahead && !SENDS_ROWS) named_barrier(AHEAD, WORKERS + 32);
         else sync();
         if (__builtin_expect(!is_usual(most, up), 0)) {
             asm volatile("");   // one test at a time
@@ -614,7 +731,7 @@ struct Training {
                     }
             if constexpr (HELD) return;
             if constexpr (CLUSTER == 1) sum_gradient();
-            else leave_to_owners();
+            else if constexpr (!SENDS_ROWS) leave_to_owners();
 #pragma unroll
             for (int m = 0; m < S::M; ++m)
 #pragma unroll
@@ -639,33 +756,34 @@ struct Training {
         if constexpr (HELD) return;
         if (CLUSTER == 1 && L == 2) copies_done();
         put<P>(dZ<P>(), shared.largest_dZ, errors, largest, up_of_dZ[P], CLUSTER > 1 && P == 1 && !again);
+        if constexpr (SENDS_ROWS) send_errors<P>(errors);
     }
 
     // Sums over LANES lanes whose numbers differ by multiples of NEAREST, divided among them: a lane's first COUNT numbers become
     // sums, number `first` and the ones after it. If several lanes have them, is_only is true for one.
-    template <int LEFT> struct Divided {
-        static constexpr int COUNT = LEFT;
+    template <int SEND_H> struct Divided {
+        static constexpr int COUNT = SEND_H;
         int first;
         bool is_only;
     };
-    template <int NEAREST, int LANES, int LEFT, int N>
+    template <int NEAREST, int LANES, int SEND_H, int N>
     __device__ auto sums_over(float (&v)[N], int first, bool is_only) const
     {
         constexpr int DISTANCE = NEAREST * LANES / 2;
         if constexpr (LANES == 1) {
-            return Divided<LEFT>{first, is_only};
-        } else if constexpr (LEFT % 2 == 0) {
+            return Divided<SEND_H>{first, is_only};
+        } else if constexpr (SEND_H % 2 == 0) {
             const bool second = lane & DISTANCE;
 #pragma unroll
-            for (int i = 0; i < LEFT / 2; ++i) {
-                const float given = second ? v[i] : v[i + LEFT / 2], kept = second ? v[i + LEFT / 2] : v[i];
+            for (int i = 0; i < SEND_H / 2; ++i) {
+                const float given = second ? v[i] : v[i + SEND_H / 2], kept = second ? v[i + SEND_H / 2] : v[i];
                 v[i] = kept + __shfl_xor_sync(0xffffffff, given, DISTANCE);
             }
-            return sums_over<NEAREST, LANES / 2, LEFT / 2>(v, first + (second ? LEFT / 2 : 0), is_only);
+            return sums_over<NEAREST, LANES / 2, SEND_H / 2>(v, first + (second ? SEND_H / 2 : 0), is_only);
         } else {
 #pragma unroll
-            for (int i = 0; i < LEFT; ++i) v[i] += __shfl_xor_sync(0xffffffff, v[i], DISTANCE);
-            return sums_over<NEAREST, LANES / 2, LEFT>(v, first, is_only && !(lane & DISTANCE));
+            for (int i = 0; i < SEND_H; ++i) v[i] += __shfl_xor_sync(0xffffffff, v[i], DISTANCE);
+            return sums_over<NEAREST, LANES / 2, SEND_H>(v, first, is_only && !(lane & DISTANCE));
         }
     }
     template <int NEAREST, int LANES, int N>
@@ -992,19 +1110,24 @@ struct Training {
     template <int I>
     __device__ void propagate_from(bool again)
     {
-        if (I == LAST && FIRST == L && I < L) named_arrive(ERROR + L, THREADS);
+        if (I == LAST && FIRST == L && I < L) named_arrive(ERROR + L, WORKERS_AND_SENDERS);
         if constexpr (I > 1) {
-            if (I >= OWN_FROM) named_arrive(ERROR + I, THREADS);
+            if (SENDS_ROWS ? I == FIRST : I >= OWN_FROM) named_arrive(ERROR + I, WORKERS_AND_SENDERS);
             float dz[Neurons<I - 1>::M][Neurons<I - 1>::N][4], largest = 0.0f;
             propagate<I>(dz, largest);
             put<I - 1>(dZ<I - 1>(), shared.largest_dZ, dz, largest, up_of_dZ[I - 1], I == 2 && !again);
+            if constexpr (SENDS_ROWS) send_errors<I - 1>(dz);
             propagate_from<I - 1>(again);
+        } else if constexpr (SENDS_ROWS) {
+            send_sums<L>();
+            send_hidden();
+            send_errors_of_outputs();
         }
     }
     template <int I = FIRST - 1>
     __device__ void let_propagate() const   // by owners
     {
-        if constexpr (I >= OWN_FROM && I < LAST) {
+        if constexpr (!SENDS_ROWS && I >= OWN_FROM && I < LAST) {
             named_barrier(ERROR + I, THREADS);
             let_propagate<I - 1>();
         }
@@ -1208,15 +1331,25 @@ struct Training {
     }
 
     // An item's gradient is four floats from each block; its parameters are four words or floats, and a slot's largest weight.
+    // With SENDS_ROWS: 512 bytes of errors from each block, and 256 bytes of activations from each block for a tile of weights.
     __device__ int bytes_of(int which, int i) const
     {
+        if (SENDS_ROWS && which != 1) {
+            const bool has_some = owned_by(i, rank) > 0;
+            if (which == 2) return has_some && i > 1 ? 256 * CLUSTER * tiles_each(i) : 0;
+            const int of_errors = has_some ? (i < L ? 512 : 32 * OUTPUTS) * CLUSTER : 0;
+            return i < L ? of_errors : of_errors + 16 * CLUSTER * owned_by(0, rank);   // biases come with the last layer
+        }
         int bytes = 0;
         for (int layer = i > 1 ? i : 0; layer <= i; ++layer)   // biases come with the first layer
             bytes += which == 0 ? 16 * CLUSTER * owned_by(layer, rank) : 16 * all_of(layer);
         for (int by = 0; by < CLUSTER && which == 1; ++by) bytes += 4 * up(owned_by(i, by), 32);
         return bytes;
     }
-    __device__ void expect(int which, int i) const { mbarrier_expect(barrier_of(which, i), shared.expected[which][i - 1]); }
+    __device__ void expect(int which, int i) const
+    {
+        mbarrier_expect(barrier_of(which, i), shared.expected[smaller(which, 2)][i - 1]);
+    }
 
     template <int I>
     __device__ void send_gradient()
@@ -1231,16 +1364,108 @@ struct Training {
     }
     __device__ void send_bias(int bias, float gradient)
     {
-        const int four = bias / 4, owner = four / owned_of(0), at = 32 * first_slot(0) + four % owned_of(0);
+        const int four = bias / 4, owner = four / owned_of(0), at = 32 * (first_slot(0) - FIRST_SUMMED) + four % owned_of(0);
         const float v[1] = {gradient};
         send(in_block(shared_address(&shared.gradients[rank][at]) + bias % 4 * 4, owner), v,
-             in_block(barrier_of(0, 0), owner));
+             in_block(barrier_of(0, SENDS_ROWS ? L : 0), owner));
     }
     template <int I>
     __device__ void send_item(int item, const float (&gradient)[4])
     {
         const int owner = item / owned_of(I), at = 32 * first_slot(I) + item % owned_of(I);
         send(in_block(shared_address(&shared.gradients[rank][at]), owner), gradient, in_block(barrier_of(0, I), owner));
+    }
+
+    // Sends a tile of H_{I-1} to the blocks that own weights of its inputs. A block that owns a single tile of weights needs only
+    // eight inputs.
+    template <int I>
+    __device__ void send_tile(int tile, const float (&h)[4])
+    {
+        constexpr int EACH = tiles_each(I), ACROSS = blocks_across(I);
+        const int across = 2 * tile / EACH, at = first_received(I) + (EACH > 1 ? 2 * tile % EACH / 2 : 0);
+        const unsigned place = shared_address(&shared.activations[step % 2][rank][32 * at + lane]);
+        const unsigned arrived = barrier_of(2 + step % 2, I);
+#pragma unroll
+        for (int i = 0; i < m_tiles(I); ++i) {
+            const int to = (i + rank) % m_tiles(I) * ACROSS + across;
+            if constexpr (EACH > 1) {
+                send(in_block(place, to), h, in_block(arrived, to));
+            } else {
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const float v[2] = {h[2 * half], h[2 * half + 1]};
+                    send(in_block(place + 8 * half, to + half), v, in_block(arrived, to + half));
+                }
+            }
+        }
+    }
+    __device__ void send_hidden()   // H_{L-1}
+    {
+        const Hidden share(warp);
+        if (!share.has_some()) return;
+#pragma unroll
+        for (int m = 0; m < Hidden::M; ++m)
+            if (share.has_m(m)) send_tile<L>(share.m_tile(m), hidden[m][0]);
+    }
+    // Sends dZ_I to the blocks that own weights of its neurons.
+    template <int I, int M, int N>
+    __device__ void send_errors(const float (&dz)[M][N][4])
+    {
+        const Neurons<I> share(warp);
+        if (!share.has_some()) return;
+        const unsigned place = shared_address(&shared.errors[I - 1][rank][lane]), arrived = barrier_of(0, I);
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            if (!share.has_m(m)) continue;
+#pragma unroll
+            for (int across = 0; across < blocks_across(I); ++across) {
+                const int to = share.m_tile(m) * blocks_across(I) + across;
+                send(in_block(place, to), dz[m][0], in_block(arrived, to));
+            }
+            for (int half = 0; half < 2; ++half) error_sums[I - 1][m][half] = dz[m][0][2 * half] + dz[m][0][2 * half + 1];
+        }
+    }
+    __device__ void send_errors_of_outputs()
+    {
+        constexpr int BLOCKS = k_tiles(L) / tiles_each(L);
+        const Hidden share(warp);
+        if (!share.has_some() || share.down > 0) return;
+#pragma unroll
+        for (int output = 0; output < OUTPUTS; ++output) {
+            const unsigned place = shared_address(&shared.errors_of_outputs[rank][output][2 * t]), arrived = barrier_of(0, L);
+#pragma unroll
+            for (int to = g; to < BLOCKS; to += 8) {
+                const float v[2] = {dz_of_outputs[0][0][output], dz_of_outputs[0][1][output]};
+                send(in_block(place, to), v, in_block(arrived, to));
+            }
+        }
+    }
+    // Sends the sums of errors over this block's rows, its part of the biases' gradients.
+    template <int I>
+    __device__ void send_sums()
+    {
+        if constexpr (I == L) {
+            const Hidden share(warp);
+            if (share.has_some() && share.down == 0) {
+                float its = 0.0f;
+#pragma unroll
+                for (int output = 0; output < OUTPUTS; ++output) {
+                    const float sum = over_line(dz_of_outputs[0][0][output] + dz_of_outputs[0][1][output]);
+                    if (BIAS[L] && g == output && t == 0) its = sum;
+                }
+                if (t < 2) send_bias(first_bias(L) + 8 * t + g, its);
+            }
+        } else {
+            const Neurons<I> share(warp);
+            if (share.has_some())
+#pragma unroll
+                for (int m = 0; m < Neurons<I>::M; ++m) {
+                    const float low = over_line(error_sums[I - 1][m][0]), high = over_line(error_sums[I - 1][m][1]);
+                    if (t < 2 && share.has_m(m))
+                        send_bias(first_bias(I) + 16 * share.m_tile(m) + 8 * t + g, !BIAS[I] ? 0.0f : t == 0 ? low : high);
+                }
+        }
+        if constexpr (I > 1) send_sums<I - 1>();
     }
 
     // The layer of a slot (0: biases); a lane's item, and whether it has one. Four neighbours have two lines of a tile, which have
@@ -1395,20 +1620,21 @@ struct Training {
         load();
         if constexpr (CLUSTER > 1) {
             const int i = thread + 1;
-            for (int which = 0; which < 2 && i <= L; ++which) {
+            for (int which = 0; which < MBARRIERS && i <= L; ++which) {
                 mbarrier_init(barrier_of(which, i));
-                shared.expected[which][thread] = bytes_of(which, i);
+                shared.expected[smaller(which, 2)][thread] = bytes_of(smaller(which, 2), i);
             }
 #if CLIPPED
             const unsigned of_squares = shared_address(&shared.squares_arrived);
             if (thread == 0) mbarrier_init(of_squares);
 #endif
+            if (SENDS_ROWS && thread < 2) mbarrier_init(shared_address(&shared.looked[thread]));
             mbarriers_made();
             __syncthreads();
 #if CLIPPED
             if (thread == 0) mbarrier_expect(of_squares, 4 * CLUSTER);
 #endif
-            for (int which = 0; which < 2 && i <= L; ++which) expect(which, i);
+            for (int which = 0; which < MBARRIERS && i <= L; ++which) expect(which, i);
             cluster_barrier();
         }
         __syncthreads();
@@ -1422,6 +1648,7 @@ struct Training {
                 for (int kind = 0; kind < STATES; ++kind) to[kind] = memory[kind * (4 * ITEMS + NEURONS) + from];
             });
         if constexpr (CLUSTER > 1) {
+            if (SENDS_ROWS) begin_rows();
             sync_both();   // the first rows have come
         } else {
             if (ORDER_BITS) make_order(next_epoch);
@@ -1446,7 +1673,7 @@ struct Training {
             each_state([&](int to, const float (&from)[larger(STATES, 1)]) {
                 for (int kind = 0; kind < STATES; ++kind) memory[kind * (4 * ITEMS + NEURONS) + to] = from[kind];
             });
-        else if (steps > 0) await_parameters(steps - 1), named_barrier(FOUND, THREADS);
+        else if (steps > 0) await_parameters(steps - 1), named_barrier(FOUND, WORKERS_AND_SENDERS);
         save_scales(steps);
     }
 
@@ -1461,8 +1688,9 @@ struct Training {
         if (CLUSTER > 1 && chunk == 0 && step > 0) {
             follow_scales();
             follow_numbers();
-            named_barrier(FOUND, THREADS);
+            named_barrier(FOUND, WORKERS_AND_SENDERS);
         }
+        if (SENDS_ROWS) named_arrive(AHEAD, WORKERS + 32);
         clear_next();
         if (CLUSTER == 1 || chunk > 0 || step == 0) follow_numbers();
         if (CLUSTER == 1 && step % PACES == 0 && chunk == 0 && warp == WARPS - 1) set_paces(step + PACES);
@@ -1470,14 +1698,19 @@ struct Training {
         forward_from<1>(false);
         if constexpr (CLUSTER > 1) {
             propagate_from<LAST>(false);
+            if (SENDS_ROWS) await_look();
             if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
                 renew();
                 follow_numbers();   // as the owners do: what was just computed may have changed these scales
                 forward_from<1>(true);
                 propagate_from<LAST>(true);
             }
-            find_first_gradients(last);
-            if (!last) sync_both();   // else the wait for new weights does
+            if constexpr (OWNERS_COPY) {
+                find_first_gradients(last);
+                if (!last) sync_both();   // else the wait for new weights does
+            } else {
+                prepare_rows();   // while owners update
+            }
         } else {
             backward_from<L>(last);
 #if CLIPPED
@@ -1623,7 +1856,7 @@ struct Training {
         if constexpr (NARROW && I == L - 1) {
             last_layers<true>(false);
         } else if constexpr (I < L) {
-            forward<I>();
+            forward<I, true>();
             held_forward<I + 1>();
         } else {
             last_layer<true>();
@@ -1775,6 +2008,16 @@ struct Training {
             if (slots[s].real) f(slots[s], s);
     }
 
+    // With SENDS_ROWS: all warps but the last send H_I; then every warp receives its first slot's gradient.
+    __device__ void send_and_receive(float (&sum)[4])
+    {
+        if (warp < OWNER_WARPS - 1) {
+            send_all_inputs();
+            named_barrier(ERROR + FIRST, WORKERS_AND_SENDERS);
+        }
+        receive(0, sum);
+    }
+
     __device__ void serve(int steps)
     {
 #pragma unroll
@@ -1797,39 +2040,52 @@ struct Training {
         sync_both();
         for (; !(WATCHED && owner_has_ended()) && step < steps; ++step) {
             for (chunk = 0; chunk < CHUNKS; ++chunk) {
+                float sums[SLOTS_EACH][4];
                 if (warp == OWNER_WARPS - 1) {
                     if (chunk == 0 && step > 0 && !(WATCHED && batch == 0)) look_at_weights();
-                    named_arrive(AHEAD, WORKERS + 32);
+                    if (SENDS_ROWS) named_barrier(AHEAD, WORKERS + 32);
+                    else named_arrive(AHEAD, WORKERS + 32);
+                    if (SENDS_ROWS && lane == 0) mbarrier_expect(shared_address(&shared.looked[step % 2]), 0);
                 }
-                named_barrier(ERROR + FIRST, THREADS);
-                if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
-                    let_propagate();
-                    write_own(weights);
-                    renew();
+                if constexpr (SENDS_ROWS) {
+                    send_and_receive(sums[0]);
+                    await_look();
+                } else {
                     named_barrier(ERROR + FIRST, THREADS);
                 }
-                find_gradients(chunk == CHUNKS - 1);
-                if (chunk < CHUNKS - 1) sync_both();
-                else named_arrive(FOUND, THREADS);
-                prepare_rows();   // while gradients are on their way
-                if (chunk == CHUNKS - 1) {
-                    float sums[SLOTS_EACH][4];
-                    if (CLIPPED) {
-#pragma unroll
-                        for (int s = 0; s < SLOTS_EACH; ++s) receive(s, sums[s]);
-#if CLIPPED
-                        clip(sums);
-#endif
+                if (chunk == 0 && __builtin_expect(shared.misfit[step % 2], 0)) {
+                    let_propagate();
+                    if constexpr (SENDS_ROWS) {
+                        if (warp == 0) expect_messages();
+                        step % 2 ? ++repeated[1] : ++repeated[0];
                     }
+                    write_own(weights);
+                    renew();
+                    if constexpr (SENDS_ROWS) send_and_receive(sums[0]);
+                    else named_barrier(ERROR + FIRST, THREADS);
+                }
+                if constexpr (!SENDS_ROWS) {
+                    find_gradients(chunk == CHUNKS - 1);
+                    if (chunk < CHUNKS - 1) sync_both();
+                    else named_arrive(FOUND, THREADS);
+                    prepare_rows();   // while gradients are on their way
+                }
+                if (chunk == CHUNKS - 1) {
+#pragma unroll
+                    for (int s = SENDS_ROWS; CLIPPED && s < SLOTS_EACH; ++s) receive(s, sums[s]);
+#if CLIPPED
+                    clip(sums);
+#endif
 #pragma unroll
                     for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace, sums[s]);
-                    if (warp == 0 && lane < L) {
+                    if (SENDS_ROWS && warp == 0) expect_messages();
+                    if (!SENDS_ROWS && warp == 0 && lane < L) {
                         mbarrier_wait(barrier_of(0, lane + 1), step % 2, {"gradient", (unsigned)lane + 1}, step);
                         expect(0, lane + 1);
                     }
                     pace = formula.pace(rate, decay, step + 1);
                 }
-                find_next_rows(1 - found);
+                if (is_finder()) find_next_rows(1 - found);
                 go_on();
             }
             if (WATCHED) batch = batch_after(batch, batches);
@@ -1879,23 +2135,88 @@ struct Training {
         const bool is_real = __ballot_sync(0xffffffff, slot.real);
         float message[4] = {};
         unsigned most = 0;
-        if (is_real) {
-            if (!CLIPPED) receive(s, sum);
-            most = updated_slot(s, now, sum, message);
-        }
+        if (!CLIPPED && !(SENDS_ROWS && s == 0)) receive(s, sum);
+        if (SENDS_ROWS && s == SLOTS_EACH - 1 && warp < OWNER_WARPS - 1) named_arrive(FOUND, WORKERS_AND_SENDERS);
+        if (is_real) most = updated_slot(s, now, sum, message);
         if (IN_TURN && slot.layer > 1) named_barrier(TURN, OWNERS);
         if (is_real) send_slot(s, message, most);
         if (IN_TURN && slot.layer <= 1) named_arrive(TURN, OWNERS);
     }
+    // By a warp of owners: the gradient of a slot's weights of layer I, a tile, over all rows, in three TF32 products (tf32.cuh).
+    // Row 2 t + j of a block is the products' column t + 4 j.
+    template <int I = L>
+    __device__ void gradient_of_slot(const Slot& slot, float (&sum)[4]) const
+    {
+        if (slot.layer != I) {
+            if constexpr (I > 1) gradient_of_slot<I - 1>(slot, sum);
+            return;
+        }
+        constexpr int EACH = tiles_each(I);
+        const int tile = I < L ? (slot.item - lane - rank * owned_of(I)) / 32 : 0;
+        const int n = rank % blocks_across(I) * EACH + tile;   // eight inputs
+        float large[2][4] = {}, small[4][4] = {};
+        await_messages<I>();
+#pragma unroll
+        for (int from = 0; from < CLUSTER; ++from) {
+            Parts<4, true> dz;
+            Parts<2, true> x;
+            if constexpr (I < L) {
+                const float4 its = shared.errors[I - 1][from][lane];
+                dz.set(0, its.x), dz.set(1, its.z), dz.set(2, its.y), dz.set(3, its.w);
+            } else {
+                const float2 none = make_float2(0.0f, 0.0f);
+                const float2 its = g < OUTPUTS ? *reinterpret_cast<const float2*>(&shared.errors_of_outputs[from][g][2 * t]) : none;
+                dz.set(0, its.x), dz.set(1, 0.0f), dz.set(2, its.y), dz.set(3, 0.0f);
+            }
+            if constexpr (I == 1) {
+                const float* const column = &shared.X[of_Y][8 * from + 2 * t][8 * n + g];
+                x.set(0, column[0]), x.set(1, column[X_LINE]);
+            } else {
+                const int at = 32 * (first_received(I) + (EACH > 1 ? tile / 2 : 0)) + lane;
+                const float2 its = reinterpret_cast<const float2*>(&shared.activations[step % 2][from][at])[n % 2];
+                x.set(0, its.x), x.set(1, its.y);
+            }
+            mma_m16n8k8_tf32(small[2 * (from % 2)], dz.big, x.small);
+            mma_m16n8k8_tf32(small[2 * (from % 2) + 1], dz.small, x.big);
+            mma_m16n8k8_tf32(large[from % 2], dz.big, x.big);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            sum[i] = (small[0][i] + small[1][i]) + (small[2][i] + small[3][i]) + (large[0][i] + large[1][i]);
+    }
+    template <int I>
+    __device__ void await_messages() const
+    {
+        if (I > 1) mbarrier_wait(barrier_of(2 + step % 2, I), activation_parity(), {"activations", I}, step);
+        mbarrier_wait(barrier_of(0, I), error_parity(), {"errors", I}, step);
+    }
+    __device__ unsigned error_parity() const { return (step + repeated[0] + repeated[1]) & 1; }   // parities of mbarriers
+    __device__ unsigned activation_parity() const { return (step / 2 + (step % 2 ? repeated[1] : repeated[0])) & 1; }
+    // By a warp of owners, once the messages have been used, or are to be ignored.
+    __device__ void expect_messages() const
+    {
+        if (lane >= L) return;
+        if (lane > 0) {
+            mbarrier_wait(barrier_of(2 + step % 2, lane + 1), activation_parity(), {"activations", (unsigned)lane + 1}, step);
+            expect(2 + step % 2, lane + 1);
+        }
+        mbarrier_wait(barrier_of(0, lane + 1), error_parity(), {"errors", (unsigned)lane + 1}, step);
+        expect(0, lane + 1);
+    }
     // The sum of its gradients over all blocks.
     __device__ void receive(int s, float (&sum)[4])
     {
-        if (CLIPPED && !__ballot_sync(0xffffffff, slots[s].real)) return;
-        mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slots[s].layer}, step);
+        if (!__ballot_sync(0xffffffff, slots[s].real)) return;
         for (int i = 0; i < 4; ++i) sum[i] = 0.0f;
+        if constexpr (SENDS_ROWS) {
+            if (slots[s].layer > 0) return gradient_of_slot(slots[s], sum);
+            mbarrier_wait(barrier_of(0, L), error_parity(), {"gradient", 0}, step);
+        } else {
+            mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slots[s].layer}, step);
+        }
 #pragma unroll
         for (int from = 0; from < CLUSTER; ++from) {
-            const float4 v = shared.gradients[from][32 * (warp + s * OWNER_WARPS) + lane];
+            const float4 v = shared.gradients[from][32 * (warp + s * OWNER_WARPS - FIRST_SUMMED) + lane];
             sum[0] += v.x, sum[1] += v.y, sum[2] += v.z, sum[3] += v.w;
         }
     }
@@ -1934,10 +2255,15 @@ struct Training {
         }
     }
 
+    __device__ void await_look() const   // with SENDS_ROWS
+    {
+        mbarrier_wait(shared_address(&shared.looked[step % 2]), step / 2 % 2, {"look"}, step);
+    }
     // Whether weights of the step before are beyond their scale; one warp looks.
     __device__ void look_at_weights()
     {
         await_parameters(step - 1);
+        __syncwarp();   // other blocks may complete a phase once it is expected
         if (lane < L) expect(1, lane + 1);
         largest_of_slots();
         const bool is_misfit = have_misfits();

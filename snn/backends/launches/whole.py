@@ -218,6 +218,8 @@ class WholeShape(LayeredShape):
     ) -> LaunchConfiguration | str:
         available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
         plan = _Plan(self, blocks, apart=blocks > 1)
+        if plan.sends_rows and plan.shared_bytes > available:
+            plan = _Plan(self, blocks, apart=True, may_send_rows=False)
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
             plan = plan.with_fewer_rows()
         if blocks == 1 and not self.sequential:
@@ -264,6 +266,7 @@ class WholeShape(LayeredShape):
                 APART=plan.apart,
                 WARPS=plan.warps,
                 OWNER_WARPS=plan.owner_warps,
+                SENDS_ROWS=plan.sends_rows,
                 BLOCKS_PER_SM=together,
             ),
             plan.shared_bytes,
@@ -287,10 +290,19 @@ class WholeShape(LayeredShape):
 class _Plan:
     """The share of a block, one of ``blocks``, in a shape (layout.cuh); ``chunk`` rows at a time, 0 for all.
 
-    ``apart``: whether errors have separate places instead of overwriting activations.
+    ``apart``: whether errors have separate places instead of overwriting activations. ``may_send_rows``:
+    whether the blocks of a cluster may send each other activations and errors instead of gradients. They do
+    if each has eight rows, the outputs are few, and the tiles divide evenly.
     """
 
-    def __init__(self, shape: WholeShape, blocks: int, chunk: int = 0, apart: bool = False) -> None:
+    def __init__(
+        self,
+        shape: WholeShape,
+        blocks: int,
+        chunk: int = 0,
+        apart: bool = False,
+        may_send_rows: bool = True,
+    ) -> None:
         self.shape, self.blocks, self.apart = shape, blocks, apart
         pairs, states = shape._pairs, shape.states
         own = math.ceil(shape.batch / blocks)
@@ -307,7 +319,15 @@ class _Plan:
         items = [a * b for a, b in zip(tiles, lanes, strict=True)]
         neurons = sum(n for _, n in pairs)
         self.memory = states * (4 * sum(items) + neurons) + 3 * blocks * (layers + 1)
+        narrow = outputs <= _NARROW and layers > 1 and not shape.sequential
+        narrow = narrow and shape.loss != "softmax_cross_entropy"
         owned = [round_up(math.ceil(count / blocks), 4) for count in (*items, neurons // 4)]
+        each = [math.ceil(count / blocks) for count in tiles]  # tiles of weights, if blocks own whole ones
+        across = [k // 8 for k, _ in pairs]
+        fit = all(n % t == 0 and (t == 1 or t % 2 == 0) for n, t in zip(across, each, strict=True))
+        self.sends_rows = may_send_rows and 1 < blocks <= 8 and rows == 8 and narrow and fit and each[-1] == 1
+        if self.sends_rows:
+            owned[:-1] = [count * lane for count, lane in zip(each, lanes, strict=True)]
         slots = sum(math.ceil(count / 32) for count in owned)
         self.owner_warps = (8 if few and max(tiles) >= 16 else 4) if blocks > 1 else 0
         if blocks > 1:
@@ -317,19 +337,24 @@ class _Plan:
             self.kept = sum(4 * math.ceil(count / self.warps) * gradients for count in tiles)
 
         row_tiles, widths = self.chunk // 8, shape.padded_widths
-        narrow = outputs <= _NARROW and layers > 1 and not shape.sequential
-        narrow = narrow and shape.loss != "softmax_cross_entropy"
         stored = widths[1 : layers + 1 - narrow]
         with_z = [n for (_, n), layer in zip(pairs, shape.layers, strict=True) if layer.activation in KEEP_Z]
         right = self.order_bits - self.order_bits // 2
+        summed = math.ceil(owned[-1] / 32)  # slots of biases
+        received = sum(math.ceil(count / 2) for count in each[1:])
+        lines_of_x = blocks * self.chunk if self.sends_rows else self.chunk
         floats = [
             4 * (sum(items) if blocks == 1 else 1),
-            4 * (blocks * 32 * slots if blocks > 1 else 1),
-            4 * (widths[-2] // UNIT * row_tiles * 32 if narrow and blocks > 1 else 1),
-            self.chunk * outputs if narrow and blocks > 1 else 4,
-            self.chunk * (widths[0] + 4),
+            4 * (blocks * 32 * (summed if self.sends_rows else slots) if blocks > 1 else 1),
+            4 * 2 * (blocks * 32 * received if self.sends_rows else 1),
+            4 * ((layers - 1) * blocks * 32 if self.sends_rows else 1),
+            4 * (max(1, 32 * sum(widths[1 : layers - 1]) // UNIT) if self.sends_rows else 1),
+            blocks * outputs * 8 if self.sends_rows else 4,
+            4 * (widths[-2] // UNIT * row_tiles * 32 if narrow and blocks > 1 and not self.sends_rows else 1),
+            self.chunk * outputs if narrow and blocks > 1 and not self.sends_rows else 4,
+            (4 if self.sends_rows else 1) * lines_of_x * (widths[0] + 4),
             (4 if blocks > 1 else 2) * self.chunk * round_up(outputs, 4),
-            2 * self.chunk,
+            2 * lines_of_x,
             (2 * sum(tiles) if blocks > 1 else sum(tiles) - narrow * tiles[-1]) * _TILE,
             (3 if blocks > 1 else 2) * widths[0] // UNIT * row_tiles * _TILE,
             (sum(stored[:-1]) * (1 + apart) + stored[-1]) // UNIT * row_tiles * _TILE,
@@ -339,13 +364,18 @@ class _Plan:
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
             (max(self.warps, self.owner_warps) + 2 * blocks) * shape.clipped,
-            (3 * 3 + 2 * shape.watched) * (layers + 1) + 2 * layers + 2,
+            (3 * 3 + 2 * shape.watched) * (layers + 1) + (3 if self.sends_rows else 2) * layers + 2,
             4 * (1 if blocks > 1 else 2 * _PACES),
         ]
         watch = 8 * (self.warps + 4) if shape.watched else 0
-        barriers = 8 * (2 * layers + shape.clipped)
+        barriers = 8 * ((4 if self.sends_rows else 2) * layers + 2 + shape.clipped)
+        places = (
+            2
+            * (2 if self.sends_rows else 1)
+            * (1 << self.order_bits if self.sends_rows and self.order_bits else 4)
+        )
         tables = 2 * (2 if blocks > 1 else 1) * (ROUNDS << right if self.order_bits else 4)
-        self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + watch + barriers + tables, 16)
+        self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + watch + barriers + places + tables, 16)
 
     def with_fewer_rows(self) -> "_Plan":
         return _Plan(self.shape, self.blocks, round_up(self.chunk // 2, 8), self.apart and self.blocks > 1)
