@@ -761,29 +761,29 @@ struct Training {
 
     // Sums over LANES lanes whose numbers differ by multiples of NEAREST, divided among them: a lane's first COUNT numbers become
     // sums, number `first` and the ones after it. If several lanes have them, is_only is true for one.
-    template <int SEND_H> struct Divided {
-        static constexpr int COUNT = SEND_H;
+    template <int LEFT> struct Divided {
+        static constexpr int COUNT = LEFT;
         int first;
         bool is_only;
     };
-    template <int NEAREST, int LANES, int SEND_H, int N>
+    template <int NEAREST, int LANES, int LEFT, int N>
     __device__ auto sums_over(float (&v)[N], int first, bool is_only) const
     {
         constexpr int DISTANCE = NEAREST * LANES / 2;
         if constexpr (LANES == 1) {
-            return Divided<SEND_H>{first, is_only};
-        } else if constexpr (SEND_H % 2 == 0) {
+            return Divided<LEFT>{first, is_only};
+        } else if constexpr (LEFT % 2 == 0) {
             const bool second = lane & DISTANCE;
 #pragma unroll
-            for (int i = 0; i < SEND_H / 2; ++i) {
-                const float given = second ? v[i] : v[i + SEND_H / 2], kept = second ? v[i + SEND_H / 2] : v[i];
+            for (int i = 0; i < LEFT / 2; ++i) {
+                const float given = second ? v[i] : v[i + LEFT / 2], kept = second ? v[i + LEFT / 2] : v[i];
                 v[i] = kept + __shfl_xor_sync(0xffffffff, given, DISTANCE);
             }
-            return sums_over<NEAREST, LANES / 2, SEND_H / 2>(v, first + (second ? SEND_H / 2 : 0), is_only);
+            return sums_over<NEAREST, LANES / 2, LEFT / 2>(v, first + (second ? LEFT / 2 : 0), is_only);
         } else {
 #pragma unroll
-            for (int i = 0; i < SEND_H; ++i) v[i] += __shfl_xor_sync(0xffffffff, v[i], DISTANCE);
-            return sums_over<NEAREST, LANES / 2, SEND_H>(v, first, is_only && !(lane & DISTANCE));
+            for (int i = 0; i < LEFT; ++i) v[i] += __shfl_xor_sync(0xffffffff, v[i], DISTANCE);
+            return sums_over<NEAREST, LANES / 2, LEFT>(v, first, is_only && !(lane & DISTANCE));
         }
     }
     template <int NEAREST, int LANES, int N>
@@ -1322,6 +1322,7 @@ struct Training {
 
     // ---- in a cluster: messages with gradients and parameters
 
+    static constexpr int WITH_BIASES = SENDS_ROWS ? L : 1;   // layer with whose gradients or errors those of biases come
     __device__ unsigned barrier_of(int which, int i) const { return shared_address(&shared.arrived[which][larger(i, 1) - 1]); }
 
     __device__ int owned_by(int i, int by) const
@@ -1367,7 +1368,7 @@ struct Training {
         const int four = bias / 4, owner = four / owned_of(0), at = 32 * (first_slot(0) - FIRST_SUMMED) + four % owned_of(0);
         const float v[1] = {gradient};
         send(in_block(shared_address(&shared.gradients[rank][at]) + bias % 4 * 4, owner), v,
-             in_block(barrier_of(0, SENDS_ROWS ? L : 0), owner));
+             in_block(barrier_of(0, WITH_BIASES), owner));
     }
     template <int I>
     __device__ void send_item(int item, const float (&gradient)[4])
@@ -2025,7 +2026,7 @@ struct Training {
             const int number = warp + s * OWNER_WARPS;
             slots[s] = slot_of(number);
             places[s] = place_of(slots[s]), told[s] = shared_address(&shared.largest_sent[0][rank][smaller(number, SLOTS - 1)]);
-            gradient_barriers[s] = barrier_of(0, slots[s].layer), barriers[s] = barrier_of(1, slots[s].layer);
+            gradient_barriers[s] = barrier_of(0, slots[s].layer > 0 ? slots[s].layer : WITH_BIASES), barriers[s] = barrier_of(1, slots[s].layer);
         }
         each_own([&](const Slot& slot, int s) {
             for (int i = 0; i < 4; ++i) {
@@ -2078,11 +2079,7 @@ struct Training {
 #endif
 #pragma unroll
                     for (int s = 0; s < SLOTS_EACH; ++s) update_slot(s, pace, sums[s]);
-                    if (SENDS_ROWS && warp == 0) expect_messages();
-                    if (!SENDS_ROWS && warp == 0 && lane < L) {
-                        mbarrier_wait(barrier_of(0, lane + 1), step % 2, {"gradient", (unsigned)lane + 1}, step);
-                        expect(0, lane + 1);
-                    }
+                    if (warp == 0) expect_messages();
                     pace = formula.pace(rate, decay, step + 1);
                 }
                 if (is_finder()) find_next_rows(1 - found);
@@ -2196,11 +2193,11 @@ struct Training {
     __device__ void expect_messages() const
     {
         if (lane >= L) return;
-        if (lane > 0) {
+        if (SENDS_ROWS && lane > 0) {
             mbarrier_wait(barrier_of(2 + step % 2, lane + 1), activation_parity(), {"activations", (unsigned)lane + 1}, step);
             expect(2 + step % 2, lane + 1);
         }
-        mbarrier_wait(barrier_of(0, lane + 1), error_parity(), {"errors", (unsigned)lane + 1}, step);
+        mbarrier_wait(barrier_of(0, lane + 1), error_parity(), {"gradient", (unsigned)lane + 1}, step);
         expect(0, lane + 1);
     }
     // The sum of its gradients over all blocks.
@@ -2208,12 +2205,9 @@ struct Training {
     {
         if (!__ballot_sync(0xffffffff, slots[s].real)) return;
         for (int i = 0; i < 4; ++i) sum[i] = 0.0f;
-        if constexpr (SENDS_ROWS) {
+        if constexpr (SENDS_ROWS)
             if (slots[s].layer > 0) return gradient_of_slot(slots[s], sum);
-            mbarrier_wait(barrier_of(0, L), error_parity(), {"gradient", 0}, step);
-        } else {
-            mbarrier_wait(gradient_barriers[s], step % 2, {"gradient", (unsigned)slots[s].layer}, step);
-        }
+        mbarrier_wait(gradient_barriers[s], error_parity(), {"gradient", (unsigned)slots[s].layer}, step);
 #pragma unroll
         for (int from = 0; from < CLUSTER; ++from) {
             const float4 v = shared.gradients[from][32 * (warp + s * OWNER_WARPS - FIRST_SUMMED) + lane];
