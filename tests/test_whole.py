@@ -330,7 +330,10 @@ def test_every_size_of_cluster_trains_as_the_oracle(blocks, batch, random, cuda_
 
 @pytest.mark.gpu
 def test_three_hundred_members_train_as_each_alone(random, cuda_backend):
-    one = shape(*(64, 11, 64, 64, 1), loss="error", update="adam_update", shuffled=True)
+    one = shape(
+        *(64, 11, 64, 64, 1),
+        **{"loss": "error", "activations": ("tanh",), "update": "adam_update", "shuffled": True},
+    )
     X, _, Y, weights = made(one, 300, random)
     members = 300
     its = MemberArrays(
