@@ -135,6 +135,18 @@ def test_a_library_is_named_a_folder_unless_the_user_has_named_one_or_it_cannot_
 # ---- Numba's loops, and PyTorch's steps
 
 
+def test_a_loop_is_compiled_when_an_operation_needs_it():
+    compiled = []
+
+    def compile(loop):
+        compiled.append(loop)
+        return loop
+
+    loop = numba_loops.Loop(len, compile)
+    assert not compiled
+    assert (loop()([1]), loop(), compiled) == (1, len, [len])
+
+
 def test_numba_compiles_a_loop_once_for_its_options_and_all_clones(folder, tmp_path, monkeypatch):
     pytest.importorskip("numba")
 
@@ -161,10 +173,12 @@ def test_a_loop_that_is_kept_refers_to_no_compiled_function(parallel, monkeypatc
     numba = pytest.importorskip("numba")
     monkeypatch.delenv(cache.VARIABLE)
     families = (numba_loops._layer_loops, numba_loops._norm_loops, numba_loops._optimizer_loops)
-    loops = [loop for family in families for loop in family(parallel).values() if hasattr(loop, "py_func")]
-    cells = [cell.cell_contents for loop in loops for cell in loop.py_func.__closure__ or ()]
+    every = [loop for family in families for loop in family(parallel).values()]
+    loops = [loop.written for loop in every if isinstance(loop, numba_loops.Loop)]
+    cells = [cell.cell_contents for loop in loops for cell in loop.__closure__ or ()]
     assert len(loops) > 20
-    assert not [cell for cell in cells if isinstance(cell, numba.core.dispatcher.Dispatcher)]
+    compiled = numba_loops.Loop, numba.core.dispatcher.Dispatcher
+    assert not [cell for cell in cells if isinstance(cell, compiled)]
 
 
 STEP = """

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from math import erf, exp, expm1, log, log1p, pi, sqrt, tanh
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,16 +90,31 @@ def keeps(numba: Any, parallel: bool) -> bool:
     return place is not None
 
 
+class Loop:
+    """A loop that is compiled when it is first asked for: each takes about a second, and few are needed."""
+
+    def __init__(self, loop: Callable[..., None], compile: Callable[..., Any]) -> None:
+        self.__name__, self.written, self._compile = loop.__name__, loop, compile
+
+    def __call__(self) -> Callable[..., Any]:
+        """The compiled loop."""
+        return self._compiled
+
+    @cached_property
+    def _compiled(self) -> Callable[..., Any]:
+        return self._compile(self.written)
+
+
 def _compiler(numba: Any, parallel: bool, exact: bool = False) -> Callable[..., Any]:
-    """A decorator that compiles a loop for these types; ``divided``: for threads, if ``parallel``.
+    """A decorator for loops to be compiled for these types; ``divided``: for threads, if ``parallel``.
 
     ``exact``: in float32 arithmetic without reordering, as C compilers do.
     """
     kept = keeps(numba, parallel)
 
-    def jit(*types: Any, divided: bool = True, returns: Any = numba.void) -> Callable[..., Any]:
+    def jit(*types: Any, divided: bool = True, returns: Any = numba.void) -> Callable[..., Loop]:
         options = {"parallel": parallel and divided, "fastmath": not exact and FASTMATH, "cache": kept}
-        return numba.njit(returns(*types), **options)
+        return partial(Loop, compile=numba.njit(returns(*types), **options))
 
     return jit
 
@@ -110,6 +125,11 @@ def perceptron_loops(parallel: bool) -> Arithmetic:
 
     Inner loops run along rows, so memory is read and written contiguously. Raises Unsupported without Numba.
     """
+    return Arithmetic(*(loop() for loop in _perceptron(parallel)))
+
+
+def _perceptron(parallel: bool) -> tuple[Loop, ...]:
+    """The loops of ``perceptron_loops``."""
     numba = required("numba")
     jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
     matrix, zero = float32[:, ::1], float32(0)
@@ -177,7 +197,7 @@ def perceptron_loops(parallel: bool) -> Arithmetic:
             for j in range(W.shape[1]):
                 W[i, j] -= rate * dW[i, j]
 
-    return Arithmetic(forward, gradient, clip, propagate, update)
+    return forward, gradient, clip, propagate, update
 
 
 @cache
@@ -243,7 +263,8 @@ def published_loops() -> tuple[Callable[..., Any], ...]:
             for j in range(W.shape[1]):
                 W[i, j] -= rate * dW[i, j]
 
-    return copy, relu, loss, subtract, scale, transpose, derivative, multiply, update
+    loops = copy, relu, loss, subtract, scale, transpose, derivative, multiply, update
+    return tuple(loop() for loop in loops)
 
 
 _ACTIVATIONS = "tanh", "sigmoid", "elu", "leaky_relu", "silu", "gelu"
@@ -253,22 +274,26 @@ _LEAK, _ROOT_HALF, _DENSITY = np.float32(LEAK), np.float32(sqrt(0.5)), np.float3
 _CHUNK = 4096  # elements of an element-wise operation that a thread takes at a time: 16 KiB
 
 
+@cache
 def operation(parallel: bool, name: str) -> Callable[..., None]:
-    """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if it has no loop."""
+    """An operation of ``snn.backends.ops`` on flat float32 arrays. Raises Unsupported if it has no loop.
+
+    If ``parallel``, the outer loops over images and large matrices are divided among Numba's threads. Each
+    result is computed by one thread, so that it does not depend on their number.
+    """
     for loops in (_layer_loops, _optimizer_loops, _norm_loops):
         if name in loops(parallel):
-            return loops(parallel)[name]
+            return loops(parallel)[name]()
     raise Unsupported(f"the loops of this CPU baseline do not include the operation {name}")
 
 
-@cache
-def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
-    """The compiled loops by the names of their operations.
+_Loops = dict[str, Callable[[], Callable[..., None]]]
+"""By the name of an operation, a function that compiles what it needs and returns it."""
 
-    If ``parallel``, the outer loops over images and large matrices are divided among Numba's threads. Each
-    result is computed by one thread, so that it does not depend on their number. Raises Unsupported without
-    Numba.
-    """
+
+@cache
+def _layer_loops(parallel: bool) -> _Loops:
+    """The loops of layers, losses and plain updates. Raises Unsupported without Numba."""
     numba = required("numba")
     jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
     flat, count, real, zero, one = float32[::1], numba.int64, numba.float64, float32(0), float32(1)
@@ -351,9 +376,6 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                     D[i] *= float32(0.5) * (one + erf(h * _ROOT_HALF)) + h * density
                 elif not h > zero:
                     D[i] *= h + one if kind == _ELU else _LEAK
-
-    def forward_in_place(kind: int, Z: np.ndarray, n: int) -> None:
-        activate(kind, Z, Z, n)
 
     @jit(flat, flat, count, real)
     def update(W, G, n, rate):
@@ -563,28 +585,41 @@ def _layer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                 for j in range(cols):
                     T[(n * cols + j) * rows + i] = A[(n * rows + i) * cols + j]
 
-    forward, gradient = perceptron_loops(parallel)[:2]
+    forward, gradient, *_ = _perceptron(parallel)
 
-    def matmul(A: np.ndarray, B: np.ndarray, C: np.ndarray, m: int, k: int, n: int) -> None:
-        forward(_matrix(A, m, k), _matrix(B, k, n), False, _matrix(C, m, n))
+    def matmul() -> Callable[..., None]:
+        product = forward()
+        return lambda A, B, C, m, k, n: product(_matrix(A, m, k), _matrix(B, k, n), False, _matrix(C, m, n))
 
-    def matmul_tn(A: np.ndarray, B: np.ndarray, C: np.ndarray, m: int, k: int, n: int) -> None:
-        gradient(_matrix(A, k, m), _matrix(B, k, n), _matrix(C, m, n))
+    def matmul_tn() -> Callable[..., None]:
+        product = gradient()
+        return lambda A, B, C, m, k, n: product(_matrix(A, k, m), _matrix(B, k, n), _matrix(C, m, n))
 
-    def clipped_update(
-        W: np.ndarray, G: np.ndarray, S: np.ndarray, n: int, rate: float, max_norm: float
-    ) -> None:
-        norm = float(S[0]) ** 0.5
-        update(W, G, n, rate * (max_norm / (norm + 1e-6) if norm > max_norm else 1.0))
+    def clipped_update() -> Callable[..., None]:
+        descend = update()
+
+        def clipped(W: np.ndarray, G: np.ndarray, S: np.ndarray, n: int, rate: float, most: float) -> None:
+            norm = float(S[0]) ** 0.5
+            descend(W, G, n, rate * (most / (norm + 1e-6) if norm > most else 1.0))
+
+        return clipped
+
+    def forward_of(kind: int) -> Callable[..., None]:
+        function = activate()
+        if kind in (_SILU, _GELU):
+            return partial(function, kind)
+        return lambda Z, n: function(kind, Z, Z, n)
+
+    def gradient_of(kind: int) -> Callable[..., None]:
+        return partial(differentiate(), kind)
 
     loops: list[Any] = [matmul, matmul_tn, matmul_nt, add_bias, sum_rows, relu, mask, update, sum_squares]
     loops += [clipped_update, error, softmax_cross_entropy, huber, binary_cross_entropy, max_pool2d]
     loops += [max_pool2d_gradient, conv2d, conv2d_wgrad, conv2d_dgrad, im2col, col2im, transpose_each]
-    found = {loop.__name__: loop for loop in loops}
+    found: _Loops = {loop.__name__: loop for loop in loops}
     for kind, name in enumerate(_ACTIVATIONS):
-        is_in_place = kind not in (_SILU, _GELU)
-        found[f"{name}_forward"] = partial(forward_in_place if is_in_place else activate, kind)
-        found[f"{name}_gradient"] = partial(differentiate, kind)
+        found[f"{name}_forward"] = partial(forward_of, kind)
+        found[f"{name}_gradient"] = partial(gradient_of, kind)
     return found
 
 
@@ -613,8 +648,8 @@ def _compiled_where_called(function: Callable[..., Any]) -> None:
 
 
 @cache
-def _norm_loops(parallel: bool) -> dict[str, Callable[..., None]]:
-    """The compiled loops of norms and dropout by the names of their operations."""
+def _norm_loops(parallel: bool) -> _Loops:
+    """The loops of norms and dropout. Raises Unsupported without Numba."""
     numba = required("numba")
     jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
     flat, count, real, zero, one = float32[::1], numba.int64, numba.float64, float32(0), float32(1)
@@ -746,30 +781,27 @@ def _norm_loops(parallel: bool) -> dict[str, Callable[..., None]]:
                 if 0 <= i < n:
                     Z[i] = zero if word < least else X[i] * scale
 
-    def dropout(
-        X: np.ndarray,
-        Z: np.ndarray,
-        C: np.ndarray,
-        n: int,
-        first: int,
-        layer: int,
-        seed: int,
-        *turn_and_p: Any,
-    ) -> None:
-        turn, p = turn_and_p
-        drop_of(X, Z, n, first, layer, seed, turned(C, turn), float(np.float32(p)))
+    def dropout() -> Callable[..., None]:
+        drop = drop_of()
 
-    def dropout_gradient(D: np.ndarray, C: np.ndarray, *numbers: Any) -> None:
-        dropout(D, D, C, *numbers)
+        def dropped(X: np.ndarray, Z: np.ndarray, C: np.ndarray, *numbers: Any) -> None:
+            *others, turn, p = numbers  # the number of elements, the first one, the layer, the seed
+            drop(X, Z, *others, turned(C, turn), float(np.float32(p)))
 
-    loops: list[Any] = [layernorm, layernorm_wgrad, layernorm_dgrad, dropout, dropout_gradient, count_dropout]
+        return dropped
+
+    def dropout_gradient() -> Callable[..., None]:
+        drop = dropout()
+        return lambda D, C, *numbers: drop(D, D, C, *numbers)
+
+    loops: list[Any] = [layernorm, layernorm_wgrad, layernorm_dgrad, dropout, dropout_gradient]
     loops += [batchnorm, batchnorm_wgrad, batchnorm_dgrad, batchnorm_predict, avg_pool2d, avg_pool2d_gradient]
-    return {loop.__name__: loop for loop in loops}
+    return {loop.__name__: loop for loop in loops} | {"count_dropout": lambda: count_dropout}
 
 
 @cache
-def _optimizer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
-    """The compiled loops of optimisers by the names of their operations. Raises Unsupported without Numba."""
+def _optimizer_loops(parallel: bool) -> _Loops:
+    """The loops of optimisers. Raises Unsupported without Numba."""
     numba = required("numba")
     jit, prange, float32 = _compiler(numba, parallel), numba.prange, numba.float32
     flat, count, real, one, half = float32[::1], numba.int64, numba.float64, float32(1), float32(0.5)
@@ -821,16 +853,22 @@ def _optimizer_loops(parallel: bool) -> dict[str, Callable[..., None]]:
             V[i] = v + second * (g * g - v) if second < half else g * g - (one - second) * (g * g - v)
             W[i] = W[i] - lost * W[i] - step * (M[i] / (float32(sqrt(V[i])) * T[2] + small))
 
-    def adam_update(*operands_and_numbers: Any) -> None:
-        adam(*operands_and_numbers, 0.0)
+    def adam_update() -> Callable[..., None]:
+        step = adam()
+        return lambda *operands_and_numbers: step(*operands_and_numbers, 0.0)
 
-    def adamw_update(*operands_and_numbers: Any) -> None:
-        *others, decay = operands_and_numbers
-        adam(*others, 0.0, others[-4] * decay)
+    def adamw_update() -> Callable[..., None]:
+        step = adam()
+
+        def decoupled(*operands_and_numbers: Any) -> None:
+            *others, decay = operands_and_numbers
+            step(*others, 0.0, others[-4] * decay)
+
+        return decoupled
 
     loops: list[Any] = [clip, decay_update, momentum_update, nesterov_update, adam_update, adamw_update]
-    loops += [add_squares, count_step, clip_together]
-    return {loop.__name__: loop for loop in loops}
+    of_numpy = {"count_step": lambda: count_step, "clip_together": lambda: clip_together}
+    return {loop.__name__: loop for loop in (*loops, add_squares)} | of_numpy
 
 
 def _matrix(flat: np.ndarray, rows: int, columns: int) -> np.ndarray:
