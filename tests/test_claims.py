@@ -236,6 +236,11 @@ def test_a_wrong_claim_is_rejected_by_name_and_key(claim, named):
     assert all(word in str(error.value) for word in ["file: it", *named.split()])
 
 
+def test_a_ratio_names_the_devices_of_both_rows():
+    devices = COPIES["call"].map({"pageable": "Xeon", "pinned": "NVIDIA H200"})
+    assert judge(FASTER, COPIES.assign(device=devices))[1].device == "NVIDIA H200 and Xeon"
+
+
 def test_a_verdict_covers_the_rows_of_every_table_and_device():
     median = COPIES["median"].where(COPIES["call"] == "pinned", 0.1)
     slower = COPIES.assign(device="NVIDIA H100", median=median, low=None, high=None)

@@ -9,7 +9,7 @@ import cnn_page
 import pandas as pd
 import pytest
 from cnn_cells import published_values as published
-from published_tables import one, records_in, some
+from published_tables import one, records_in, some, table
 from records_of import THRESHOLDS
 
 from snn.config import groups
@@ -18,6 +18,7 @@ from snn.models.network import build
 PAGE = cnn_page.PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(re.sub(r"<!-- made.*?end -->", "", PAGE, flags=re.DOTALL).split())
 BATCH, CLASSES = 64, 10
+FURTHER = "nvidia-h100-80gb-hbm3/further_questions"
 DATA = ("mnist", "fashion")
 records = cache(lambda: list(records_in("nvidia-h200/cnn")))
 
@@ -153,8 +154,8 @@ def test_the_published_numbers_of_the_text_are_those_of_the_report():
 AS_PUBLISHED, EXACT = ("as published", 0.01), ("exact", 0.25)
 
 
-def measured(table):
-    (path,) = filter(Path.exists, [folder / f"tables/{table}.csv" for folder in cnn_page.FOLDERS])
+def measured(name):
+    (path,) = filter(Path.exists, [folder / f"tables/{name}.csv" for folder in cnn_page.FOLDERS])
     return pd.read_csv(path)
 
 
@@ -302,6 +303,51 @@ def test_the_loader_is_as_the_text_says():
     low, high = eager["step_ci_low_us"], eager["step_ci_high_us"]
     says(f"eager PyTorch takes {eager['step_us']:.0f} µs ({low:.0f} to {high:,.0f}) per step")
     says(f"`graph` {some(beside, strategy='graph')['step_us'].min():.0f} (table of conclusion 2")
+
+
+def test_pytorch_on_both_devices_is_as_the_text_says():
+    rows = table(f"{FURTHER}/cnn_conclusions")
+    of_strategy = {(row["strategy"], row["backend"]): row for row in rows.to_dict("records")}
+    on_cpu, on_gpu = ("torch_loader", "cpu"), ("torch_loader", "cuda")
+    naive, optimised = ("synchronous", "cuda"), ("pipelined", "cuda")
+    run = {}
+    for record in records_in(FURTHER):
+        cell = record["cell"]
+        key = cell["strategy"]["name"], cell["device"]["backend"]
+        if key in of_strategy and (key != optimised or cell["kernel"]["name"] == "fused"):
+            (run[*key, record["round"]],) = record["runs"]
+    assert len(run) == 8
+
+    def times(a, b):
+        """The ratio of the mean times, then that of each round."""
+        means = of_strategy[a]["mean_s"] / of_strategy[b]["mean_s"]
+        rounds = [run[*a, i]["seconds"] / run[*b, i]["seconds"] for i in (1, 2)]
+        return list(map(three_digits, (means, *rounds)))
+
+    cpu_gpu, cpu_optimised = times(on_cpu, on_gpu), times(on_cpu, optimised)
+    of_gpu, of_cpu = loaders("cuda"), loaders("cpu")
+    ratios = [of_cpu[data, n, None] / of_gpu[data, n, True] for data in DATA for n in (2, 4, 8)]
+    busy = some(table(f"{FURTHER}/warnings"), backend="cpu")["median_utilisation"]
+    seconds = {key: row["mean_s"] for key, row in of_strategy.items()}
+    says(
+        "{} times as fast as the CPU with PyTorch, in the two rounds {} and {} times".format(*cpu_gpu),
+        f"less than the report's {min(ratios):.1f} to {max(ratios):.1f}",
+        f"an Intel Xeon, has 16 cores, {busy.mean():.0f}% busy",
+        f"program is {times(on_cpu, naive)[0]} times as fast as PyTorch on the CPU, and slower than PyTorch",
+        "{} times as fast as PyTorch on the CPU, {} and {} in the two rounds".format(*cpu_optimised),
+        f"and {times(naive, optimised)[0]} times as fast as the naive one",
+        f"it saves the most time, {seconds[on_cpu] - seconds[on_gpu]:.0f} s",
+        f"saves {seconds[naive] - seconds[optimised]:.0f} s compared",
+    )
+    assert seconds[optimised] < seconds[on_gpu] < seconds[naive]
+    machines = [of_strategy[key]["machine"] for key in (on_cpu, on_gpu, naive, optimised)]
+    assert machines == ["drifted, noisy", "drifted, noisy", "drifted", "quiet"]
+    assert rows["speedup_ci_low"].dropna().tolist() == [1]  # the baseline's
+    same, apart = ([round(10000 * run[*key, i]["test_accuracy"]) for key in (on_cpu, on_gpu)] for i in (1, 2))
+    assert same[0] == same[1]
+    says(
+        f"the same {same[0]:,} of 10,000 images right in one, and {apart[0]:,} and {apart[1]:,} in the other"
+    )
 
 
 def test_single_calls_are_as_the_text_says():

@@ -256,7 +256,9 @@ class _Selection:
         if len({case.at for case in cases}) < len(cases):
             self.refuse(".by", f"several rows of {self.name} have the same values: name more columns")
         is_printed = self.test["column"].startswith(("published_", "paper_"))
-        named = {row.get("published_device" if is_printed else "device") for row in rows}
+        divided = [row for row in rows if "over" in self.test and self.interval(row) is not None]
+        every = [*rows, *map(self.divisor, divided)]
+        named = {row.get("published_device" if is_printed else "device") for row in every}
         devices = sorted(device for device in named if isinstance(device, str))
         return Finding(self.test, self.name, tuple(cases), " and ".join(devices))
 
@@ -290,10 +292,7 @@ class _Selection:
         at = tuple(row[key] for key in by)
         interval = self.interval(row)
         if interval is not None and "over" in test:
-            where = {**test["where"], **dict(zip(by, at, strict=True)), **test["over"]}
-            other, *more = self.select(where, "over")
-            if more:
-                self.refuse(".over", f"{1 + len(more)} rows have {shown(where)}: name more in by")
+            other = self.divisor(row)
             divisor = self.interval(other)
             if divisor is not None:
                 self.check_number(other, test["column"], 0, ".over")
@@ -306,6 +305,15 @@ class _Selection:
             ends = (min(low or value, 1 - _NEAR), max(high or value, 1 + _NEAR))
             return Case(at, *interval, _outcome(value, *ends, test["is"]))
         return Case(at, *interval, _outcome(*interval, test["is"]))
+
+    def divisor(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row that a row is divided by. Raises ConfigError unless there is exactly one."""
+        same = {key: row[key] for key in self.test.get("by", [])}
+        where = {**self.test["where"], **same, **self.test["over"]}
+        other, *more = self.select(where, "over")
+        if more:
+            self.refuse(".over", f"{1 + len(more)} rows have {shown(where)}: name more in by")
+        return other
 
     def interval(self, row: Mapping[str, Any]) -> Interval | None:
         """A row's value and the ends of its interval, if it has any, each divided by the column ``per``."""
