@@ -57,7 +57,9 @@ def gpus_of(wildcards):
     if cell.device.backend == "cpu":
         return 0
     if several_devices(cell["strategy"]):
-        return cell["strategy"].get("devices") or gpus_of_machine(cell["device"]["name"])
+        return cell["strategy"].get("devices") or gpus_of_machine(
+            cell["device"]["name"]
+        )
     return 2 if cell.strategy_beside else 1
 
 
