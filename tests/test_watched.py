@@ -170,24 +170,26 @@ def test_bits_are_those_without_losses_however_launches_are_split(batches, block
 
 
 @on_cpu
-@pytest.mark.parametrize("growth", [150, 300])
-def test_gradients_are_right_if_a_scale_of_weights_changes_after_an_epoch(growth, random):
+@pytest.mark.parametrize("growth, outputs, blocks", [(150, 6, 2), (300, 6, 2), (300, 3, 4)])
+def test_gradients_are_right_if_a_scale_of_weights_changes_after_an_epoch(growth, outputs, blocks, random):
     """A feature's weights become far larger than the others, and then the feature is 0."""
-    one = shape(16, 17, 24, 24, 6, loss="error", activations=("identity",), bare=(0, 1, 2))
-    (X, Y), held_out, weights = data(one, 32, 5, random)
+    batch = 8 * blocks
+    one = shape(batch, 17, 24, 24, outputs, loss="error", activations=("identity",), bare=(0, 1, 2))
+    (X, Y), held_out, weights = data(one, 2 * batch, 5, random)
     X[:], held_out[0][:] = 0.005 * X, 0.005 * held_out[0]
-    X[:16, 0] = held_out[0][:, 0] = weights[0][0] = 0
-    X[16:, 0] = random.uniform(0.5, 1, 16)
+    X[:batch, 0] = held_out[0][:, 0] = weights[0][0] = 0
+    X[batch:, 0] = random.uniform(0.5, 1, batch)
     gradients = []
-    exact = [M.astype(np.float64) for M in (X[16:], Y[16:], *weights)]
+    exact = [M.astype(np.float64) for M in (X[batch:], Y[batch:], *weights)]
     oracle_step(one, exact[2:], *exact[:2], lambda W, dW: gradients.append(dW))
     rate = growth / np.abs(gradients[-1][0]).max()  # of the first layer
-    steps = steps_of(one, 32, 2, rate)._replace(number=3)
-    plain, of = whole(one, 32), watched(one, 32, 5, 2)
+    steps = steps_of(one, 2 * batch, 2, rate)._replace(number=3)
+    plain, of = whole(one, 2 * batch), watched(one, 2 * batch, 5, 2)
+    assert sends_rows(of, blocks) == (outputs == 3)
     both = [np.concatenate(pair) for pair in zip(held_out, (X, Y), strict=True)]
     alone, found = (buffers_of(*one, [weights], steps) for one in ((plain, X, Y), (of, *both)))
-    launched(plain, 2, alone, steps)
-    launched(of, 2, found, steps)
+    launched(plain, blocks, alone, steps)
+    launched(of, blocks, found, steps)
     for without, with_losses in zip(alone[2:5], found[2:5], strict=True):
         np.testing.assert_array_equal(without, with_losses)
 

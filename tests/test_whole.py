@@ -219,16 +219,20 @@ def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(one, blo
 
 
 @on_cpu
-def test_members_have_rates_decays_orders_and_rows_of_their_own(random):
-    one = replace(FURTHER["adam"], update="adamw_update")
+@pytest.mark.parametrize(
+    "one, blocks", [(FURTHER["adam"], 1), (shape(25, 11, 32, 24, 2, loss="error", shuffled=True), 4)]
+)
+def test_members_have_rates_decays_orders_and_rows_of_their_own(one, blocks, random):
+    one = replace(one, update="adamw_update", states=2)
     X, _, Y, weights = made(one, 70, random)
     rows = np.stack([np.arange(0, 50), np.arange(20, 70)]).astype(np.int32)
     rates, decays, seeds = [0.004, 0.008], [0.3, 0.1], [3, 4]
     its = MemberArrays(*(np.array(v, np.float32) for v in (rates, decays)), np.array(seeds, np.uint32), rows)
     of = whole(one, 50, 2, own_rows=True, watched=True, most_epochs=2)
+    assert sends_rows(of, blocks) == (blocks == 4)
     steps = steps_of(one, 50, 2, RATE)
     buffers = buffers_of(of, X, Y, [weights, weights], steps, its)
-    launched(of, 1, buffers, steps)
+    launched(of, blocks, buffers, steps)
     per = buffers[2].size // 2
     for i, (rate, decay, seed) in enumerate(zip(rates, decays, seeds, strict=True)):
         expected, errors = member_oracle(one, X[rows[i]], Y[rows[i]], weights, rate, decay, seed)
