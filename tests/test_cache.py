@@ -135,18 +135,6 @@ def test_a_library_is_named_a_folder_unless_the_user_has_named_one_or_it_cannot_
 # ---- Numba's loops, and PyTorch's steps
 
 
-def test_a_loop_is_compiled_when_an_operation_needs_it():
-    compiled = []
-
-    def compile(loop):
-        compiled.append(loop)
-        return loop
-
-    loop = numba_loops.Loop(len, compile)
-    assert not compiled
-    assert (loop()([1]), loop(), compiled) == (1, len, [len])
-
-
 def test_numba_compiles_a_loop_once_for_its_options_and_all_clones(folder, tmp_path, monkeypatch):
     pytest.importorskip("numba")
 

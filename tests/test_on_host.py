@@ -13,12 +13,14 @@ from hypothesis import settings
 from ledgers import ledger_of, shapes
 from test_measure import JOB
 
+from snn.backends.cpu import ops as cpu_ops
 from snn.backends.cpu.backend import CpuBackend
 from snn.config import groups
 from snn.errors import OutOfMemory, Unsupported
 from snn.files import cache
 from snn.models.glibc_random import GlibcRandom
-from snn.models.network import draw_weights
+from snn.models.layers import parse
+from snn.models.network import Network, draw_weights
 from snn.strategies import cpu, factory, numba_loops
 from snn.strategies.factory import start
 from snn.strategies.numba_loops import perceptron_loops
@@ -107,19 +109,44 @@ class Type:
 CONFIG = SimpleNamespace(CACHE_LOCATOR_CLASSES="")
 
 
-def loops(parallel=False):
-    """The functions before they are compiled, and what Numba was asked for."""
-    asked = []
+def loops(parallel=False, of=numba_loops.perceptron_loops):
+    """The functions before they are compiled, what Numba was asked for, and the names of what it compiled."""
+    asked, compiled = [], []
 
     def njit(signature, **options):
         asked.append(options)
-        return lambda function: function
+        return lambda function: compiled.append(function.__name__) or function
 
-    types = {"float32": Type(), "boolean": bool, "void": lambda *types: types}
+    types = {"float32": Type(), "int64": int, "float64": float, "boolean": bool, "void": lambda *types: types}
     numba = SimpleNamespace(__version__="1", prange=range, njit=njit, config=CONFIG, **types)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numba_loops, "required", lambda name: {"numba": numba}[name])
-        return numba_loops.perceptron_loops.__wrapped__(parallel), asked
+        return of.__wrapped__(parallel), asked, compiled
+
+
+def test_an_operation_compiles_only_the_loops_that_it_needs():
+    found, _, compiled = loops(of=numba_loops._layer_loops)
+    assert not compiled
+    for name in ("matmul", "tanh_forward", "clipped_update", "update"):
+        found[name]()
+    assert compiled == ["forward", "activate", "update"]
+
+
+def test_predictions_need_no_operation_that_setup_has_not_asked_for():
+    network = Network((3,), tuple(map(parse, ("batchnorm1d", "linear 1"))), init="he_uniform")
+    asked = []
+    batches = [(np.ones((n, 3), np.float32), np.ones((n, 1), np.float32)) for n in (4, 2)]
+
+    def operation(name):
+        asked.append(name)
+        return getattr(cpu_ops, name)
+
+    layers = cpu.Layers(network, batches, 0.1, operation, True, lambda array, _: array)
+    compiled = {*asked}
+    for X, _ in batches:
+        layers.outputs(X[:1])
+        layers.outputs(X)
+    assert "batchnorm_predict" in compiled and {*asked} == compiled
 
 
 ARITHMETIC = {
@@ -198,6 +225,6 @@ def test_there_are_no_more_threads_than_processors_and_than_numba_has(monkeypatc
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_they_are_compiled_for_one_thread_or_several_and_may_reorder_sums(parallel):
-    _, asked = loops(parallel)
+    _, asked, _ = loops(parallel)
     expected = {"parallel": parallel, "fastmath": {"reassoc", "contract", "nsz"}, "cache": True}
     assert asked == [expected] * 5

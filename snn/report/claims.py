@@ -250,25 +250,26 @@ class _Selection:
     def find(self) -> Finding:
         """The cases of these rows."""
         rows = self.select(self.test["where"], "where")
-        cases = [case for row in rows if (case := self.case(row)) is not None]
+        self.check_columns(self.test.get("by", []), ".by")
+        pairs = [(row, self.divisor(row)) for row in rows]
+        cases = [case for pair in pairs if (case := self.case(*pair)) is not None]
         if cases and self.test.get("best"):
             cases = [max(cases, key=lambda case: case.value)]
         if len({case.at for case in cases}) < len(cases):
-            self.refuse(".by", f"several rows of {self.name} have the same values: name more columns")
+            self.reject(".by", f"several rows of {self.name} have the same values: name more columns")
         is_printed = self.test["column"].startswith(("published_", "paper_"))
-        divided = [row for row in rows if "over" in self.test and self.interval(row) is not None]
-        every = [*rows, *map(self.divisor, divided)]
-        named = {row.get("published_device" if is_printed else "device") for row in every}
+        column = "published_device" if is_printed else "device"
+        named = {row.get(column) for pair in pairs for row in pair if row is not None}
         devices = sorted(device for device in named if isinstance(device, str))
         return Finding(self.test, self.name, tuple(cases), " and ".join(devices))
 
-    def refuse(self, key: str, message: str) -> NoReturn:
+    def reject(self, key: str, message: str) -> NoReturn:
         raise ConfigError(f"{self.place}{key}: {message}")
 
     def check_columns(self, columns: Iterable[str], key: str) -> None:
         """Raise ConfigError for columns that the table does not have."""
         if self.rows and (missing := set(columns) - {*self.rows[0]}):
-            self.refuse(key, f"{self.name} has no column {', '.join(sorted(missing))}")
+            self.reject(key, f"{self.name} has no column {', '.join(sorted(missing))}")
 
     def select(self, where: Mapping[str, Any], key: str) -> Rows:
         """The rows with these values; a list allows any of its values, each of which some row must have."""
@@ -282,17 +283,15 @@ class _Selection:
         for column, values in allowed.items():
             for value in values:
                 if not any(_is(row[column], value) for row in chosen):
-                    self.refuse(f".{key}", f"no row of {self.name} has {shown({**where, column: value})}")
+                    self.reject(f".{key}", f"no row of {self.name} has {shown({**where, column: value})}")
         return chosen
 
-    def case(self, row: Mapping[str, Any]) -> Case | None:
-        """The case of a row; None if it, or the row that it is divided by, has no value."""
-        test, by = self.test, self.test.get("by", [])
-        self.check_columns(by, ".by")
-        at = tuple(row[key] for key in by)
+    def case(self, row: Mapping[str, Any], other: Mapping[str, Any] | None) -> Case | None:
+        """The case of a row and its ``divisor``; None if either has no value."""
+        test = self.test
+        at = tuple(row[key] for key in test.get("by", []))
         interval = self.interval(row)
-        if interval is not None and "over" in test:
-            other = self.divisor(row)
+        if interval is not None and other is not None:
             divisor = self.interval(other)
             if divisor is not None:
                 self.check_number(other, test["column"], 0, ".over")
@@ -306,13 +305,15 @@ class _Selection:
             return Case(at, *interval, _outcome(value, *ends, test["is"]))
         return Case(at, *interval, _outcome(*interval, test["is"]))
 
-    def divisor(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The row that a row is divided by. Raises ConfigError unless there is exactly one."""
+    def divisor(self, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The row that a row with a value is divided by, if any. Raises ConfigError if there are several."""
+        if "over" not in self.test or self.interval(row) is None:
+            return None
         same = {key: row[key] for key in self.test.get("by", [])}
         where = {**self.test["where"], **same, **self.test["over"]}
         other, *more = self.select(where, "over")
         if more:
-            self.refuse(".over", f"{1 + len(more)} rows have {shown(where)}: name more in by")
+            self.reject(".over", f"{1 + len(more)} rows match {shown(where)}: add columns to by")
         return other
 
     def interval(self, row: Mapping[str, Any]) -> Interval | None:
@@ -337,7 +338,7 @@ class _Selection:
     def check_number(self, row: Mapping[str, Any], column: str, above: float, key: str = "") -> None:
         if not isinstance(row[column], int | float) or not row[column] > above:
             right = "a number" if above == -inf else f"a number above {above:g}, to divide by it"
-            self.refuse(key, f"{self.name} has {column} {shown(row[column])}: it must be {right}")
+            self.reject(key, f"{self.name} has {column} {shown(row[column])}: it must be {right}")
 
     def check_baseline(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> None:
         """Raise ConfigError for a ratio of two speedups over different baselines, which compares nothing."""
@@ -345,7 +346,7 @@ class _Selection:
         named = [key for key in _BASELINES if str(one.get(key)) != str(other.get(key))]
         if column.startswith("speedup") and named:
             both = f"{shown(one[named[0]])} and {shown(other[named[0]])}"
-            self.refuse(
+            self.reject(
                 ".over",
                 f"the two {column} of {self.name} are over different baselines, {both}: choose a column or "
                 "rows with the same",

