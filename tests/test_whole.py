@@ -49,6 +49,14 @@ def sends_rows(one, blocks):
     return dict(configuration(one, blocks).defines)["SENDS_ROWS"] == "1"
 
 
+def send_X_too(one, blocks, monkeypatch):
+    """As on a device whose blocks have no room for X's rows of the batch and a table of the permutation."""
+    assert dict(configuration(one, blocks).defines)["SENDS_X"] == "0"
+    less = replace(H200, shared_bytes=configuration(one, blocks).shared_bytes - 1)
+    monkeypatch.setattr("test_whole.H200", less)
+    assert dict(configuration(one, blocks).defines)["SENDS_X"] == "1"
+
+
 def single(rate=RATE):
     return MemberArrays(np.array([rate], np.float32), None, None, None)
 
@@ -121,6 +129,19 @@ def test_a_kernel_trains_as_the_oracle(one, blocks, random):
 
 
 @on_cpu
+@pytest.mark.parametrize("one, blocks", SENDING_ROWS)
+@pytest.mark.parametrize("batches", [0, 1, 2, 5])
+def test_blocks_that_send_X_train_as_the_oracle(one, blocks, batches, random, monkeypatch):
+    rows = batches * one.batch + 7
+    X, _, Y, weights = made(one, rows, random)
+    of, steps = whole(one, rows), steps_of(one, rows, EPOCHS, RATE)
+    send_X_too(of, blocks, monkeypatch)
+    buffers = buffers_of(of, X, Y, [weights], steps)
+    launched(of, blocks, buffers, steps)
+    check(of, [*buffers[:3], *buffers[4:]], *oracle(one, X, Y, weights, EPOCHS, RATE), 1e-5)
+
+
+@on_cpu
 @settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_awkward_networks_whose_blocks_send_rows_train_as_the_oracle(data, random):
@@ -143,7 +164,10 @@ def test_awkward_networks_whose_blocks_send_rows_train_as_the_oracle(data, rando
     X, _, Y, weights = made(one, rows, random)
     steps = steps_of(one, rows, EPOCHS, RATE)
     buffers = buffers_of(of, X, Y, [weights], steps)
-    launched(of, blocks, buffers, steps)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        if draw(st.booleans()):
+            send_X_too(of, blocks, monkeypatch)
+        launched(of, blocks, buffers, steps)
     within = 1e-4 if one.states == 2 else 1e-5  # Adam takes large steps along gradients that are almost 0
     check(of, [*buffers[:3], *buffers[4:]], *oracle(one, X, Y, weights, EPOCHS, RATE), within)
 
@@ -199,14 +223,17 @@ def norms_by_oracle(one, X, Y, weights):
         (FURTHER["adam"], 1),
         (FURTHER["adam"], 2),
         (shape(32, 11, 32, 32, 1, loss="error", update="adam_update"), 4),
+        (shape(32, 30, 32, 32, 1, loss="error", update="adam_update"), 4),
     ],
 )
-def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(one, blocks, random):
+def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(one, blocks, random, monkeypatch):
     rows = 2 * one.batch
     X, _, Y, weights = made(one, rows, random)
     weights[2] *= np.float32(1e-9)
     of, steps = whole(one, rows), steps_of(one, rows, 2, RATE)
     assert sends_rows(of, blocks) == (blocks == 4)
+    if one.features == 30:
+        send_X_too(of, blocks, monkeypatch)
     together, apart = (buffers_of(of, X, Y, [weights], steps) for _ in range(2))
     launched(of, blocks, together, steps)
     check(of, [*together[:3], *together[4:]], *oracle(one, X, Y, weights, 2, RATE), 1e-5)
@@ -220,9 +247,14 @@ def test_weights_that_grow_a_million_times_in_a_step_change_their_scale(one, blo
 
 @on_cpu
 @pytest.mark.parametrize(
-    "one, blocks", [(FURTHER["adam"], 1), (shape(25, 11, 32, 24, 2, loss="error", shuffled=True), 4)]
+    "one, blocks, sends_X",
+    [
+        (FURTHER["adam"], 1, False),
+        (shape(25, 11, 32, 24, 2, loss="error", shuffled=True), 4, False),
+        (shape(25, 11, 32, 24, 2, loss="error", shuffled=True), 4, True),
+    ],
 )
-def test_members_have_rates_decays_orders_and_rows_of_their_own(one, blocks, random):
+def test_members_have_rates_decays_orders_and_rows_of_their_own(one, blocks, sends_X, random, monkeypatch):
     one = replace(one, update="adamw_update", states=2)
     X, _, Y, weights = made(one, 70, random)
     rows = np.stack([np.arange(0, 50), np.arange(20, 70)]).astype(np.int32)
@@ -230,6 +262,8 @@ def test_members_have_rates_decays_orders_and_rows_of_their_own(one, blocks, ran
     its = MemberArrays(*(np.array(v, np.float32) for v in (rates, decays)), np.array(seeds, np.uint32), rows)
     of = whole(one, 50, 2, own_rows=True, watched=True, most_epochs=2)
     assert sends_rows(of, blocks) == (blocks == 4)
+    if sends_X:
+        send_X_too(of, blocks, monkeypatch)
     steps = steps_of(one, 50, 2, RATE)
     buffers = buffers_of(of, X, Y, [weights, weights], steps, its)
     launched(of, blocks, buffers, steps)
@@ -245,6 +279,12 @@ def member_oracle(one, X, Y, weights, rate, decay, seed, monkeypatch=pytest.Monk
         patch.setattr("layered_shapes.SEED", seed)
         patch.setitem(OPTIMIZERS, one.update, replace(OPTIMIZERS[one.update], weight_decay=decay))
         return oracle(one, X, Y, weights, 2, rate)
+
+
+@pytest.mark.parametrize("rows, sends_X", [(16_384, "0"), (16_385, "1")])
+def test_blocks_send_X_where_a_table_of_all_rows_has_no_room(rows, sends_X):
+    one, blocks = SENDING_ROWS[0]
+    assert dict(configuration(whole(one, rows), blocks).defines)["SENDS_X"] == sends_X
 
 
 @example(640, 3000, 600)  # 648 lines: of 27 chunks
@@ -312,22 +352,26 @@ def test_after_fifty_steps_the_parameters_are_the_oracles(name, random, cuda_bac
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("blocks, batch", [(1, 150), (2, 150), (4, 150), (8, 150), (4, 30), (8, 64)])
-def test_every_size_of_cluster_trains_as_the_oracle(blocks, batch, random, cuda_backend, monkeypatch):
+@pytest.mark.parametrize(
+    "blocks, batch, rows",
+    [*((n, 150, 1001 + n) for n in (1, 2, 4, 8)), (4, 30, 1005), (8, 64, 1009), (8, 64, 16_400)],
+)
+def test_every_size_of_cluster_trains_as_the_oracle(blocks, batch, rows, random, cuda_backend, monkeypatch):
     one = shape(
-        *(batch, 11, 64, 32, 1),
+        *(batch, 11, 64, 64 if rows > 16_384 else 32, 1),
         **{"loss": "error", "activations": ("tanh",), "update": "adamw_update", "shuffled": True},
     )
-    assert sends_rows(whole(one, 1001 + blocks), blocks) == (batch < 150)
-    X, _, Y, weights = made(one, 1001 + blocks, random)
+    epochs = 1 if rows > 16_384 else 7
+    assert sends_rows(whole(one, rows), blocks) == (batch < 150)
+    X, _, Y, weights = made(one, rows, random)
     monkeypatch.setattr("snn.backends.launches.whole._CLUSTERS", (blocks,))
     with closing(OneLaunch(cuda_backend, whole_shape)) as strategy:
         strategy.setup(network_of(one), X, Y, one.batch, RATE)
         assert strategy.launch["cluster"] == blocks
         strategy.load(weights)
-        strategy.train(7)
+        strategy.train(epochs)
         found = strategy.weights()
-    expected, _ = oracle(one, X, Y, weights, 7, RATE)
+    expected, _ = oracle(one, X, Y, weights, epochs, RATE)
     for W, exact in zip(found, expected, strict=True):
         assert np.linalg.norm(W - exact) < 1e-5 * max(np.linalg.norm(exact), 1e-2)
 

@@ -115,8 +115,10 @@ __device__ constexpr bool tiles_fit(int i = L)   // whether each block owns equa
 }
 static_assert(!SENDS_ROWS || (CHUNKS == 1 && ROW_TILES == 1 && NARROW && tiles_each(L) == 1 && tiles_fit()), "_Plan in snn/backends/launches/whole.py");
 // Tiles of H_{i-1}, 16 inputs each, that a block receives with SENDS_ROWS; half a tile, if it owns one of weights.
+constexpr bool HAS_ALL_X = SENDS_ROWS && !SENDS_X;   // whether each block has X's rows of the whole batch
+constexpr int FIRST_SENT = HAS_ALL_X ? 2 : 1;        // the first layer whose inputs are sent
 __device__ constexpr int received_of(int i) { return up(tiles_each(i), 2); }
-__device__ constexpr int first_received(int i) { return i > 2 ? first_received(i - 1) + received_of(i - 1) : 0; }
+__device__ constexpr int first_received(int i) { return i > FIRST_SENT ? first_received(i - 1) + received_of(i - 1) : 0; }
 constexpr int RECEIVED = first_received(L + 1);
 
 __device__ constexpr bool NEEDS_Z(int i) { return F[i] == SILU || F[i] == GELU; }
@@ -127,7 +129,8 @@ __device__ constexpr int slopes_before(int i) { return i > 1 ? slopes_before(i -
 constexpr int DZ_APART = APART ? (tiles_before(LAST) + m_tiles(LAST) - tiles_before(1)) * ROW_TILES * TILE : 0;   // from H_i
 using Hidden = Neurons<larger(L - 1, 1)>;   // of which NARROW outputs are sums
 constexpr int X_LINE = WIDTH[0] + 4, Y_LINE = to_multiple(OUTPUTS, 4);
-constexpr int LINES_OF_X = SENDS_ROWS ? CLUSTER * CHUNK : CHUNK;   // with SENDS_ROWS each block has all rows of X
+constexpr int LINES_OF_X = HAS_ALL_X ? CLUSTER * CHUNK : CHUNK;
+constexpr int TABLES = CLUSTER == 1 ? 1 : SENDS_X ? 3 : 2;   // of orders that a block has at a time
 constexpr int RIGHT_BITS = ORDER_BITS - ORDER_BITS / 2;
 constexpr int ERRORS = CROSS_ENTROPY ? 1 : OUTPUTS;   // of a row, in E
 constexpr int OF_HELD = 3, TURNS = 3 + WATCHED;   // turns of chunks, and one for rows held out
@@ -184,8 +187,8 @@ struct Shared {
 #if CLIPPED
     unsigned long long squares_arrived;                    // another
 #endif
-    unsigned short places[SENDS_ROWS ? 2 : 1][SENDS_ROWS && ORDER_BITS ? 1 << ORDER_BITS : 4];   // of a permutation, for this epoch and the next
-    unsigned short tables[CLUSTER > 1 ? 2 : 1][ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of an epoch's order, and of the next one's
+    unsigned short tables[TABLES][ORDER_BITS ? 8 << RIGHT_BITS : 4];   // of epochs' orders
+    unsigned short places[HAS_ALL_X ? 2 : 1][HAS_ALL_X && ORDER_BITS ? 1 << ORDER_BITS : 4];   // of a permutation, for this epoch and the next
 };
 extern "C" __device__ const int shared_bytes = sizeof(Shared);
 

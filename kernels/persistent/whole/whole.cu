@@ -21,9 +21,10 @@
 //              update, and prepare the rows of steps to come. One owner looks whether new weights fit their scales.
 //   SENDS_ROWS With 8 rows per block, blocks exchange less and earlier: instead of gradients they send H_i, as soon as it is known,
 //              to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's. Owners find the gradients of their
-//              weights from these, and from X, of which each block has all rows of the batch, in TF32 products. The last warp of
-//              owners, which looks at the weights, also finds the rows of steps to come; the workers copy them while the
-//              owners update. If weights do not fit their scales, everything is sent again.
+//              weights from these in TF32 products. The last warp of owners, which looks at the weights, also finds the rows of
+//              steps to come; the workers copy them while the owners update. If weights do not fit their scales, everything is
+//              sent again. Each block copies X's rows of the whole batch, and finds them in a table of the epoch's permutation
+//              or, if memory has no room for that table (SENDS_X), copies its own rows only, and X is sent as H_i is.
 //   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
@@ -52,8 +53,8 @@
 // turn: one is written again two steps later, after the owners have received a gradient that the block computed from what it
 // read there. A block's biases are written after it has sent all gradients, the first layer's last. With SENDS_ROWS: dZ_I is sent
 // once all weights of layer I have come, so after their owners have used the dZ_I before. H_I is sent once those of layer I have
-// come, when the owners of layer I + 1 may still use the one before, and has two places; its place is used again after weights of
-// layer I + 1 have come, which their owners sent after they had used it.
+// come, and X at the beginning of a step, when the owners of layer I + 1 may still use the one before; so each has two places. One
+// is used again two steps later, after workers have used weights of layer I + 1, which their owners sent after they had used it.
 
 #include "../../activation_functions.cuh"
 #include "../../output_losses.cuh"
@@ -345,7 +346,7 @@ struct Training {
 
     __device__ auto own_X(int place) const   // this block's rows, with SENDS_ROWS in one of four places
     {
-        return SENDS_ROWS ? shared.X[place] + rank * CHUNK : shared.X[0];
+        return shared.X[SENDS_ROWS ? place : 0] + (HAS_ALL_X ? rank * CHUNK : 0);
     }
     __device__ void take_X(int which, int place = 0)   // of this chunk or the next
     {
@@ -370,13 +371,13 @@ struct Training {
     __device__ void make_next_tables(int numbers, int first, int apart)
     {
         const int end = smaller(made + numbers, TABLE);
-        make_tables<larger(ORDER_BITS, 1)>(shared.tables[CLUSTER > 1 ? (next_epoch + OF_NEXT) % 2 : 0], seed,
-                                           next_epoch + OF_NEXT, made + first, end, apart);
+        make_tables<larger(ORDER_BITS, 1)>(shared.tables[(next_epoch + OF_NEXT) % TABLES], seed, next_epoch + OF_NEXT,
+                                           made + first, end, apart);
         made = end;
     }
-    // With SENDS_ROWS one warp finds all rows of a batch, so it needs few lookups: shared.places has the result of one pass through
+    // With HAS_ALL_X one warp finds all rows of a batch, so it needs few lookups: shared.places has the result of one pass through
     // the Feistel network for every place of an epoch. It is computed an epoch ahead, from tables that are computed two ahead.
-    static constexpr int OF_NEXT = SENDS_ROWS ? 2 : 1, PLACES = SENDS_ROWS && ORDER_BITS ? 1 << ORDER_BITS : 0;
+    static constexpr int OF_NEXT = HAS_ALL_X ? 2 : 1, PLACES = HAS_ALL_X && ORDER_BITS ? 1 << ORDER_BITS : 0;
     __device__ void make_next_places(int numbers, int first, int apart)
     {
         constexpr int TOGETHER = 4;
@@ -385,7 +386,7 @@ struct Training {
             unsigned at[TOGETHER];
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j)
-                at[j] = permuted<larger(ORDER_BITS, 1)>(shared.tables[CLUSTER > 1 ? to : 0], smaller(i + j * apart, PLACES - 1));
+                at[j] = permuted<larger(ORDER_BITS, 1)>(shared.tables[to % TABLES], smaller(i + j * apart, PLACES - 1));
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j)
                 if (i + j * apart < end) shared.places[to][i + j * apart] = at[j];
@@ -411,27 +412,64 @@ struct Training {
         made = TABLE, placed = PLACES;
     }
 
+    __device__ void look_on()
+    {
+        if (ORDER_BITS) make_next_tables(up(TABLE, batches * CHUNKS), finder_index(), FINDERS);
+        if (PLACES) make_next_places(up(PLACES, batches), lane, FINDERS);
+        if (look_ahead()) made = placed = 0;
+    }
     __device__ void find_next_rows(int to)
     {
+        if constexpr (SENDS_X) return look_for_rows(), take_rows(to);
         constexpr int EACH = up(LINES_OF_X, FINDERS);
         if (const int first = FINDERS - 1 - finder_index(); first < LINES_OF_X) {   // the last owners have the most time
             unsigned row[EACH];
 #pragma unroll
             for (int i = 0; i < EACH; ++i) {
                 const int line = smaller(first + i * FINDERS, LINES_OF_X - 1);
-                row[i] = SENDS_ROWS ? place_in_batch(next_batch, line) : place_of_row(next_batch, next_chunk * CHUNK + line);
+                row[i] = HAS_ALL_X ? place_in_batch(next_batch, line) : place_of_row(next_batch, next_chunk * CHUNK + line);
             }
             if constexpr (PLACES > 0) find_rows_of_places(row);
-            else if constexpr (ORDER_BITS > 0)
-                find_rows_at<ORDER_BITS>(shared.tables[CLUSTER > 1 ? next_epoch % 2 : 0], row, rows);
+            else if constexpr (ORDER_BITS > 0) find_rows_at<ORDER_BITS>(shared.tables[next_epoch % TABLES], row, rows);
 #pragma unroll
             for (int i = 0; i < EACH; ++i)
                 if (first + i * FINDERS < LINES_OF_X) shared.found[to][first + i * FINDERS] = row_at(row[i]);
         }
-        if (ORDER_BITS) make_next_tables(up(TABLE, batches * CHUNKS), finder_index(), FINDERS);
-        if (PLACES) make_next_places(up(PLACES, batches), lane, FINDERS);
-        if (look_ahead()) made = placed = 0;
+        look_on();
         if (PLACES) __syncwarp();
+    }
+    // With SENDS_X the finder's lanes look for the rows of four chunks, eight lanes for each, with one way through the Feistel
+    // network per step. An epoch of few batches ends while its rows are looked for, so they are found at once.
+    unsigned sought = 0, table = 0;   // a lane's row, once it is found; of its epoch
+    bool is_found = true;
+    int looked_for = 0, taken = 0;    // chunks
+    __device__ void look_for_rows()   // of one chunk more
+    {
+        const bool begins = lane / 8 == looked_for++ % 4;
+        if (begins) {
+            sought = place_of_row(next_batch, lane % 8);
+            if constexpr (ORDER_BITS > 0) table = next_epoch % TABLES, is_found = false;
+        }
+        seek();
+        if (begins && batches < TABLES)
+            while (!is_found) seek();
+        __syncwarp();
+        look_on();
+        __syncwarp();
+    }
+    __device__ void seek()
+    {
+        if (is_found) return;
+        if constexpr (ORDER_BITS > 0) sought = permuted<ORDER_BITS>(shared.tables[table], sought);
+        is_found = sought < rows;
+    }
+    __device__ void take_rows(int to)
+    {
+        if (lane / 8 == taken++ % 4) {
+            while (!is_found) seek();
+            shared.found[to][lane % 8] = row_at(sought);
+        }
+        __syncwarp();
     }
     template <int COUNT>
     __device__ void find_rows_of_places(unsigned (&at)[COUNT]) const
@@ -453,7 +491,7 @@ struct Training {
     __device__ void copy_found(int from, int to_Y)
     {
         copy_parts<WIDTH[0], WIDTH[0] / 4>(shared.X[SENDS_ROWS ? to_Y : 0], X, shared.found[from]);
-        copy_parts<WIDTH[L], Y_LINE / 4>(shared.Y[to_Y], Y, shared.found[from] + (SENDS_ROWS ? rank * CHUNK : 0));
+        copy_parts<WIDTH[L], Y_LINE / 4>(shared.Y[to_Y], Y, shared.found[from] + (HAS_ALL_X ? rank * CHUNK : 0));
     }
 
     __device__ void begin_rows()   // with SENDS_ROWS by all threads
@@ -463,11 +501,13 @@ struct Training {
             begin_places();
         } else if (ORDER_BITS) {
             --next_epoch;
-            make_next_tables(TABLE, finder_index(), FINDERS);
+            if (is_copier()) make_next_tables(TABLE, of_crew(), CREW);
             ++next_epoch, made = 0;
-            make_next_tables(TABLE, finder_index(), FINDERS);
+            if (is_copier()) make_next_tables(TABLE, of_crew(), CREW);
+            made = TABLE;
         }
         wait();
+        for (int i = 0; SENDS_X && is_finder() && i < 3; ++i) look_for_rows();
         for (int i = 0; i < 3; ++i) {
             if (is_finder()) find_next_rows(i % 2);
             if (i > 0 && is_copier()) {
@@ -555,6 +595,14 @@ struct Training {
     static constexpr int SENDERS = OWNERS - 32, WORKERS_AND_SENDERS = SENDS_ROWS ? WORKERS + SENDERS : THREADS;
     template <int I> static constexpr int SEND_H = I == LAST - 1 ? SEND_LAST_H : ERROR + 1 + I;
     template <int I> __device__ float4& outgoing_H(int tile) { return shared.outgoing[32 * (tiles_before(I) - tiles_before(1) + tile) + lane]; }
+    __device__ void send_X()
+    {
+        for (int tile = warp; tile < m_tiles(0); tile += SENDERS / 32) {
+            const float* const from = &shared.X[SENDS_ROWS ? of_Y : 0][2 * t][16 * tile + g];
+            const float v[4] = {from[0], from[X_LINE], from[8], from[X_LINE + 8]};
+            send_tile<1>(tile, v);
+        }
+    }
     template <int I = 1>
     __device__ void send_all_inputs()
     {
@@ -1337,7 +1385,7 @@ struct Training {
     {
         if (SENDS_ROWS && which != 1) {
             const bool has_some = owned_by(i, rank) > 0;
-            if (which == 2) return has_some && i > 1 ? 256 * CLUSTER * tiles_each(i) : 0;
+            if (which == 2) return has_some && i >= FIRST_SENT ? 256 * CLUSTER * tiles_each(i) : 0;
             const int of_errors = has_some ? (i < L ? 512 : 32 * OUTPUTS) * CLUSTER : 0;
             return i < L ? of_errors : of_errors + 16 * CLUSTER * owned_by(0, rank);   // biases come with the last layer
         }
@@ -2013,6 +2061,7 @@ struct Training {
     __device__ void send_and_receive(float (&sum)[4])
     {
         if (warp < OWNER_WARPS - 1) {
+            if constexpr (SENDS_X) send_X();
             send_all_inputs();
             named_barrier(ERROR + FIRST, WORKERS_AND_SENDERS);
         }
@@ -2165,7 +2214,7 @@ struct Training {
                 const float2 its = g < OUTPUTS ? *reinterpret_cast<const float2*>(&shared.errors_of_outputs[from][g][2 * t]) : none;
                 dz.set(0, its.x), dz.set(1, 0.0f), dz.set(2, its.y), dz.set(3, 0.0f);
             }
-            if constexpr (I == 1) {
+            if constexpr (I < FIRST_SENT) {
                 const float* const column = &shared.X[of_Y][8 * from + 2 * t][8 * n + g];
                 x.set(0, column[0]), x.set(1, column[X_LINE]);
             } else {
@@ -2184,7 +2233,7 @@ struct Training {
     template <int I>
     __device__ void await_messages() const
     {
-        if (I > 1) mbarrier_wait(barrier_of(2 + step % 2, I), activation_parity(), {"activations", I}, step);
+        if (I >= FIRST_SENT) mbarrier_wait(barrier_of(2 + step % 2, I), activation_parity(), {"activations", I}, step);
         mbarrier_wait(barrier_of(0, I), error_parity(), {"errors", I}, step);
     }
     __device__ unsigned error_parity() const { return (step + repeated[0] + repeated[1]) & 1; }   // parities of mbarriers
@@ -2193,7 +2242,7 @@ struct Training {
     __device__ void expect_messages() const
     {
         if (lane >= L) return;
-        if (SENDS_ROWS && lane > 0) {
+        if (SENDS_ROWS && (SENDS_X || lane > 0)) {
             mbarrier_wait(barrier_of(2 + step % 2, lane + 1), activation_parity(), {"activations", (unsigned)lane + 1}, step);
             expect(2 + step % 2, lane + 1);
         }

@@ -219,6 +219,8 @@ class WholeShape(LayeredShape):
         available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
         plan = _Plan(self, blocks, apart=blocks > 1)
         if plan.sends_rows and plan.shared_bytes > available:
+            plan = _Plan(self, blocks, apart=True, sends_X=True)
+        if plan.sends_rows and plan.shared_bytes > available:
             plan = _Plan(self, blocks, apart=True, may_send_rows=False)
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
             plan = plan.with_fewer_rows()
@@ -267,6 +269,7 @@ class WholeShape(LayeredShape):
                 WARPS=plan.warps,
                 OWNER_WARPS=plan.owner_warps,
                 SENDS_ROWS=plan.sends_rows,
+                SENDS_X=plan.sends_X,
                 BLOCKS_PER_SM=together,
             ),
             plan.shared_bytes,
@@ -292,7 +295,8 @@ class _Plan:
 
     ``apart``: whether errors have separate places instead of overwriting activations. ``may_send_rows``:
     whether the blocks of a cluster may send each other activations and errors instead of gradients. They do
-    if each has eight rows, the outputs are few, and the tiles divide evenly.
+    if each has eight rows, the outputs are few, and the tiles divide evenly. ``sends_X``: whether they then
+    send X, too, instead of having all of its rows and a table of the epoch's permutation.
     """
 
     def __init__(
@@ -302,6 +306,7 @@ class _Plan:
         chunk: int = 0,
         apart: bool = False,
         may_send_rows: bool = True,
+        sends_X: bool = False,
     ) -> None:
         self.shape, self.blocks, self.apart = shape, blocks, apart
         pairs, states = shape._pairs, shape.states
@@ -326,6 +331,8 @@ class _Plan:
         across = [k // 8 for k, _ in pairs]
         fit = all(n % t == 0 and (t == 1 or t % 2 == 0) for n, t in zip(across, each, strict=True))
         self.sends_rows = may_send_rows and 1 < blocks <= 8 and rows == 8 and narrow and fit and each[-1] == 1
+        self.sends_X = sends_X and self.sends_rows
+        has_all_X = self.sends_rows and not sends_X
         if self.sends_rows:
             owned[:-1] = [count * lane for count, lane in zip(each, lanes, strict=True)]
         slots = sum(math.ceil(count / 32) for count in owned)
@@ -341,8 +348,8 @@ class _Plan:
         with_z = [n for (_, n), layer in zip(pairs, shape.layers, strict=True) if layer.activation in KEEP_Z]
         right = self.order_bits - self.order_bits // 2
         summed = math.ceil(owned[-1] / 32)  # slots of biases
-        received = sum(math.ceil(count / 2) for count in each[1:])
-        lines_of_x = blocks * self.chunk if self.sends_rows else self.chunk
+        received = sum(math.ceil(count / 2) for count in each[has_all_X:])
+        lines_of_x = blocks * self.chunk if has_all_X else self.chunk
         floats = [
             4 * (sum(items) if blocks == 1 else 1),
             4 * (blocks * 32 * (summed if self.sends_rows else slots) if blocks > 1 else 1),
@@ -369,12 +376,9 @@ class _Plan:
         ]
         watch = 8 * (self.warps + 4) if shape.watched else 0
         barriers = 8 * ((4 if self.sends_rows else 2) * layers + 2 + shape.clipped)
-        places = (
-            2
-            * (2 if self.sends_rows else 1)
-            * (1 << self.order_bits if self.sends_rows and self.order_bits else 4)
-        )
-        tables = 2 * (2 if blocks > 1 else 1) * (ROUNDS << right if self.order_bits else 4)
+        orders = 3 if self.sends_X else 2 if blocks > 1 else 1
+        tables = 2 * orders * (ROUNDS << right if self.order_bits else 4)
+        places = 2 * (2 if has_all_X else 1) * (1 << self.order_bits if has_all_X and self.order_bits else 4)
         self.shared_bytes = round_up(round_up(4 * sum(floats), 8) + watch + barriers + places + tables, 16)
 
     def with_fewer_rows(self) -> "_Plan":
