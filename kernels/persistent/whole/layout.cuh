@@ -28,20 +28,21 @@ constexpr int OWN_FROM = LAST / 2 + 1 > 2 ? LAST / 2 + 1 : 2;
 
 // How M x N tiles are divided among warps: M_EACH x N_EACH for each. WHOLE: a warp has all tiles down. TURNS: blocks begin with
 // different ones of a warp's tiles, so that they do not send all first results to the same blocks.
-__device__ constexpr int cost_of(int m, int n, int down, int warps)
+// A warp that has all tiles down leaves out halves of tiles that are padding (is_padding).
+__device__ constexpr int cost_of(int halves, int m, int n, int down, int warps)
 {
-    return 64 * up(m, down) * up(n, warps / down) + 2 * up(m, down) + up(n, warps / down);
+    return 32 * (down > 1 ? 2 * up(m, down) : halves) * up(n, warps / down) + 2 * up(m, down) + up(n, warps / down);
 }
-__device__ constexpr int best_down(int m, int n, int warps)
+__device__ constexpr int best_down(int halves, int m, int n, int warps)
 {
     int best = 1;
     for (int down = 2; down <= warps; down *= 2)
-        if (cost_of(m, n, down, warps) < cost_of(m, n, best, warps)) best = down;
+        if (cost_of(halves, m, n, down, warps) < cost_of(halves, m, n, best, warps)) best = down;
     return best;
 }
-template <int M_, int N_, bool WHOLE, int COUNT = WARPS, bool TURNS = false>
+template <int M_, int N_, bool WHOLE, int COUNT = WARPS, bool TURNS = false, int HALVES = 2 * M_>
 struct Share {
-    static constexpr int DOWN = WHOLE ? 1 : best_down(M_, N_, COUNT), ACROSS = COUNT / DOWN;
+    static constexpr int DOWN = WHOLE ? 1 : best_down(HALVES, M_, N_, COUNT), ACROSS = COUNT / DOWN;
     static constexpr int M = up(M_, DOWN), N = up(N_, ACROSS);
 
     int down, across, turn;
@@ -75,7 +76,7 @@ struct Share {
     __device__ int m_turned(int m) const { return TURNS && M > 1 ? (m + turn) % M : m; }
     __device__ int n_turned(int n) const { return TURNS && N > 1 ? (n + turn / M) % N : n; }
 };
-template <int I> using Neurons = Share<m_tiles(I), ROW_TILES, I == L>;
+template <int I> using Neurons = Share<m_tiles(I), ROW_TILES, I == L, WARPS, false, up(REAL_WIDTH[I], 8)>;
 template <int I = L> __device__ constexpr int most_down()   // most tiles of neurons that a warp has in any layer
 {
     if constexpr (I > 1) return larger(Neurons<I>::M, most_down<I - 1>());

@@ -567,6 +567,12 @@ struct Training {
         }
     }
 
+    // Whether a tile's first or second eight neurons, of those that a warp has, are known to be padding when this is compiled.
+    template <int I, class S> __device__ static constexpr bool is_padding(int m, int half)
+    {
+        return S::DOWN == 1 && m * 16 + half * 8 >= REAL_WIDTH[I];
+    }
+
     template <int I, bool HELD = false>
     __device__ void forward()
     {
@@ -575,7 +581,7 @@ struct Training {
         outputs_of<I>([&](const S& share, int m, int n, const float (&z)[4]) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                float value = value_of(F[I], z[i]);
+                float value = is_padding<I, S>(m, i / 2) ? 0.0f : value_of(F[I], z[i]);
                 if (F[I] == SIGMOID && share.m_tile(m) * 16 + g + i / 2 * 8 >= REAL_WIDTH[I]) value = 0.0f;
                 h[m][n][i] = value, largest = fmaxf(largest, fabsf(value));
                 if (NEEDS_Z(I) && share.has(m, n)) slope_of<I>(share, m, n, i) = differentiated(F[I], 1.0f, z[i]);
@@ -728,7 +734,7 @@ struct Training {
         outputs_of<P>([&](const S&, int m, int n, const float (&z)[4]) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                h[m][n][i] = value_of(F[P], z[i]);
+                h[m][n][i] = is_padding<P, S>(m, i / 2) ? 0.0f : value_of(F[P], z[i]);
                 if (F[P] == SIGMOID && share.m_tile(m) * 16 + g + i / 2 * 8 >= REAL_WIDTH[P]) h[m][n][i] = 0.0f;
                 if (NEEDS_Z(P)) slope[m][n][i] = differentiated(F[P], 1.0f, z[i]);
             }
@@ -740,6 +746,7 @@ struct Training {
 #pragma unroll
                 for (int i = 0; i < 2 * OUTPUTS; ++i) {
                     const int half = i % 2, output = i / 2;
+                    if (is_padding<P, S>(m, half)) continue;
                     const float w = weight(m, half, output);
 #pragma unroll
                     for (int n = 0; n < S::N; ++n)
@@ -1112,6 +1119,8 @@ struct Training {
                 if (F[I - 1] != RELU) read_tile(tile, h, of_h);
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
+                    dz[m][n][i] = 0.0f;
+                    if (is_padding<I - 1, S>(m, i / 2)) continue;
                     float error = sums.total(m, n, i) * down;
                     if (NEEDS_Z(I - 1)) error *= slope_of<I - 1>(share, m, n, i);
                     else if (F[I - 1] == RELU) error = tile[i / 2 * 32] & 0x7fffu << i % 2 * 16 ? error : 0.0f;
