@@ -678,7 +678,7 @@ def of_commits():
     neighbours, cnn = (others.pop(name) for name in (f"{H100}/neighbours", f"{H200}/cnn"))
     assert {name: sorted(of, reverse=True) for name, of in others.items()} == {
         f"{H100}/paper": ["ad365fa"],
-        f"{H100}/further_questions": ["426a915", "0ed7404"],
+        f"{H100}/further_questions": ["d88d651", "426a915", "0ed7404"],
         f"{H200}/questions": ["ba760a0"],
         **{f"{H200}/{name}": ["3b63e89"] for name in ("several_gpus", "open_questions", "graphs")},
         f"{H200}/memory_questions": ["6e40dba", "3b63e89"],
@@ -687,7 +687,7 @@ def of_commits():
         f"{H200}/memory": ["9e7de56", usual],
     }
     yield f"All records are of commit {usual}, except those of the H100's sets `paper` (ad365fa)"
-    yield "and `further_questions` (426a915 and 0ed7404)"
+    yield "and `further_questions` (426a915, 0ed7404 and d88d651)"
     yield "of the H200's sets `questions` (ba760a0)"
     yield "`open_questions`, `graphs` and `memory_questions` (3b63e89, of the last one also 6e40dba)"
     yield "`paper_ten_rounds` (908b53e), `paper_fourth_card` (7f091bc)"
