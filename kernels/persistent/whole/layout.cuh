@@ -115,9 +115,9 @@ __device__ constexpr bool tiles_fit(int i = L)   // whether each block owns equa
     return i == 0 || (k_tiles(i) % tiles_each(i) == 0 && (tiles_each(i) == 1 || tiles_each(i) % 2 == 0) && tiles_fit(i - 1));
 }
 static_assert(!SENDS_ROWS || (CHUNKS == 1 && ROW_TILES == 1 && NARROW && tiles_each(L) == 1 && tiles_fit()), "_Plan in snn/backends/launches/whole.py");
-// Tiles of H_{i-1}, 16 inputs each, that a block receives with SENDS_ROWS; half a tile, if it owns one of weights.
 constexpr bool HAS_ALL_X = SENDS_ROWS && !SENDS_X;   // whether each block has X's rows of the whole batch
 constexpr int FIRST_SENT = HAS_ALL_X ? 2 : 1;        // the first layer whose inputs are sent
+// Tiles of H_{i-1}, 16 inputs each, that a block receives with SENDS_ROWS; half a tile, if it owns one of weights.
 __device__ constexpr int received_of(int i) { return up(tiles_each(i), 2); }
 __device__ constexpr int first_received(int i) { return i > FIRST_SENT ? first_received(i - 1) + received_of(i - 1) : 0; }
 constexpr int RECEIVED = first_received(L + 1);

@@ -442,7 +442,7 @@ struct Training {
     // network per step. An epoch of few batches ends while its rows are looked for, so they are found at once.
     unsigned sought = 0, table = 0;   // a lane's row, once it is found; of its epoch
     bool is_found = true;
-    int looked_for = 0, taken = 0;    // chunks
+    int looked_for = 0;               // chunks
     __device__ void look_for_rows()   // of one chunk more
     {
         const bool begins = lane / 8 == looked_for++ % 4;
@@ -463,9 +463,9 @@ struct Training {
         if constexpr (ORDER_BITS > 0) sought = permuted<ORDER_BITS>(shared.tables[table], sought);
         is_found = sought < rows;
     }
-    __device__ void take_rows(int to)
+    __device__ void take_rows(int to)   // of the chunk before the three that were looked for last
     {
-        if (lane / 8 == taken++ % 4) {
+        if (lane / 8 == looked_for % 4) {
             while (!is_found) seek();
             shared.found[to][lane % 8] = row_at(sought);
         }
@@ -604,7 +604,7 @@ struct Training {
     __device__ void send_X()
     {
         for (int tile = warp; tile < m_tiles(0); tile += SENDERS / 32) {
-            const float* const from = &shared.X[SENDS_ROWS ? of_Y : 0][2 * t][16 * tile + g];
+            const float* const from = &shared.X[of_Y][2 * t][16 * tile + g];
             const float v[4] = {from[0], from[X_LINE], from[8], from[X_LINE + 8]};
             send_tile<1>(tile, v);
         }

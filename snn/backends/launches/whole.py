@@ -33,6 +33,7 @@ _CROWDED = 1.03  # the same with fewer registers per thread, without another blo
 _MOST_KEPT = 100  # floats of gradients and state that a thread keeps in registers
 _MOST_LAYERS, _MOST_OUTPUTS = 8, 64
 _TILE = 128  # numbers
+_EXCHANGES = "rows", "rows and X", "gradients"  # from the fastest to the one that takes the least memory
 _PACES = 32  # steps whose learning rates are found together
 _OF_EPOCH = 4  # numbers that a launch reports
 
@@ -217,11 +218,10 @@ class WholeShape(LayeredShape):
         self, blocks: int, together: int, device: DeviceCapability
     ) -> LaunchConfiguration | str:
         available = device.shared_bytes if together == 1 else (device.shared_bytes + 1024) // together - 1024
-        plan = _Plan(self, blocks, apart=blocks > 1)
-        if plan.sends_rows and plan.shared_bytes > available:
-            plan = _Plan(self, blocks, apart=True, sends_X=True)
-        if plan.sends_rows and plan.shared_bytes > available:
-            plan = _Plan(self, blocks, apart=True, may_send_rows=False)
+        for exchange in _EXCHANGES:
+            plan = _Plan(self, blocks, apart=blocks > 1, exchange=exchange)
+            if plan.shared_bytes <= available or not plan.sends_rows:
+                break
         while plan.shared_bytes > available and plan.chunk > 8 and not self.sequential:
             plan = plan.with_fewer_rows()
         if blocks == 1 and not self.sequential:
@@ -293,10 +293,10 @@ class WholeShape(LayeredShape):
 class _Plan:
     """The share of a block, one of ``blocks``, in a shape (layout.cuh); ``chunk`` rows at a time, 0 for all.
 
-    ``apart``: whether errors have separate places instead of overwriting activations. ``may_send_rows``:
-    whether the blocks of a cluster may send each other activations and errors instead of gradients. They do
-    if each has eight rows, the outputs are few, and the tiles divide evenly. ``sends_X``: whether they then
-    send X, too, instead of having all of its rows and a table of the epoch's permutation.
+    ``apart``: whether errors have separate places instead of overwriting activations. ``exchange``: what the
+    blocks of a cluster send each other. Activations and errors (``rows``) only if each has eight rows, the
+    outputs are few, and the tiles divide evenly, else gradients; with ``rows and X`` they also send X,
+    instead of having all of its rows and a table of the epoch's permutation.
     """
 
     def __init__(
@@ -305,8 +305,7 @@ class _Plan:
         blocks: int,
         chunk: int = 0,
         apart: bool = False,
-        may_send_rows: bool = True,
-        sends_X: bool = False,
+        exchange: str = "rows",
     ) -> None:
         self.shape, self.blocks, self.apart = shape, blocks, apart
         pairs, states = shape._pairs, shape.states
@@ -330,9 +329,10 @@ class _Plan:
         each = [math.ceil(count / blocks) for count in tiles]  # tiles of weights, if blocks own whole ones
         across = [k // 8 for k, _ in pairs]
         fit = all(n % t == 0 and (t == 1 or t % 2 == 0) for n, t in zip(across, each, strict=True))
-        self.sends_rows = may_send_rows and 1 < blocks <= 8 and rows == 8 and narrow and fit and each[-1] == 1
-        self.sends_X = sends_X and self.sends_rows
-        has_all_X = self.sends_rows and not sends_X
+        can_send_rows = 1 < blocks <= 8 and rows == 8 and narrow and fit and each[-1] == 1
+        self.sends_rows = can_send_rows and exchange != "gradients"
+        self.sends_X = can_send_rows and exchange == "rows and X"
+        has_all_X = self.sends_rows and not self.sends_X
         if self.sends_rows:
             owned[:-1] = [count * lane for count, lane in zip(each, lanes, strict=True)]
         slots = sum(math.ceil(count / 32) for count in owned)
