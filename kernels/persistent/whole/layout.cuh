@@ -151,6 +151,7 @@ struct Watch {
 #endif
 
 constexpr int MBARRIERS = SENDS_ROWS ? 4 : 2;   // of a layer
+constexpr int AWAITED = L + SENDS_ROWS;         // layers and, with SENDS_ROWS, the gradients of all biases
 
 struct Shared {
     float4 pace[CLUSTER > 1 ? 1 : 2 * PACES];              // of steps, in turn
@@ -175,7 +176,7 @@ struct Shared {
     float largest_sent[2][CLUSTER > 1 ? CLUSTER : 1][CLUSTER > 1 ? SLOTS : 1];   // |weight| of each slot, of even and odd steps
     int largest_H[TURNS][L + 1], largest_dZ[TURNS][L + 1]; // bits of |.|: of the chunk before, of this and of the next
     int largest_W[3][L + 1];                               // of three steps
-    int expected[SENDS_ROWS ? 3 : 2][L];                   // bytes at each mbarrier
+    int expected[SENDS_ROWS ? 3 : 2][AWAITED];             // bytes at each mbarrier
     int misfit[2];                                         // whether weights are beyond their scale, in even and odd steps
 #if CLIPPED
     float squares[larger(WARPS, OWNER_WARPS)], squares_sent[2][CLUSTER];   // of gradients: of warps; of blocks, in even and odd steps
@@ -183,7 +184,7 @@ struct Shared {
 #if WATCHED
     Watch watch;
 #endif
-    unsigned long long arrived[MBARRIERS][L];              // mbarriers: gradients or errors; parameters; activations of even and odd steps
+    unsigned long long arrived[MBARRIERS][AWAITED];        // mbarriers: gradients or errors; parameters; activations of even and odd steps
     unsigned long long looked[2];                          // others: an owner has looked at the weights, in even and odd steps
 #if CLIPPED
     unsigned long long squares_arrived;                    // another

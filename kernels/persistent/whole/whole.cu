@@ -20,11 +20,12 @@
 //              forwards and backwards, and owners, which find the gradients of later layers at the same time (OWN_FROM),
 //              update, and prepare the rows of steps to come. One owner looks whether new weights fit their scales.
 //   SENDS_ROWS With 8 rows per block, blocks exchange less and earlier: instead of gradients they send H_i, as soon as it is known,
-//              to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's. Owners find the gradients of their
-//              weights from these in TF32 products. The last warp of owners, which looks at the weights, also finds the rows of
-//              steps to come; the workers copy them while the owners update. If weights do not fit their scales, everything is
-//              sent again. Each block copies X's rows of the whole batch, and finds them in a table of the epoch's permutation
-//              or, if memory has no room for that table (SENDS_X), copies its own rows only, and X is sent as H_i is.
+//              to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's; at last the gradients of biases. Owners
+//              find the gradients of their weights from these in TF32 products. The last warp of owners, which looks at the
+//              weights, also finds the rows of steps to come; the workers copy them while the owners update. If weights do not fit
+//              their scales, everything is sent again. Each block copies X's rows of the whole batch, and finds them in a table of
+//              the epoch's permutation or, if memory has no room for that table (SENDS_X), copies its own rows only, and X is sent
+//              as H_i is.
 //   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
@@ -134,9 +135,9 @@ __device__ float value_of(int f, float z)
 }
 
 // Numbers of barriers in a cluster's blocks. AHEAD: the owners have looked at the weights and prepared the next rows; or, with
-// SENDS_ROWS, the workers begin a step. ERROR + I: dZ_I is written. FOUND: so are the gradients that the owners compute. TURN: the
-// first layer's parameters are sent. LOOKED: an owner has looked at the weights, at the end of an epoch. SEND_H: the owners may send
-// H_I; its numbers are 15 for H_{LAST-1}, and for others ERROR + 1 + I, which no other barrier has with SENDS_ROWS.
+// SENDS_ROWS, the workers begin a step. ERROR + I: dZ_I is written. FOUND: so are the gradients that the owners compute. TURN:
+// the first layer's parameters are sent. LOOKED: an owner has looked at the weights, at the end of an epoch. SEND_H, only with SENDS_ROWS: the owners may send H_I; its numbers are 15 for
+// H_{LAST-1}, and for others ERROR + 1 + I, which no other barrier has then.
 constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13, LOOKED = 14, SEND_LAST_H = 15;
 
 // ---- of each layer, in registers
@@ -650,6 +651,15 @@ struct Training {
         }
     }
 
+    // dZ_I to the layer before and, with SENDS_ROWS, to the owners of layer I's weights, who alone need dZ_1.
+    template <int I, int M, int N>
+    __device__ void hand_on(const float (&dz)[M][N][4], float largest, bool ahead)
+    {
+        if constexpr (!SENDS_ROWS || I > 1) put<I>(dZ<I>(), shared.largest_dZ, dz, largest, up_of_dZ[I], ahead);
+        else if (L == 2) sync();   // all warps have read the last layer's biases, which change once their gradients are sent
+        if constexpr (SENDS_ROWS) send_errors<I>(dz);
+    }
+
     template <int I, int M, int N>
     __device__ void write(unsigned* to, const float (&v)[M][N][4], float up)
     {
@@ -810,8 +820,7 @@ struct Training {
         }
         if constexpr (HELD) return;
         if (CLUSTER == 1 && L == 2) copies_done();
-        put<P>(dZ<P>(), shared.largest_dZ, errors, largest, up_of_dZ[P], CLUSTER > 1 && P == 1 && !again);
-        if constexpr (SENDS_ROWS) send_errors<P>(errors);
+        hand_on<P>(errors, largest, CLUSTER > 1 && P == 1 && !again);
     }
 
     // Sums over LANES lanes whose numbers differ by multiples of NEAREST, divided among them: a lane's first COUNT numbers become
@@ -1172,8 +1181,7 @@ struct Training {
             if (SENDS_ROWS ? I == FIRST : I >= OWN_FROM) named_arrive(ERROR + I, WORKERS_AND_SENDERS);
             float dz[Neurons<I - 1>::M][Neurons<I - 1>::N][4], largest = 0.0f;
             propagate<I>(dz, largest);
-            put<I - 1>(dZ<I - 1>(), shared.largest_dZ, dz, largest, up_of_dZ[I - 1], I == 2 && !again);
-            if constexpr (SENDS_ROWS) send_errors<I - 1>(dz);
+            hand_on<I - 1>(dz, largest, I == 2 && !again);
             propagate_from<I - 1>(again);
         } else if constexpr (SENDS_ROWS) {
             send_sums<L>();
@@ -1379,7 +1387,7 @@ struct Training {
 
     // ---- in a cluster: messages with gradients and parameters
 
-    static constexpr int WITH_BIASES = SENDS_ROWS ? L : 1;   // layer with whose gradients or errors those of biases come
+    static constexpr int WITH_BIASES = SENDS_ROWS ? AWAITED : 1;   // where gradients of biases come: with those of a layer, or alone
     __device__ unsigned barrier_of(int which, int i) const { return shared_address(&shared.arrived[which][larger(i, 1) - 1]); }
 
     __device__ int owned_by(int i, int by) const
@@ -1392,11 +1400,11 @@ struct Training {
     // With SENDS_ROWS: 512 bytes of errors from each block, and 256 bytes of activations from each block for a tile of weights.
     __device__ int bytes_of(int which, int i) const
     {
+        if (i > L) return which == 0 ? 16 * CLUSTER * owned_by(0, rank) : 0;   // gradients of biases
         if (SENDS_ROWS && which != 1) {
             const bool has_some = owned_by(i, rank) > 0;
             if (which == 2) return has_some && i >= FIRST_SENT ? 256 * CLUSTER * tiles_each(i) : 0;
-            const int of_errors = has_some ? (i < L ? 512 : 32 * OUTPUTS) * CLUSTER : 0;
-            return i < L ? of_errors : of_errors + 16 * CLUSTER * owned_by(0, rank);   // biases come with the last layer
+            return has_some ? (i < L ? 512 : 32 * OUTPUTS) * CLUSTER : 0;
         }
         int bytes = 0;
         for (int layer = i > 1 ? i : 0; layer <= i; ++layer)   // biases come with the first layer
@@ -1678,7 +1686,7 @@ struct Training {
         load();
         if constexpr (CLUSTER > 1) {
             const int i = thread + 1;
-            for (int which = 0; which < MBARRIERS && i <= L; ++which) {
+            for (int which = 0; which < MBARRIERS && i <= AWAITED; ++which) {
                 mbarrier_init(barrier_of(which, i));
                 shared.expected[smaller(which, 2)][thread] = bytes_of(smaller(which, 2), i);
             }
@@ -1692,7 +1700,7 @@ struct Training {
 #if CLIPPED
             if (thread == 0) mbarrier_expect(of_squares, 4 * CLUSTER);
 #endif
-            for (int which = 0; which < MBARRIERS && i <= L; ++which) expect(which, i);
+            for (int which = 0; which < MBARRIERS && i <= AWAITED; ++which) expect(which, i);
             cluster_barrier();
         }
         __syncthreads();
@@ -2250,8 +2258,8 @@ struct Training {
     // By a warp of owners, once the messages have been used, or are to be ignored.
     __device__ void expect_messages() const
     {
-        if (lane >= L) return;
-        if (SENDS_ROWS && (SENDS_X || lane > 0)) {
+        if (lane >= AWAITED) return;
+        if (SENDS_ROWS && lane < L && (SENDS_X || lane > 0)) {
             mbarrier_wait(barrier_of(2 + step % 2, lane + 1), activation_parity(), {"activations", (unsigned)lane + 1}, step);
             expect(2 + step % 2, lane + 1);
         }

@@ -350,6 +350,7 @@ class _Plan:
         summed = math.ceil(owned[-1] / 32)  # slots of biases
         received = sum(math.ceil(count / 2) for count in each[has_all_X:])
         lines_of_x = blocks * self.chunk if has_all_X else self.chunk
+        awaited = layers + self.sends_rows  # gradients of each layer and, alone, of biases
         floats = [
             4 * (sum(items) if blocks == 1 else 1),
             4 * (blocks * 32 * (summed if self.sends_rows else slots) if blocks > 1 else 1),
@@ -371,11 +372,11 @@ class _Plan:
             neurons,
             2 * (blocks * slots if blocks > 1 else 1),
             (max(self.warps, self.owner_warps) + 2 * blocks) * shape.clipped,
-            (3 * 3 + 2 * shape.watched) * (layers + 1) + (3 if self.sends_rows else 2) * layers + 2,
+            (3 * 3 + 2 * shape.watched) * (layers + 1) + (3 if self.sends_rows else 2) * awaited + 2,
             4 * (1 if blocks > 1 else 2 * _PACES),
         ]
         watch = 8 * (self.warps + 4) if shape.watched else 0
-        barriers = 8 * ((4 if self.sends_rows else 2) * layers + 2 + shape.clipped)
+        barriers = 8 * ((4 if self.sends_rows else 2) * awaited + 2 + shape.clipped)
         orders = 3 if self.sends_X else 2 if blocks > 1 else 1
         tables = 2 * orders * (ROUNDS << right if self.order_bits else 4)
         places = 2 * (2 if has_all_X else 1) * (1 << self.order_bits if has_all_X and self.order_bits else 4)
