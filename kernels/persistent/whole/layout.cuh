@@ -98,8 +98,8 @@ __device__ constexpr int first_parameter(int i)
 constexpr int PARAMETERS = first_parameter(L) + (WIDTH[L - 1] + BIAS[L]) * WIDTH[L];
 
 // In a cluster each block owns a part of every layer's items, and of the biases (layer 0), four at a time; with SENDS_ROWS whole
-// tiles, next to each other, of the same neurons. A slot is a warp's part of one layer. The last layer's slots come first, as
-// its gradients do.
+// tiles, next to each other, of the same neurons. A slot is a warp's part of one layer. A warp updates its slots in turn. Biases
+// and the first layer come first (ASCENDING), as the next step waits for them, or with SENDS_ROWS the last layer, as its errors do.
 __device__ constexpr int all_of(int i) { return i > 0 ? items_of(i) : NEURONS / 4; }
 __device__ constexpr int tiles_each(int i) { return up(m_tiles(i) * k_tiles(i), CLUSTER); }
 __device__ constexpr int blocks_across(int i) { return k_tiles(i) / tiles_each(i); }   // that own the weights of some neurons
@@ -107,8 +107,11 @@ __device__ constexpr int owned_of(int i)
 {
     return SENDS_ROWS && i > 0 ? tiles_each(i) * lanes_of(i) : to_multiple(up(all_of(i), CLUSTER), 4);
 }
-__device__ constexpr int first_slot(int i) { return i == L ? 0 : first_slot(i + 1) + up(owned_of(i + 1), 32); }
-constexpr int SLOTS = first_slot(0) + up(owned_of(0), 32), SLOTS_EACH = up(SLOTS, larger(OWNER_WARPS, 1));
+__device__ constexpr int slots_of(int i) { return up(owned_of(i), 32); }
+__device__ constexpr int slots_to(int i) { return slots_of(i) + (i > 0 ? slots_to(i - 1) : 0); }   // of layer i and those before
+constexpr int SLOTS = slots_to(L), SLOTS_EACH = up(SLOTS, larger(OWNER_WARPS, 1));
+constexpr bool ASCENDING = !SENDS_ROWS && SLOTS_EACH > 1;
+__device__ constexpr int first_slot(int i) { return ASCENDING ? slots_to(i) - slots_of(i) : SLOTS - slots_to(i); }
 constexpr int FIRST_SUMMED = SENDS_ROWS ? first_slot(0) : 0;   // the first slot whose gradients the blocks send
 __device__ constexpr bool tiles_fit(int i = L)   // whether each block owns equally many whole tiles, of the same neurons
 {

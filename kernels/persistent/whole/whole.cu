@@ -136,9 +136,11 @@ __device__ float value_of(int f, float z)
 
 // Numbers of barriers in a cluster's blocks. AHEAD: the owners have looked at the weights and prepared the next rows; or, with
 // SENDS_ROWS, the workers begin a step. ERROR + I: dZ_I is written. FOUND: so are the gradients that the owners compute. TURN:
-// the first layer's parameters are sent. LOOKED: an owner has looked at the weights, at the end of an epoch. SEND_H, only with SENDS_ROWS: the owners may send H_I; its numbers are 15 for
+// the first layer's parameters are sent. LOOKED: an owner has looked at the weights, at the end of an epoch. BEGUN: all workers
+// are done with the rows of the chunk before. SEND_H, only with SENDS_ROWS: the owners may send H_I; its numbers are 15 for
 // H_{LAST-1}, and for others ERROR + 1 + I, which no other barrier has then.
-constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13, LOOKED = 14, SEND_LAST_H = 15;
+constexpr int OF_WORKERS = 1, OF_OWNERS = 2, AHEAD = 3, OF_BOTH = 4, ERROR = 3, FOUND = 12, TURN = 13, LOOKED = 14, BEGUN = 15,
+              SEND_LAST_H = 15;
 
 // ---- of each layer, in registers
 
@@ -299,6 +301,7 @@ struct Training {
     __device__ int place_in_batch(int of_batch, int line) const { return of_batch * BATCH + smaller(line, rows_of(of_batch) - 1); }
 
     static constexpr bool OWNERS_COPY = OWNERS > 0 && !SENDS_ROWS;
+    static constexpr bool PREPARE_FIRST = OWNERS_COPY && CHUNK >= 32;   // with fewer rows, owners are still busy when a step begins
     static constexpr int CREW = OWNERS_COPY ? OWNERS : WORKERS;   // threads that copy rows
     __device__ int of_crew() const { return OWNERS_COPY ? thread - WORKERS : thread; }
     __device__ void sync_crew() const { OWNERS_COPY ? sync_owners() : sync(); }
@@ -1545,7 +1548,7 @@ struct Training {
     __device__ Slot slot_of(int number) const
     {
         if constexpr (I > 0)
-            if (number >= first_slot(I - 1)) return slot_of<I - 1>(number);
+            if (ASCENDING ? number < first_slot(I) : number >= first_slot(I - 1)) return slot_of<I - 1>(number);
         const int before = 32 * (number - first_slot(I)), first = rank * owned_of(I) + before;
         const int left = number < SLOTS ? owned_by(I, rank) - before : 0, lines = larger(smaller(left, 32) / 4, 1);
         const int line = lane % lines, matrix = lane / lines % 4;
@@ -1757,6 +1760,7 @@ struct Training {
             named_barrier(FOUND, WORKERS_AND_SENDERS);
         }
         if (SENDS_ROWS) named_arrive(AHEAD, WORKERS + 32);
+        else if (PREPARE_FIRST) named_arrive(BEGUN, THREADS);
         clear_next();
         if (CLUSTER == 1 || chunk > 0 || step == 0) follow_numbers();
         if (CLUSTER == 1 && step % PACES == 0 && chunk == 0 && warp == WARPS - 1) set_paces(step + PACES);
@@ -2108,6 +2112,10 @@ struct Training {
         for (; !(WATCHED && owner_has_ended()) && step < steps; ++step) {
             for (chunk = 0; chunk < CHUNKS; ++chunk) {
                 float sums[SLOTS_EACH][4];
+                if constexpr (PREPARE_FIRST) {
+                    named_barrier(BEGUN, THREADS);
+                    prepare_rows();   // while workers go forwards
+                }
                 if (warp == OWNER_WARPS - 1) {
                     if (chunk == 0 && step > 0 && !(WATCHED && batch == 0)) look_at_weights();
                     if (SENDS_ROWS) named_barrier(AHEAD, WORKERS + 32);
@@ -2135,7 +2143,7 @@ struct Training {
                     find_gradients(chunk == CHUNKS - 1);
                     if (chunk < CHUNKS - 1) sync_both();
                     else named_arrive(FOUND, THREADS);
-                    prepare_rows();   // while gradients are on their way
+                    if (!PREPARE_FIRST) prepare_rows();   // while gradients are on their way
                 }
                 if (chunk == CHUNKS - 1) {
 #pragma unroll
@@ -2193,7 +2201,7 @@ struct Training {
     // The first layer's parameters, which are needed first, are sent before the others.
     __device__ void update_slot(int s, const Pace& now, float (&sum)[4])
     {
-        constexpr bool IN_TURN = SLOTS_EACH == 1 && CLUSTER > 8;
+        const bool in_turn = CLUSTER > 8 && s == 0 && slots_to(1) <= OWNER_WARPS;
         const Slot& slot = slots[s];
         const bool is_real = __ballot_sync(0xffffffff, slot.real);
         float message[4] = {};
@@ -2201,9 +2209,9 @@ struct Training {
         if (!CLIPPED && !(SENDS_ROWS && s == 0)) receive(s, sum);
         if (SENDS_ROWS && s == SLOTS_EACH - 1 && warp < OWNER_WARPS - 1) named_arrive(FOUND, WORKERS_AND_SENDERS);
         if (is_real) most = updated_slot(s, now, sum, message);
-        if (IN_TURN && slot.layer > 1) named_barrier(TURN, OWNERS);
+        if (in_turn && slot.layer > 1) named_barrier(TURN, OWNERS);
         if (is_real) send_slot(s, message, most);
-        if (IN_TURN && slot.layer <= 1) named_arrive(TURN, OWNERS);
+        if (in_turn && slot.layer <= 1) named_arrive(TURN, OWNERS);
     }
     // By a warp of owners: the gradient of a slot's weights of layer I, a tile, over all rows, in three TF32 products (tf32.cuh).
     // Row 2 t + j of a block is the products' column t + 4 j.
@@ -2344,7 +2352,7 @@ struct Training {
     template <int I = L>
     __device__ bool have_misfits() const
     {
-        constexpr int BEGIN = first_slot(I), END = first_slot(I - 1);
+        constexpr int BEGIN = first_slot(I), END = BEGIN + slots_of(I);
         float largest = 0.0f;
 #pragma unroll
         for (int i = BEGIN / 32; i < up(END, 32); ++i)
