@@ -266,12 +266,12 @@ struct Training {
         make_tables<ORDER_BITS>(shared.tables[0], seed, of_epoch, thread, TABLE, WORKERS);
         sync();
         if constexpr (ALL_PLACES) {
-#pragma unroll 4
+#pragma unroll 8
             for (int i = thread; i < 1 << ORDER_BITS; i += WORKERS) all_places()[i] = permuted<ORDER_BITS>(shared.tables[0], i);
             sync();
         }
         unsigned* const to = order_of(of_epoch);
-        constexpr int TOGETHER = 4;   // walks that do not wait for each other
+        constexpr int TOGETHER = 5;   // walks that do not wait for each other
         for (int first = thread; first < batches * ROWS; first += TOGETHER * WORKERS) {
             unsigned at[TOGETHER];
 #pragma unroll
@@ -279,14 +279,8 @@ struct Training {
                 const int line = smaller(first + i * WORKERS, batches * ROWS - 1);
                 at[i] = place_of_row(line / ROWS, line % ROWS);
             }
-            if constexpr (ALL_PLACES) {
-#pragma unroll
-                for (int i = 0; i < TOGETHER; ++i)
-                    do at[i] = all_places()[at[i]];
-                    while (at[i] >= rows);
-            } else {
-                find_rows_at<ORDER_BITS>(shared.tables[0], at, rows);
-            }
+            if constexpr (ALL_PLACES) find_rows_of_places(all_places(), at);
+            else find_rows_at<ORDER_BITS>(shared.tables[0], at, rows);
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i)
                 if (first + i * WORKERS < batches * ROWS) to[first + i * WORKERS] = row_at(at[i]);
@@ -433,7 +427,7 @@ struct Training {
                 const int line = smaller(first + i * FINDERS, LINES_OF_X - 1);
                 row[i] = HAS_ALL_X ? place_in_batch(next_batch, line) : place_of_row(next_batch, next_chunk * CHUNK + line);
             }
-            if constexpr (PLACES > 0) find_rows_of_places(row);
+            if constexpr (PLACES > 0) find_rows_of_places(shared.places[next_epoch % 2], row);
             else if constexpr (ORDER_BITS > 0) find_rows_at<ORDER_BITS>(shared.tables[next_epoch % TABLES], row, rows);
 #pragma unroll
             for (int i = 0; i < EACH; ++i)
@@ -476,9 +470,8 @@ struct Training {
         __syncwarp();
     }
     template <int COUNT>
-    __device__ void find_rows_of_places(unsigned (&at)[COUNT]) const
+    __device__ void find_rows_of_places(const unsigned short* to, unsigned (&at)[COUNT]) const   // to: one way from each place
     {
-        const unsigned short* const to = shared.places[next_epoch % 2];
         bool all;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) at[i] = to[at[i]];
