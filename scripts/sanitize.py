@@ -49,6 +49,7 @@ OURS = [
 HIDDEN = (45, 129)
 BATCH = 150
 FEW = 60  # a batch so small that the blocks of a cluster exchange activations
+MANY = 600  # one so large that blocks prepare rows while they go forwards
 # Hidden layers of networks that one launch trains: at least one shape for every kernel of kernels/persistent.
 WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 OF_MEMBERS = (45,), (300,), (600,)  # of networks side by side: in a warp, in several, in a cluster
@@ -86,6 +87,9 @@ HELD = [
     for order in ("simultaneous", "sequential")
 ]
 """Networks that a block holds: the first in a cluster of blocks, the second in a single one."""
+
+DEEP = replace(HELD[0], layers=mlp((19, 20, 20, 20, 20, 3), True, "tanh").layers)
+"""One of whose weights a warp updates several parts in turn."""
 
 CLIPPED = replace(HELD[0], optimizer=replace(AdamW(), clip_norm=0.05))
 """One whose gradients are clipped together."""
@@ -343,6 +347,8 @@ if __name__ == "__main__":
             in_one_launch(whole_shape, network, 333, FEW, watched=True)
             in_one_launch(whole_shape, network, 333, BATCH, MEMBERS)
         in_one_launch(whole_shape, HELD[0], 333, BATCH, MEMBERS, watched=True)
+        in_one_launch(whole_shape, DEEP, 999, MANY)
+        in_one_launch(whole_shape, DEEP, 999, MANY, watched=True)
     if "layers" not in left_out:
         layers()
     if "remedies" not in left_out:
