@@ -205,6 +205,41 @@ def test_gradients_are_clipped_together_in_steps_whose_norm_is_large(blocks, nam
         np.testing.assert_array_equal(once, again)
 
 
+USUAL = {"loss": "error", "update": "adamw_update", "shuffled": True}
+LARGE_BATCHES = {
+    "rows early": (shape(260, 17, 40, 24, 6, activations=("tanh",), **USUAL), 4, 72),
+    "rows early, chunks": (shape(260, 17, 40, 24, 2, activations=("gelu",), clipped=True, **USUAL), 4, 40),
+    "slots in turn": (shape(130, 17, 20, 20, 20, 20, 2, activations=("tanh",), **USUAL), 16, 16),
+}
+"""What clusters that exchange gradients train, with the number of blocks, and of rows that each has at a time."""
+
+
+@on_cpu
+@pytest.mark.parametrize("name", LARGE_BATCHES)
+def test_large_batches_train_as_the_oracle_in_one_launch_and_in_several(name, random, monkeypatch):
+    one, blocks, chunk = LARGE_BATCHES[name]
+    rows = one.batch + 7
+    X, _, Y, weights = made(one, rows, random)
+    weights[2] *= np.float32(1e-9)  # beyond its scale in the second step
+    of, steps = whole(one, rows), steps_of(one, rows, 2, RATE)
+    while int(dict(configuration(of, blocks).defines)["CHUNK"]) > chunk:
+        less = replace(H200, shared_bytes=configuration(of, blocks).shared_bytes - 1)
+        monkeypatch.setattr("test_whole.H200", less)
+    defined = dict(configuration(of, blocks).defines)
+    assert (int(defined["CHUNK"]), defined["SENDS_ROWS"]) == (chunk, "0")
+    found = []
+    for parts in ([steps.number], [1, 2, steps.number - 3]):
+        found.append(buffers_of(of, X, Y, [weights], steps))
+        done = 0
+        for number in parts:
+            epoch, first = divmod(done, 2)
+            launched(of, blocks, found[-1], steps._replace(epoch=epoch, first=first, number=number))
+            done += number
+    for once, in_parts in zip(*(buffers[:5] for buffers in found), strict=True):
+        np.testing.assert_array_equal(once, in_parts)
+    check(of, [*found[0][:3], *found[0][4:]], *oracle(one, X, Y, weights, 2, RATE), 1e-4)
+
+
 def norms_by_oracle(one, X, Y, weights):
     """The norm of all gradients together for each batch, with the first weights."""
     norms = []

@@ -20,8 +20,8 @@
 //              forwards and backwards, and owners, which find the gradients of later layers at the same time (OWN_FROM),
 //              update, and prepare the rows of steps to come. One owner looks whether new weights fit their scales.
 //   SENDS_ROWS With 8 rows per block, blocks exchange less and earlier: instead of gradients they send H_i, as soon as it is known,
-//              to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's; at last the gradients of biases. Owners
-//              find the gradients of their weights from these in TF32 products. The last warp of owners, which looks at the
+//              to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's; then the gradients of biases, H_{L-1}
+//              and dZ_L. Owners find the gradients of their weights from these in TF32 products. The last warp of owners, which looks at the
 //              weights, also finds the rows of steps to come; the workers copy them while the owners update. If weights do not fit
 //              their scales, everything is sent again. Each block copies X's rows of the whole batch, and finds them in a table of
 //              the epoch's permutation or, if memory has no room for that table (SENDS_X), copies its own rows only, and X is sent
@@ -50,12 +50,13 @@
 // CLUSTER above 1, else sm_80.
 //
 // Races that no tool sees, between blocks of a cluster. A block sends gradients once it has received all new parameters of the
-// step before (AHEAD, ERROR), so after their owners have read its earlier ones. Weights have two places, which steps use in
-// turn: one is written again two steps later, after the owners have received a gradient that the block computed from what it
-// read there. A block's biases are written after it has sent all gradients, the first layer's last. With SENDS_ROWS: dZ_I is sent
-// once all weights of layer I have come, so after their owners have used the dZ_I before. H_I is sent once those of layer I have
-// come, and X at the beginning of a step, when the owners of layer I + 1 may still use the one before; so each has two places. One
-// is used again two steps later, after workers have used weights of layer I + 1, which their owners sent after they had used it.
+// step before (AHEAD, ERROR), so after their owners have read its earlier ones. Weights have two places, which steps use in turn:
+// one is written again two steps later, after the owners have received a gradient that the block computed from what it read
+// there. A block's biases are written after it has sent all gradients, the first layer's last. With SENDS_ROWS they are written
+// after it has sent those of biases, and it has passed a barrier since it read them. dZ_I is sent once all weights of layer I
+// have come, so after their owners have used the dZ_I before. H_I is sent once those of layer I have come, and X at the beginning
+// of a step, when the owners of layer I + 1 may still use the one before; so each has two places. One is used again two steps
+// later, after workers have used weights of layer I + 1, which their owners sent after they had used it.
 
 #include "../../activation_functions.cuh"
 #include "../../output_losses.cuh"
@@ -635,7 +636,7 @@ struct Training {
         write<I>(to, v, up);
         note(most, largest);
         forget_place();
-        if (ahead && !SENDS_ROWS) named_barrier(AHEAD, WORKERS + 32);
+        if (ahead) named_barrier(AHEAD, WORKERS + 32);
         else sync();
         if (__builtin_expect(!is_usual(most, up), 0)) {
             asm volatile("");   // one test at a time
@@ -2191,10 +2192,10 @@ struct Training {
             }
     }
 
-    // The first layer's parameters, which are needed first, are sent before the others.
+    // Biases and the first layer's weights, which are needed first, are sent before others (in 16 blocks, if they are the first slots).
     __device__ void update_slot(int s, const Pace& now, float (&sum)[4])
     {
-        const bool in_turn = CLUSTER > 8 && s == 0 && slots_to(1) <= OWNER_WARPS;
+        const bool in_turn = CLUSTER > 8 && s == 0 && slots_to(1) < OWNER_WARPS;
         const Slot& slot = slots[s];
         const bool is_real = __ballot_sync(0xffffffff, slot.real);
         float message[4] = {};
