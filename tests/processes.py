@@ -1,8 +1,19 @@
-"""Whether a process that another one started has ended."""
+"""Processes that another one started, and whether one has ended."""
 
 import time
+from contextlib import suppress
 
 import psutil
+
+
+def running(argument: str, parent: int) -> list[psutil.Process]:
+    """Those that a process started, and that these started, with such an argument."""
+    found = []
+    for process in psutil.Process(parent).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it may end meanwhile
+            if argument in process.cmdline():
+                found.append(process)
+    return found
 
 
 def has_ended(pid: int) -> bool:

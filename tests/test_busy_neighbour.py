@@ -9,10 +9,9 @@ import tempfile
 import time
 from types import SimpleNamespace
 
-import psutil
 import pytest
 from conftest import ROOT
-from processes import end_in_time
+from processes import end_in_time, running
 from real_records import disagreements, measured, quick
 
 from snn.config.cell import ANY, Cell
@@ -34,11 +33,6 @@ def command(*overrides):
 def cell_of(*overrides):
     cell = composed(quick(*overrides))
     return Cell((section, cell[section]) for section in naming.SECTIONS)
-
-
-def neighbours_of(process):
-    """The processes that train beside a cell's."""
-    return [one for one in process.children(recursive=True) if "busy_neighbour" in " ".join(one.cmdline())]
 
 
 @pytest.fixture
@@ -76,7 +70,7 @@ def start(tmp_path):
 def neighbour_at_work(cell):
     """The process beside a cell, once the cell is being timed."""
     assert " of 100000" in cell.stderr.readline()
-    (neighbour,) = neighbours_of(psutil.Process(cell.pid))
+    (neighbour,) = running("snn.measurement.busy_neighbour", cell.pid)
     return neighbour
 
 

@@ -8,10 +8,9 @@ import sys
 import time
 from functools import partial
 
-import psutil
 import pytest
 from conftest import ROOT
-from processes import has_ended
+from processes import has_ended, running
 from project import ROUNDS, TINY
 
 KILLS = (
@@ -132,7 +131,4 @@ def _wait_for(condition, seconds=60):
 
 def _cell_process(parent):
     """The process id of the cell that a workflow is running, if it is."""
-    for child in psutil.Process(parent).children():
-        if "snn" in child.cmdline():
-            return child.pid
-    return None
+    return next((process.pid for process in running("snn", parent)), None)

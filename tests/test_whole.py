@@ -211,7 +211,7 @@ LARGE_BATCHES = {
     "rows early, chunks": (shape(260, 17, 40, 24, 2, activations=("gelu",), clipped=True, **USUAL), 4, 40),
     "slots in turn": (shape(130, 17, 20, 20, 20, 20, 2, activations=("tanh",), **USUAL), 16, 16),
 }
-"""What clusters that exchange gradients train, with the number of blocks, and of rows that each has at a time."""
+"""What clusters that exchange gradients train, with the number of blocks, and of rows of each at a time."""
 
 
 @on_cpu
