@@ -49,7 +49,7 @@ OURS = [
 HIDDEN = (45, 129)
 BATCH = 150
 FEW = 60  # a batch so small that the blocks of a cluster exchange activations
-MANY = 600  # one so large that blocks prepare rows while they go forwards
+MANY = 600  # a batch so large that rows are prepared during the forward pass
 # Hidden layers of networks that one launch trains: at least one shape for every kernel of kernels/persistent.
 WHOLE = ((45,), (300,), (60, 120), (45, 129), (120, 630, 250), (70, 130, 33))
 OF_MEMBERS = (45,), (300,), (600,)  # of networks side by side: in a warp, in several, in a cluster
@@ -89,7 +89,7 @@ HELD = [
 """Networks that a block holds: the first in a cluster of blocks, the second in a single one."""
 
 DEEP = replace(HELD[0], layers=mlp((19, 20, 20, 20, 20, 3), True, "tanh").layers)
-"""One of whose weights a warp updates several parts in turn."""
+"""A deep network: a warp updates parts of several layers in turn."""
 
 CLIPPED = replace(HELD[0], optimizer=replace(AdamW(), clip_norm=0.05))
 """One whose gradients are clipped together."""

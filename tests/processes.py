@@ -1,4 +1,4 @@
-"""Processes that another one started, and whether one has ended."""
+"""Find child processes, and wait until they end."""
 
 import time
 from contextlib import suppress
@@ -7,7 +7,7 @@ import psutil
 
 
 def running(argument: str, parent: int) -> list[psutil.Process]:
-    """Those that a process started, and that these started, with such an argument."""
+    """Return the descendants of a process that have this command-line argument."""
     found = []
     for process in psutil.Process(parent).children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # it may end meanwhile

@@ -45,16 +45,25 @@ def configuration(one, blocks):
     return next(launch for launch in every if launch.cluster == blocks)
 
 
+def defines_of(one, blocks):
+    return dict(configuration(one, blocks).defines)
+
+
 def sends_rows(one, blocks):
-    return dict(configuration(one, blocks).defines)["SENDS_ROWS"] == "1"
+    return defines_of(one, blocks)["SENDS_ROWS"] == "1"
+
+
+def give_less_memory(one, blocks, monkeypatch):
+    """Emulate a device whose blocks have a byte less than this launch needs."""
+    less = replace(H200, shared_bytes=configuration(one, blocks).shared_bytes - 1)
+    monkeypatch.setattr("test_whole.H200", less)
 
 
 def send_X_too(one, blocks, monkeypatch):
-    """As on a device whose blocks have no room for X's rows of the batch and a table of the permutation."""
-    assert dict(configuration(one, blocks).defines)["SENDS_X"] == "0"
-    less = replace(H200, shared_bytes=configuration(one, blocks).shared_bytes - 1)
-    monkeypatch.setattr("test_whole.H200", less)
-    assert dict(configuration(one, blocks).defines)["SENDS_X"] == "1"
+    """Leave blocks no room for X's rows of the batch and a table of the permutation."""
+    assert defines_of(one, blocks)["SENDS_X"] == "0"
+    give_less_memory(one, blocks, monkeypatch)
+    assert defines_of(one, blocks)["SENDS_X"] == "1"
 
 
 def single(rate=RATE):
@@ -205,41 +214,6 @@ def test_gradients_are_clipped_together_in_steps_whose_norm_is_large(blocks, nam
         np.testing.assert_array_equal(once, again)
 
 
-USUAL = {"loss": "error", "update": "adamw_update", "shuffled": True}
-LARGE_BATCHES = {
-    "rows early": (shape(260, 17, 40, 24, 6, activations=("tanh",), **USUAL), 4, 72),
-    "rows early, chunks": (shape(260, 17, 40, 24, 2, activations=("gelu",), clipped=True, **USUAL), 4, 40),
-    "slots in turn": (shape(130, 17, 20, 20, 20, 20, 2, activations=("tanh",), **USUAL), 16, 16),
-}
-"""What clusters that exchange gradients train, with the number of blocks, and of rows of each at a time."""
-
-
-@on_cpu
-@pytest.mark.parametrize("name", LARGE_BATCHES)
-def test_large_batches_train_as_the_oracle_in_one_launch_and_in_several(name, random, monkeypatch):
-    one, blocks, chunk = LARGE_BATCHES[name]
-    rows = one.batch + 7
-    X, _, Y, weights = made(one, rows, random)
-    weights[2] *= np.float32(1e-9)  # beyond its scale in the second step
-    of, steps = whole(one, rows), steps_of(one, rows, 2, RATE)
-    while int(dict(configuration(of, blocks).defines)["CHUNK"]) > chunk:
-        less = replace(H200, shared_bytes=configuration(of, blocks).shared_bytes - 1)
-        monkeypatch.setattr("test_whole.H200", less)
-    defined = dict(configuration(of, blocks).defines)
-    assert (int(defined["CHUNK"]), defined["SENDS_ROWS"]) == (chunk, "0")
-    found = []
-    for parts in ([steps.number], [1, 2, steps.number - 3]):
-        found.append(buffers_of(of, X, Y, [weights], steps))
-        done = 0
-        for number in parts:
-            epoch, first = divmod(done, 2)
-            launched(of, blocks, found[-1], steps._replace(epoch=epoch, first=first, number=number))
-            done += number
-    for once, in_parts in zip(*(buffers[:5] for buffers in found), strict=True):
-        np.testing.assert_array_equal(once, in_parts)
-    check(of, [*found[0][:3], *found[0][4:]], *oracle(one, X, Y, weights, 2, RATE), 1e-4)
-
-
 def norms_by_oracle(one, X, Y, weights):
     """The norm of all gradients together for each batch, with the first weights."""
     norms = []
@@ -251,24 +225,36 @@ def norms_by_oracle(one, X, Y, weights):
     return np.array(norms)
 
 
+USUAL = {"loss": "error", "update": "adamw_update", "shuffled": True}
+SMALL = shape(32, 11, 32, 32, 1, loss="error", update="adam_update")
+
+
 @on_cpu
 @pytest.mark.parametrize(
-    "one, blocks, sends_X",
+    "one, blocks, chunk, sent",
     [
-        (FURTHER["adam"], 1, False),
-        (FURTHER["adam"], 2, False),
-        (shape(32, 11, 32, 32, 1, loss="error", update="adam_update"), 4, False),
-        (shape(32, 11, 32, 32, 1, loss="error", update="adam_update"), 4, True),
+        (FURTHER["adam"], 1, None, "gradients"),
+        (FURTHER["adam"], 2, None, "gradients"),
+        (SMALL, 4, 8, "rows"),
+        (SMALL, 4, 8, "rows and X"),
+        # Rows are prepared early, all at once and in chunks; a warp updates two parts in turn.
+        (shape(260, 17, 40, 24, 6, activations=("tanh",), **USUAL), 4, 72, "gradients"),
+        (shape(260, 17, 40, 24, 2, activations=("gelu",), clipped=True, **USUAL), 4, 40, "gradients"),
+        (shape(130, 17, 20, 20, 20, 20, 2, activations=("tanh",), **USUAL), 16, 16, "gradients"),
     ],
 )
-def test_weights_that_grow_a_million_times_change_their_scale(one, blocks, sends_X, random, monkeypatch):
-    rows = 2 * one.batch
+def test_weights_that_grow_a_million_times_change_their_scale(one, blocks, chunk, sent, random, monkeypatch):
+    """Also if the run is split into several launches. ``chunk``: rows of a block at a time."""
+    rows = 2 * one.batch - 7
     X, _, Y, weights = made(one, rows, random)
     weights[2] *= np.float32(1e-9)
     of, steps = whole(one, rows), steps_of(one, rows, 2, RATE)
-    assert sends_rows(of, blocks) == (blocks == 4)
-    if sends_X:
+    if sent == "rows and X":
         send_X_too(of, blocks, monkeypatch)
+    while chunk and int(defines_of(of, blocks)["CHUNK"]) > chunk:
+        give_less_memory(of, blocks, monkeypatch)
+    assert chunk in (None, int(defines_of(of, blocks)["CHUNK"]))
+    assert sends_rows(of, blocks) == (sent != "gradients")
     together, apart = (buffers_of(of, X, Y, [weights], steps) for _ in range(2))
     launched(of, blocks, together, steps)
     check(of, [*together[:3], *together[4:]], *oracle(one, X, Y, weights, 2, RATE), 1e-5)
@@ -319,7 +305,7 @@ def member_oracle(one, X, Y, weights, rate, decay, seed, monkeypatch=pytest.Monk
 @pytest.mark.parametrize("rows, sends_X", [(16_384, "0"), (16_385, "1")])
 def test_blocks_send_X_where_a_table_of_all_rows_has_no_room(rows, sends_X):
     one, blocks = SENDING_ROWS[0]
-    assert dict(configuration(whole(one, rows), blocks).defines)["SENDS_X"] == sends_X
+    assert defines_of(whole(one, rows), blocks)["SENDS_X"] == sends_X
 
 
 @example(640, 3000, 600)  # 648 lines: of 27 chunks
@@ -403,7 +389,7 @@ def test_every_size_of_cluster_trains_as_the_oracle(
         *(batch, 11, *hidden, 1),
         **{"loss": "error", "activations": ("tanh",), "update": "adamw_update", "shuffled": True},
     )
-    defined = dict(configuration(whole(one, rows), blocks).defines)
+    defined = defines_of(whole(one, rows), blocks)
     assert defined["SENDS_ROWS"] == str(int(sent != "gradients"))
     assert defined["SENDS_X"] == str(int(sent == "rows and X"))
     X, _, Y, weights = made(one, rows, random)

@@ -98,9 +98,9 @@ __device__ constexpr int first_parameter(int i)
 constexpr int PARAMETERS = first_parameter(L) + (WIDTH[L - 1] + BIAS[L]) * WIDTH[L];
 
 // In a cluster each block owns a part of every layer's items, and of the biases (layer 0), four at a time; with SENDS_ROWS whole
-// tiles, next to each other, of the same neurons. A slot is a warp's part of one layer. A warp that has
-// several updates them in turn. Then biases and the first layer come first (ASCENDING), as the next step waits for them; but with
-// SENDS_ROWS, as for warps of one slot each, the last layer, whose errors come first.
+// tiles, next to each other, of the same neurons. A slot is a warp's part of one layer. A warp that has several updates them in
+// turn. Biases and the first layer then come first (ASCENDING), as the next step waits for them. With SENDS_ROWS, and if no warp
+// has several, the last layer comes first, as its errors do.
 __device__ constexpr int all_of(int i) { return i > 0 ? items_of(i) : NEURONS / 4; }
 __device__ constexpr int tiles_each(int i) { return up(m_tiles(i) * k_tiles(i), CLUSTER); }
 __device__ constexpr int blocks_across(int i) { return k_tiles(i) / tiles_each(i); }   // that own the weights of some neurons

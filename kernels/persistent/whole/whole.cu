@@ -19,13 +19,13 @@
 //              up in the order of ranks, updates, and sends the new weights to all blocks. Its warps are workers, which go
 //              forwards and backwards, and owners, which find the gradients of later layers at the same time (OWN_FROM),
 //              update, and prepare the rows of steps to come. One owner looks whether new weights fit their scales.
-//   SENDS_ROWS With 8 rows per block, blocks exchange less and earlier: instead of gradients they send H_i, as soon as it is known,
-//              to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's; then the gradients of biases, H_{L-1}
-//              and dZ_L. Owners find the gradients of their weights from these in TF32 products. The last warp of owners, which looks at the
-//              weights, also finds the rows of steps to come; the workers copy them while the owners update. If weights do not fit
-//              their scales, everything is sent again. Each block copies X's rows of the whole batch, and finds them in a table of
-//              the epoch's permutation or, if memory has no room for that table (SENDS_X), copies its own rows only, and X is sent
-//              as H_i is.
+//   SENDS_ROWS With 8 rows per block, blocks exchange less and earlier: instead of gradients they send H_i, as soon as it is
+//              known, to the owners of layer i + 1's weights, and dZ_i to the owners of layer i's; then the gradients of biases,
+//              H_{L-1} and dZ_L. Owners find the gradients of their weights from these in TF32 products. The last warp of
+//              owners, which looks at the weights, also finds the rows of steps to come; the workers copy them while the owners
+//              update. If weights do not fit their scales, everything is sent again. Each block copies X's rows of the whole
+//              batch, and finds them in a table of the epoch's permutation or, if memory has no room for that table (SENDS_X),
+//              copies its own rows only, and X is sent as H_i is.
 //   NARROW     Up to 4 outputs and their gradients are float32 sums over the neurons that a warp has in registers.
 //   SEQUENTIAL dZ_{i-1} follows from the updated W_i (CLUSTER 1, CHUNKS 1).
 //   CHUNKS     the rows of a batch take turns in shared memory; gradients are added up in registers.
@@ -2192,7 +2192,7 @@ struct Training {
             }
     }
 
-    // Biases and the first layer's weights, which are needed first, are sent before others (in 16 blocks, if they are the first slots).
+    // The next step begins with biases and the first layer's weights. With 16 blocks, other warps wait until these are sent.
     __device__ void update_slot(int s, const Pace& now, float (&sum)[4])
     {
         const bool in_turn = CLUSTER > 8 && s == 0 && slots_to(1) < OWNER_WARPS;
